@@ -87,9 +87,10 @@ class KeptState:
 
         targets : with all classes of this state, sorted; its class weights of these are the same
         """
+        targets = replace(targets, weight_unit=self.targets.weight_unit)
         assert self.targets.classes is not None
         assert targets.classes is not None
-        known, targets = self.targets.classes, replace(targets, weight_unit=self.targets.weight_unit)
+        known = self.targets.classes
         if len(known) == len(targets.classes):
             return replace(self, targets=targets)
         old, place = self.state, np.searchsorted(targets.classes, known)

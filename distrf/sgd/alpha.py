@@ -106,7 +106,7 @@ def sample_alpha(
         if len(held) and len(train) > 2:
             parts.append(_Fold(Z, Y, w, train, held, loss, smoothness, apart is not None))
     below = 0 if apart is None else 2 * int(np.floor(np.log10(max(apart, np.sqrt(_MOST_APART)))))
-    best = _best(parts, size, _LAST + below) if parts else None
+    best = _best(parts, size, below) if parts else None
     if best is None:  # all targets are equal
         return _rounded(size / n)
     power, exponent = best
@@ -114,15 +114,19 @@ def sample_alpha(
     return _rounded(float(size * 10.0**power * (fitted / n) ** exponent))
 
 
-def _best(parts: list[_Fold], size: float, last: int) -> tuple[float, float] | None:
-    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0."""
+def _best(parts: list[_Fold], size: float, below: int) -> tuple[float, float] | None:
+    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0.
+
+    below : minus the decades by which the path is longer, because columns are in unlike units
+    """
     weights, path, losses = [part.constant for part in parts], [], []
-    for power in range(_FIRST, last - 1, -1):
+    for power in range(_FIRST, _LAST + below - 1, -1):
         weights = [part.fit(size * 10.0**power, W) for part, W in zip(parts, weights, strict=True)]
         path.append(weights)
         losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
         k = int(np.argmin(losses))
-        if losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST:
+        rose = losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST
+        if rose and len(losses) > k - below:  # between columns of unlike sizes losses may not fall
             break
     if not any(losses):
         return None
