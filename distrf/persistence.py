@@ -294,15 +294,8 @@ def _check_widths(model: Any) -> None:
         )
 
 
-#: Parameters, and values of them, that older model folders call by another name.
-_RENAMED = {"round_rows": "batch_size", "alphas": "alpha"}
-_RENAMED_VALUES = {("distribution", "average"): "local_sgd"}
-
-
 def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """An unfitted estimator of a registered class."""
     if name not in SAVABLE:
         raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
-    values = {_RENAMED.get(k, k): _CODEC.decode(v, arrays) for k, v in parameters.items()}
-    renamed = {k: new for (k, old), new in _RENAMED_VALUES.items() if values.get(k) == old}
-    return SAVABLE[name](**values | renamed)
+    return SAVABLE[name](**{k: _CODEC.decode(v, arrays) for k, v in parameters.items()})

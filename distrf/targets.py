@@ -15,6 +15,9 @@ from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.timing import Phase
 
+#: Targets of a larger size are refused.
+_LARGEST = 1e140
+
 
 @dataclass(frozen=True)
 class Targets:
@@ -28,6 +31,7 @@ class Targets:
     class_weight : array of shape (c,), factors on the weight of the rows of each class, or None
     shares : array of shape (c,), the share of each class in the weight of all rows; None if they were not counted
     units : array of shape (width,), factors on the centred targets of regression if their spreads are unlike; None is 1
+    weight_unit : float, by which weights are divided, so that float32 products hold them, see `weight_unit`
     """
 
     classes: np.ndarray | None
@@ -35,6 +39,7 @@ class Targets:
     class_weight: np.ndarray | None = None
     shares: np.ndarray | None = None
     units: np.ndarray | None = None
+    weight_unit: float = 1.0
 
     @property
     def width(self) -> int:
@@ -51,20 +56,20 @@ class Targets:
         Returns
         -------
         Y : array of shape (b, width), float64
-        weight : array of shape (b,), sample weights times class weights; None if there are neither
+        weight : array of shape (b,), sample weights times class weights over `weight_unit`; None if there are neither
 
         Raises
         ------
         InputError : a weight that is negative or not finite, or weights of another length
         """
-        weight = None if weight is None else checked_weights(weight, y)
+        weight = None if weight is None else checked_weights(weight, y) / self.weight_unit
         if self.classes is None:
             Y = float_columns(y) - self.centre
             return Y if self.units is None else Y * self.units, weight
         codes = np.searchsorted(self.classes, y)
         if self.class_weight is not None:
             factor = self.class_weight[codes]
-            weight = factor if weight is None else weight * factor
+            weight = factor / self.weight_unit if weight is None else weight * factor
         if len(self.classes) == 2:
             return np.where(codes == 1, 1.0, -1.0)[:, None], weight
         Y = np.full((len(y), len(self.classes)), -1.0)
@@ -100,7 +105,7 @@ class Targets:
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         known = ("distrf-targets", self.classes, self.centre, self.class_weight)
-        return known if self.units is None else (*known, self.units)
+        return (*known, self.units, self.weight_unit)
 
 
 @dataclass(frozen=True)
@@ -150,6 +155,10 @@ class _MeanReduction:
         y = float_columns(y)
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {bad[0]} of the block is not")
+        if (np.abs(y) > _LARGEST).any():
+            raise InputError(
+                f"y must be at most {_LARGEST:g} in size, so that its squares are numbers; divide it first"
+            )
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y, first_row)
         return self.combine(state, [w.sum(), w @ y])
 
@@ -192,6 +201,22 @@ def checked_weights(weight: np.ndarray, y: np.ndarray, first_row: int = 0) -> np
         row = int(good.argmin())
         raise InputError(f"{rule}, got {weight[row]:g} in row {first_row + row}; mend or drop such rows")
     return weight
+
+
+def weight_unit(mean: float) -> float:
+    """The power of two next to a mean weight, so that division by it keeps all digits; 1 for 0."""
+    return float(np.exp2(np.round(np.log2(mean)))) if mean > 0 else 1.0
+
+
+def r2_of_sums(squares: np.ndarray, spread: np.ndarray, norm: np.ndarray) -> np.ndarray:
+    """R^2 of each target; of one that does not vary 1 if it is predicted exactly, else 0, as scikit-learn's `r2_score`.
+
+    Parameters
+    ----------
+    squares, spread, norm : arrays of the same shape, sums of the squared errors, of squares about the mean, and of squares
+    """
+    varies = spread > 1e-12 * norm  # more than rounding leaves
+    return np.where(varies, 1.0 - squares / np.where(varies, spread, 1.0), squares <= 1e-24 * norm)
 
 
 def _pass(reduction: Any, y: Any, weight: Any) -> Any:
@@ -287,8 +312,10 @@ def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | 
     elif class_weight is not None:
         raise InputError(f"class_weight is None, 'balanced' or a dictionary, got {class_weight!r}")
     shares = np.array([counts[c] for c in labels]) * (1.0 if factors is None else factors)
+    unit = weight_unit(shares.sum() / max(y.shape[0], 1))
     shares = shares / shares.sum() if shares.sum() > 0 else None
-    return Targets(classes, np.zeros(1 if len(labels) == 2 else len(labels)), factors, shares)
+    centre = np.zeros(1 if len(labels) == 2 else len(labels))
+    return Targets(classes, centre, factors, shares, weight_unit=unit)
 
 
 def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None) -> Targets:
@@ -313,7 +340,7 @@ def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None)
         if otherwise is None:
             raise InputError("sample_weight must not be zero everywhere")
         return Targets(None, otherwise)
-    return Targets(None, np.atleast_1d(sums / total))
+    return Targets(None, np.atleast_1d(sums / total), weight_unit=weight_unit(total / y.shape[0]))
 
 
 def refuse_unlike_targets(y: Any) -> None:

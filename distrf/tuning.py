@@ -37,7 +37,7 @@ from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
 from .splits import SPLIT, Split, make_split
-from .targets import Targets, as_columns, checked_weights, class_targets, regression_targets
+from .targets import Targets, as_columns, checked_weights, class_targets, r2_of_sums, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
 
@@ -494,4 +494,4 @@ def _judge(
     if targets.classes is not None:
         return (hits / total).tolist(), errors
     spread = second - first**2 / total
-    return np.mean(1.0 - squares / np.where(spread > 0, spread, np.inf), axis=1).tolist(), errors
+    return np.mean(r2_of_sums(squares, spread, second), axis=1).tolist(), errors

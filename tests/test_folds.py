@@ -215,13 +215,13 @@ def test_alpha_of_sgd_is_chosen_by_given_folds():
     rng = np.random.default_rng(3)
     marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=(GROUPS, 1))
     Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=(N, 1))
-    at_random = sample_alpha(Z, y, None, N, 0, 1)
-    by_group = sample_alpha(Z, y, None, N, 0, 1, folds=group_folds(5))
+    at_random = sample_alpha(Z, y, None, N, 0)
+    by_group = sample_alpha(Z, y, None, N, 0, folds=group_folds(5))
     assert by_group > 30 * at_random
     assert StreamingSGDRegressor(n_epochs=1).fit(Z, y[:, 0], folds=group_folds(5)).alpha_ > 30 * at_random
     for fold, said in ((-1, "none"), (0, "all")):
         with pytest.raises(InputError, match=f"fold 0 is held out, and it has {said} of them"):
-            sample_alpha(Z, y, None, N, 0, 1, folds=np.full(N, fold))
+            sample_alpha(Z, y, None, N, 0, folds=np.full(N, fold))
 
 
 def test_sgd_checkpoint_knows_the_folds(tmp_path):

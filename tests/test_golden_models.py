@@ -151,8 +151,6 @@ CASES = {
     **{f"rate {rate}": lambda rate=rate: regressor(learning_rate=rate, eta0=0.05, n_epochs=4, tol=0.1)
        for rate in ("constant", "inverse_scaling", "adaptive")},
     "float32": lambda: classifier("float32", loss="logistic"),
-    "l1": lambda: classifier(penalty="l1", loss="logistic"),
-    "elasticnet": lambda: regressor(penalty="elasticnet", l1_ratio=0.4, momentum=0.5),
     "pegasos": lambda: classifier(learning_rate="pegasos", alpha=0.1),
     "early stopping": lambda: classifier(early_stopping=True, n_epochs=6, n_iter_no_change=2),
     "weights": lambda: regressor(y=scores(), weight=weights(), n_directions=3),

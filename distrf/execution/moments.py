@@ -67,6 +67,7 @@ class MomentsReduction:
         z = np.zeros(self.d)
         return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
 
+    @np.errstate(over="ignore", invalid="ignore")  # StreamingScaler asks once more in other units
     def update(self, state: Moments, first_row: int, X: Any) -> Moments:
         X = check_rows(X, self.d)
         n = X.shape[0]
@@ -89,6 +90,7 @@ class MomentsReduction:
         low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
         return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def combine(self, left: Moments, right: Moments) -> Moments:
         n = left.count + right.count
         if left.count == 0 or right.count == 0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
@@ -29,6 +28,8 @@ _SAMPLE = 10_000
 _SAMPLE_BYTES = 2**27
 #: Interquartile range of the standard normal law: divided by it, a range is a standard deviation.
 _NORMAL_RANGE = 1.3489795003921634
+#: Columns of a size between these have squares, and sums of them, that float64 holds.
+_SQUARES = 1e-140, 1e140
 
 
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
@@ -117,15 +118,24 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         elif self.method in LINEAR:
             moments = column_moments(X)
             size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
+            unit = np.ones(d)
+            far = (size > 0) & ~((size > _SQUARES[0]) & (size < _SQUARES[1]))
+            if far.any() and self.method == "standard":  # squares overflow or vanish: once more in other units
+                unit[far] = np.exp2(np.floor(np.log2(size[far])))
+                moments = column_moments(apply_scaling(ScalingMap(d, d, "maxabs", 1.0, np.zeros(d), unit), X))
             if self.method == "maxabs":
                 shift, scale = np.zeros(d), size
             else:
                 standard = self.method == "standard"
-                shift = moments.mean if standard else moments.low
+                shift = moments.mean * unit if standard else moments.low
                 # A spread of a few roundings is none; the variance of equal numbers need not come out as 0.
                 varies = spread > 10 * np.finfo(np.float64).eps * size
-                scale = np.where(varies, np.sqrt(moments.variance) if standard else spread, 0.0)
+                scale = np.where(varies, np.sqrt(moments.variance) * unit if standard else spread, 0.0)
             scale = np.where(scale > 0, scale, 1.0)
+            if not np.isfinite(scale).all():
+                raise InputError(
+                    f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first"
+                )
         self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
         return self
 
@@ -201,6 +211,8 @@ def _dense_units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return middle, spread
 
 
-def apply_scaling(map_: FeatureMap, X: da.Array) -> da.Array:
-    """A frozen scaling over a lazy Dask array."""
+def apply_scaling(map_: FeatureMap, X: Any) -> Any:
+    """A frozen scaling over rows; a Dask array stays lazy."""
+    if not is_dask_collection(X):
+        return map_(X)
     return map_rows(map_, X, map_.n_components, working_dtype(X.dtype))

@@ -48,7 +48,7 @@ from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
-from ..targets import Targets, float_columns, target_phase
+from ..targets import Targets, float_columns, target_phase, weight_unit
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import RULES, Adam, MapOptimizer, Rates
 from .start import (
@@ -277,7 +277,8 @@ class MapLearner:
         near, sample, shift = centred(X, sample)
         start = self._start(near, seed)
         layout = self._layout(start, 0, False)
-        targets = Targets(None, np.zeros(1))
+        unit = 1.0 if sample_weight is None else weight_unit(float(sample_weight.mean()))
+        targets = Targets(None, np.zeros(1), weight_unit=unit)
         checkpoint = self._checkpoint(whole, targets, start, seed)
         missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
         if missing:

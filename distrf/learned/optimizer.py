@@ -10,7 +10,6 @@ import numpy as np
 from ..errors import InputError
 from ..sgd.learning_rates import project
 from ..sgd.optimizer import Optimizer, OptimizerState
-from ..sgd.penalties import soft
 from .objectives import Layout
 
 #: Adam's decay of the means of gradients and of their squares (Kingma & Ba 2015), and the term that avoids division by 0.
@@ -202,7 +201,8 @@ class MapOptimizer(Optimizer):
         G[at.theta] += self.l2 * state.weights[at.theta]
         size = self.map.step(state, G, at.theta, length * rates.theta, state.t_map)
         if self.l1:
-            state.weights[at.theta] = soft(state.weights[at.theta], size * self.l1)
+            Theta = state.weights[at.theta]
+            state.weights[at.theta] = np.sign(Theta) * np.maximum(np.abs(Theta) - size * self.l1, 0.0)
         self.map.step(state, G, at.b, length * rates.b, state.t_map)
         if not np.abs(state.weights[at.theta]).max() <= self.most:
             raise InputError(

@@ -70,6 +70,7 @@ class BaseRidge(LinearModel):
     checkpoint: Any
     random_state: Any
     state_: KeptState
+    l1: bool = False  # alpha |u|_1 in place of (alpha / 2) |u|^2
 
     #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
@@ -217,12 +218,12 @@ class BaseRidge(LinearModel):
         """The solution from sums, for one alpha or for the best one by their folds."""
         if not state.weight.sum() > 0:
             raise InputError("sample_weight must not be zero everywhere")
-        system = NormalEquations(state, reduction.n_features, self.fit_intercept)
+        system = NormalEquations(state, reduction.n_features, self.fit_intercept, self.l1)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
             compared = compare_alphas(system, alphas, reduction)
-            if alphas is None and compared.errors is not None:
+            if alphas is None and compared.errors is not None and not self.l1:
                 warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         solution = _checked(next(system.solve([compared.alpha])))
         without = without_folds(system, reduction, compared.alpha) if self.calibrate else []

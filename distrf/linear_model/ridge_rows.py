@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import InputError
 from ..execution.memory import check_client
 from ..ridge.alphas import given_alphas
+from ..ridge.folds import are_exact
 from ..ridge.gram import GramReduction
 from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..targets import Targets, class_targets, joined_classes, regression_targets
@@ -55,7 +56,8 @@ class _Rows(BaseRidge):
                 "the sums were made, so they have none; give these again, or fit all rows again"
             )
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
-        reduction = GramReduction(kept.n_features, targets, kept.next_rule())
+        targets = replace(targets, weight_unit=kept.targets.weight_unit)
+        reduction = GramReduction(kept.n_features, targets, kept.next_rule(), are_exact(self.alpha))
         check_client(reduction.solve_bytes + kept.nbytes, type(self).__name__)
         with self._keeping(arrays, passes=1):
             state, _ = self._add_up(reduction, arrays)
@@ -171,7 +173,7 @@ class RegressorRows(_Rows):
 
     def _targets(self, y: Any, sample_weight: Any, centre: np.ndarray | None = None) -> Targets:
         targets = regression_targets(y, sample_weight, centre)
-        return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
+        return targets if self.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
     def _flatten(self, flat: bool) -> None:
         if flat:

@@ -30,14 +30,12 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         "hinge", "squared_hinge", "logistic", "multinomial", or "squared" (on targets -1 and 1). All but
         "multinomial" are one against the rest, all classes in one product.
     alpha : float or {"auto"}, default="auto"
-        Strength of the penalty. "auto" takes the best one for held-out rows of a sample, measured with the
-        squared loss and extrapolated to the number of all rows (see `distrf.sgd.alpha`). For "l1" it is half
-        of what suppresses noise as large as the targets in the smallest column; for "elasticnet" each of the
-        two parts gets its own strength.
-    penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
-    l1_ratio : float, default=0.15
-        Share of the l1 penalty in "elasticnet".
+        Strength of the penalty. "auto" takes the one of least loss on held-out rows of a sample, extrapolated
+        to the number of all rows (see `distrf.sgd.alpha`). For "l1" folds of all rows choose it.
+    penalty : {"l2", "l1"}, default="l2"
+        "l2" is (alpha / 2) |u|^2. "l1" is alpha |u|_1, for the squared loss alone: scikit-learn's coordinate
+        descent solves it from the Gram matrix of one pass (D^2 numbers), each output for itself, and warns where
+        it has not converged. Then the parameters of steps, epochs and early stopping are not read.
     epsilon : float or {"auto"}, default="auto"
         Width of a loss of regression; the losses of classification do not read it.
     fit_intercept : bool, default=True
@@ -75,13 +73,12 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         measured on a sample, it is at least 0.5; else it is 0 for the squared loss.
     average : bool or {"auto"}, default="auto"
         Whether to average the weights over about the last tenth of the batches. "auto" does so where steps
-        do not vanish. With an l1 penalty a proximal step from the average, along the average gradient,
-        makes its zeros.
+        do not vanish.
     preconditioner : {"auto", "subspace"} or None, default="auto"
         "subspace" slows down the top directions of the features so that the others can be fast (EigenPro).
         The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which was not
         used for them, sets the length of steps; the first epoch shortens it for rows of larger norm.
-        "auto" applies it wherever it can: penalty "l2", not Pegasos.
+        "auto" applies it wherever it can: not with Pegasos.
     n_directions : int or None, default=None
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D >
         1,536.
@@ -114,7 +111,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     intercept_ : array of shape (c,) or (1,)
         Intercepts.
     alpha_ : float
-        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part.
+        The strength of the penalty in use.
     epsilon_ : float
         The width of the loss in use.
     calibration_ : array of shape (c, 2)
@@ -168,7 +165,6 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         *,
         alpha: float | str = "auto",
         penalty: str = "l2",
-        l1_ratio: float = 0.15,
         epsilon: float | str = "auto",
         fit_intercept: bool = True,
         class_weight: ClassWeight = None,
@@ -195,7 +191,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         random_state: RandomState = 0,
     ):
         super().__init__(
-            loss=loss, alpha=alpha, penalty=penalty, l1_ratio=l1_ratio, epsilon=epsilon,
+            loss=loss, alpha=alpha, penalty=penalty, epsilon=epsilon,
             fit_intercept=fit_intercept, n_epochs=n_epochs, tol=tol, n_iter_no_change=n_iter_no_change,
             early_stopping=early_stopping, validation_fraction=validation_fraction, calibrate=calibrate,
             learning_rate=learning_rate, eta0=eta0, power_t=power_t, momentum=momentum, average=average,

@@ -29,16 +29,17 @@ from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
 from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
-from ..sgd.penalties import PENALTIES, Penalty
+from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows, Weights, batches_of, measure_weights
 from ..sgd.schedules import LOCAL_BLOCKS, Holdout, microbatch_rows
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
-from ..targets import Targets
+from ..targets import Targets, weight_unit
 from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
+from .ridge import StreamingRidge
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -61,7 +62,6 @@ class BaseSGD(LinearModel):
     checkpoint_folder: ClassVar[str] = "sgd"
     #: Parameters that are read only if another parameter, or one of several, has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
-        "l1_ratio": {"penalty": ("elasticnet",)},
         "epsilon": {"loss": ("huber", "epsilon_insensitive")},
         "validation_fraction": {"early_stopping": (True,), "calibrate": (True,)},
         "power_t": {"learning_rate": ("inverse_scaling",)},
@@ -70,8 +70,7 @@ class BaseSGD(LinearModel):
     parameter_rules: ClassVar[dict[str, Rule]] = {
         "loss": loss_rule("regression"),
         "alpha": ALPHA | one_of("auto"),
-        "penalty": one_of(*PENALTIES),
-        "l1_ratio": number(0, 1),
+        "penalty": one_of("l2", "l1"),
         "epsilon": number(0) | one_of("auto"),
         "fit_intercept": FLAG,
         "n_epochs": whole() | one_of("auto"),
@@ -103,7 +102,6 @@ class BaseSGD(LinearModel):
         *,
         alpha: float | str = "auto",
         penalty: str = "l2",
-        l1_ratio: float = 0.15,
         epsilon: float | str = "auto",
         fit_intercept: bool = True,
         n_epochs: int | str = "auto",
@@ -131,7 +129,6 @@ class BaseSGD(LinearModel):
         self.loss = loss
         self.alpha = alpha
         self.penalty = penalty
-        self.l1_ratio = l1_ratio
         self.epsilon = epsilon
         self.fit_intercept = fit_intercept
         self.n_epochs = n_epochs
@@ -156,9 +153,6 @@ class BaseSGD(LinearModel):
         self.resume = resume
         self.random_state = random_state
 
-    def _penalty(self, alpha: float = 0.0, squares: float | None = None) -> Penalty:
-        return replace(PENALTIES[self.penalty].of(alpha, float(self.l1_ratio)), squares=squares)
-
     def _rate(self) -> LearningRate:
         return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
 
@@ -166,16 +160,15 @@ class BaseSGD(LinearModel):
         """The number of directions of the preconditioner; None: as many as the sample supports, 0: no preconditioner."""
         if self.preconditioner is None:
             return 0
-        fits = self._rate().preconditions and self._penalty().smooth
+        fits = self._rate().preconditions
         if self.preconditioner == "subspace" and not fits:
             raise InputError(
-                "preconditioner='subspace' needs penalty='l2' and another learning_rate than 'pegasos', got "
-                f"penalty={self.penalty!r}, learning_rate={self.learning_rate!r}; use preconditioner=None"
+                f"preconditioner='subspace' does not go with learning_rate={self.learning_rate!r}; use preconditioner=None"
             )
         return self.n_directions if fits else 0
 
     def facts(self) -> dict[str, Any]:
-        last = self.history_[-1]
+        last = self.history_[-1] if self.history_ else {"loss": None, "validation_score": None}
         return {
             "alpha": self.alpha_,
             "loss": self.loss,
@@ -191,16 +184,17 @@ class BaseSGD(LinearModel):
         super().check()
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        self._rate().check(LOSSES[self.loss], self._penalty(), self.alpha, self.momentum)
+        self._rate().check(LOSSES[self.loss], self.alpha, self.momentum)
+        if self.penalty == "l1" and self.loss != "squared":
+            raise InputError(
+                "penalty='l1' is for the squared loss, whose exact solution follows from one pass (gradient steps end far "
+                f"above it), got loss={self.loss!r}; take loss='squared', or penalty='l2'"
+            )
 
     def _momentum(self) -> float | None:
-        """Nesterov's momentum; None takes it from the curvature of the batches.
-
-        "auto" is 0 with an l1 penalty: with momentum, noise would keep weights from becoming exactly zero.
-        """
+        """Nesterov's momentum; None takes it from the curvature of the batches."""
         if self.momentum == "auto":
-            fits = self._rate().follows_curvature and self._penalty().smooth
-            return None if fits and self.distribution == "synchronous" else 0.0
+            return None if self._rate().follows_curvature and self.distribution == "synchronous" else 0.0
         return float(self.momentum)
 
     def _averages(self, whole: bool) -> bool:
@@ -284,7 +278,7 @@ class BaseSGD(LinearModel):
         choose_epsilon = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
         alpha = None if self.alpha == "auto" else float(self.alpha)
         epsilon = None if choose_epsilon else loss.epsilon
-        requested = Requested(alpha, epsilon, self._penalty(), self.fit_intercept, self._directions())
+        requested = Requested(alpha, epsilon, self.fit_intercept, self._directions())
 
         def measure(_: Any) -> dict[str, np.ndarray]:
             return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays
@@ -305,17 +299,12 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
     ) -> PreconditionedSGD:
-        rate, penalty = self._rate(), self._penalty(spectrum.alpha, spectrum.squares)
+        rate, penalty = self._rate(), Penalty(spectrum.alpha)
         penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
         if spectrum.units is not None:
             penalty = replace(penalty, units=spectrum.units[:, None])
-        # Steps must decay if the objective has a kink. A Huber loss much narrower than the spread of the targets acts
-        # like one; an l1 penalty has one too.
-        kinked = (
-            loss.smoothness is None
-            or not penalty.smooth
-            or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
-        )
+        # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
+        kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         options: dict[str, Any] = {
             "preconditioner": spectrum.preconditioner,
             "rate": rate.falling(float(max(per_epoch, 1))) if kinked else rate,
@@ -331,6 +320,8 @@ class BaseSGD(LinearModel):
     ) -> None:
         self.check()
         self.__dict__.pop("calibration_", None)
+        if self.penalty == "l1":
+            return self._fit_l1(X, y, weight, targets, folds)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
@@ -345,6 +336,22 @@ class BaseSGD(LinearModel):
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
+
+    def _fit_l1(self, X: Any, y: Any, weight: Any, targets: Targets, folds: GivenFolds | None) -> None:
+        """The exact solution with an l1 penalty, by one pass; there are no epochs."""
+        exact = self._exact()
+        exact._fit(X, y, weight, folds, targets, None, False)
+        for name in ("coef_", "intercept_", "alpha_", *(["calibration_"] if self._calibrates else [])):
+            setattr(self, name, getattr(exact, name))
+        self.epsilon_, self.batch_size_ = self._loss(targets).epsilon, X.shape[0]
+        self.t_ = self.best_epoch_ = self.n_iter_ = 0
+        self.history_, self._stream = [], None
+
+    def _exact(self) -> StreamingRidge:
+        options = {name: getattr(self, name) for name in ("alpha", "fit_intercept", "random_state")}
+        exact = StreamingRidge(**options, calibrate=self._calibrates, solver="gram")
+        exact.l1 = True
+        return exact
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
@@ -393,13 +400,22 @@ class BaseSGD(LinearModel):
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
         """One call of `partial_fit`. Returns the targets with the centre in use."""
         self.check()
+        if self.penalty == "l1":
+            raise InputError(
+                "partial_fit takes gradient steps, which penalty='l1' does not; call fit, or take penalty='l2'"
+            )
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
         weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing
             return targets
         self.__dict__.pop("calibration_", None)  # of other weights
-        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         stream: Stream | None = getattr(self, "_stream", None)
+        unit = weight_unit(weights.mean) if stream is None else stream.work.targets.weight_unit
+        targets, weights = (
+            replace(targets, weight_unit=unit),
+            Weights(weights.mean / unit, weights.largest / unit),
+        )
+        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         seen = Seen.of(call, None if stream is None else stream.seen)
         if stream is None:
             trainer, stream = self._first_call(call, seen)
@@ -496,5 +512,7 @@ class BaseSGD(LinearModel):
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
+        if self.penalty == "l1":
+            return self._exact().planned_costs(rows)
         held = round(rows.n * self.held_out_share) if self._calibrates else 0
         return fit_costs(self, rows) + (calibration_costs(self, rows, held) if held else Costs())

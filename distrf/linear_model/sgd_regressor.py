@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,12 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
         Loss of a row. "squared" is residual^2 / 2.
     alpha : float or {"auto"}, default="auto"
-        Strength of the penalty. "auto" takes the best one for held-out rows of a sample, measured with the
-        squared loss and extrapolated to the number of all rows (see `distrf.sgd.alpha`). For "l1" it is half
-        of what suppresses noise as large as the targets in the smallest column; for "elasticnet" each of the
-        two parts gets its own strength.
-    penalty : {"l2", "l1", "elasticnet"}, default="l2"
-        "l2" is (alpha / 2) |u|^2, "l1" is alpha |u|_1, "elasticnet" mixes both by `l1_ratio`.
-    l1_ratio : float, default=0.15
-        Share of the l1 penalty in "elasticnet".
+        Strength of the penalty. "auto" takes the one of least loss on held-out rows of a sample, extrapolated
+        to the number of all rows (see `distrf.sgd.alpha`). For "l1" folds of all rows choose it.
+    penalty : {"l2", "l1"}, default="l2"
+        "l2" is (alpha / 2) |u|^2. "l1" is alpha |u|_1, for the squared loss alone: scikit-learn's coordinate
+        descent solves it from the Gram matrix of one pass (D^2 numbers), each output for itself, and warns where
+        it has not converged. Then the parameters of steps, epochs and early stopping are not read.
     epsilon : float or {"auto"}, default="auto"
         Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
         standard deviation of the targets for the first, a tenth of it for the second.
@@ -69,13 +68,12 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         measured on a sample, it is at least 0.5; else it is 0 for the squared loss.
     average : bool or {"auto"}, default="auto"
         Whether to average the weights over about the last tenth of the batches. "auto" does so where steps
-        do not vanish. With an l1 penalty a proximal step from the average, along the average gradient,
-        makes its zeros.
+        do not vanish.
     preconditioner : {"auto", "subspace"} or None, default="auto"
         "subspace" slows down the top directions of the features so that the others can be fast (EigenPro).
         The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which was not
         used for them, sets the length of steps; the first epoch shortens it for rows of larger norm.
-        "auto" applies it wherever it can: penalty "l2", not Pegasos.
+        "auto" applies it wherever it can: not with Pegasos.
     n_directions : int or None, default=None
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D >
         1,536.
@@ -106,7 +104,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     intercept_ : float or array of shape (C,)
         Intercept.
     alpha_ : float
-        The strength of the penalty in use; of "elasticnet" with alpha="auto", that of the l1 part. If the spreads of
+        The strength of the penalty in use. If the spreads of
         the targets differ by more than a factor of four, that of the target with the largest spread.
     epsilon_ : float or array of shape (C,)
         The width of the loss in use; one for each target if epsilon="auto" and their spreads differ as much.
@@ -260,7 +258,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
 
     def _targets(self, y: Any, sample_weight: Any) -> Targets:
         targets = regression_targets(y, sample_weight)
-        return targets if self.fit_intercept else Targets(None, np.zeros_like(targets.centre))
+        return targets if self.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
     def _flat(self, y: Any) -> StreamingSGDRegressor:
         if y.ndim == 1 and self.coef_.ndim == 2:

@@ -75,6 +75,10 @@ class ScalingMap(FeatureMap):
             if self.learned:
                 assert self.scale is not None
                 return sp.csr_array(X @ sp.diags_array(1.0 / self.scale.astype(dtype)))
+            exponents = np.frexp(abs(X).max(axis=1).toarray().ravel())[1]  # so that no square overflows
+            X = sp.csr_array(
+                (np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr))), X.indices, X.indptr), shape=X.shape
+            )
             norms = abs(X).sum(axis=1) if self.method == "l1-rows" else np.sqrt((X * X).sum(axis=1))
             return sp.csr_array(sp.diags_array(1.0 / _nonzero(np.asarray(norms).ravel())).astype(dtype) @ X)
         X = X.astype(dtype)
@@ -83,6 +87,9 @@ class ScalingMap(FeatureMap):
         elif self.learned:
             X = self._in_units(X).astype(dtype)
         else:
+            X = np.ldexp(
+                X, -np.frexp(np.abs(X).max(axis=1, initial=0))[1][:, None]
+            )  # so that no square overflows
             order = 1 if self.method == "l1-rows" else 2
             X /= _nonzero(np.linalg.norm(X, ord=order, axis=1))[:, None]
         return X

@@ -63,7 +63,12 @@ def gram_reductions(
         raise InputError(f"alphas cannot be compared with n_samples = {n_rows}; give one alpha")
     lone = fixed is not None and len(fixed) == 1 and not held_out
     rules = [FoldRule()] if lone else fold_rules(cv, n_rows, n_features, seed)
-    return [GramReduction(n_features, targets, rule) for rule in rules]
+    return [GramReduction(n_features, targets, rule, are_exact(alphas)) for rule in rules]
+
+
+def are_exact(alphas: Alphas) -> bool:
+    """Whether an alpha is 0: the rounding of float32 products would be fitted."""
+    return 0.0 in (given_alphas(alphas) or [])
 
 
 def given_reductions(
@@ -80,10 +85,10 @@ def given_reductions(
         )
     fixed = given_alphas(alphas)
     if fixed is not None and len(fixed) == 1 and not held_out:
-        return [GramReduction(n_features, targets)]
+        return [GramReduction(n_features, targets, exact=are_exact(alphas))]
     rules: list[FoldRule] = []
     if k > 1 and (isinstance(cv, numbers.Integral) or (cv == "auto" and n_features <= _FOLDS_UP_TO)):
         rules.append(GivenRule(k + never, never=never))
     if not (rules and isinstance(cv, numbers.Integral)):
         rules.append(GivenRule(2, holdout=True))
-    return [GramReduction(n_features, targets, rule) for rule in rules]
+    return [GramReduction(n_features, targets, rule, are_exact(alphas)) for rule in rules]

@@ -149,11 +149,15 @@ class GivenRule(FoldRule):
 
 @dataclass(frozen=True)
 class GramReduction:
-    """The reduction of exact ridge: its state is a GramState, its blocks are (Z, y) or (Z, y, sample_weight), then given folds."""
+    """The reduction of exact ridge: its state is a GramState, its blocks are (Z, y) or (Z, y, sample_weight), then given folds.
+
+    exact : whether float32 rows are multiplied in float64, which alpha = 0 needs
+    """
 
     n_features: int
     targets: Targets
     rule: FoldRule = FoldRule()
+    exact: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -166,7 +170,11 @@ class GramReduction:
 
     def operations(self, itemsize: int) -> float:
         """`flops_per_row` for a plan, which counts those of float32: float64 takes twice the time, and few features are products of it."""
-        return self.flops_per_row * (2.0 if itemsize == 8 or self.n_features <= _FLOAT64_UP_TO else 1.0)
+        return self.flops_per_row * (2.0 if itemsize == 8 or self._wide else 1.0)
+
+    @property
+    def _wide(self) -> bool:
+        return self.exact or self.n_features <= _FLOAT64_UP_TO
 
     @property
     def adding(self) -> float:
@@ -228,7 +236,7 @@ class GramReduction:
             place = int(np.argwhere(bad)[0, 0])
             row = first_row + (rows.start + place if isinstance(rows, slice) else int(rows[place]))
             raise InputError(f"features must be finite, but row {row} is not; impute or drop such rows")
-        dtype = np.float64 if self.n_features <= _FLOAT64_UP_TO or Z.dtype != np.float32 else np.float32
+        dtype = np.float64 if self._wide or Z.dtype != np.float32 else np.float32
         Z = np.subtract(Z, state.shifts.astype(dtype), dtype=dtype)
         Y, weight = self.targets.encode(y, weight)
         w = np.ones(len(Y)) if weight is None else weight

@@ -14,7 +14,7 @@ from ..targets import Targets
 from .gram import FoldRule, GramReduction, GramState
 
 _SUMS = ("products", "sums", "weight", "targets", "squares")
-_TARGETS = ("classes", "centre", "class_weight")
+_TARGETS = ("classes", "centre", "class_weight", "weight_unit")
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,7 @@ class KeptState:
 
         targets : with all classes of this state, sorted; its class weights of these are the same
         """
+        targets = replace(targets, weight_unit=self.targets.weight_unit)
         assert self.targets.classes is not None
         assert targets.classes is not None
         known = self.targets.classes

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.states import SizedState
-from ..targets import checked_weights, float_columns
+from ..targets import checked_weights, float_columns, r2_of_sums
 
 
 @dataclass
@@ -114,9 +114,7 @@ class ErrorSums(SizedState):
     @property
     def r2(self) -> float:
         """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
-        varies = self.spread > 0
-        shares = self.squares / np.where(varies, self.spread, 1.0)
-        return float(np.where(varies, 1.0 - shares, self.squares == 0).mean())
+        return float(r2_of_sums(self.squares, self.spread, self.spread).mean())
 
     @property
     def pinballs(self) -> list[float]:

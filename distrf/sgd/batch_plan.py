@@ -19,7 +19,6 @@ from . import dask_batches
 from .ahead import Ahead, BatchLayout
 from .batch_sizes import USUAL_BATCH, count_epochs, most_rows
 from .learning_rates import RATES
-from .penalties import PENALTIES
 from .preconditioner import sample_size
 from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Schedule, microbatch_rows, order_bytes, scored_rows
@@ -320,11 +319,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
 
 def _directions(estimator: Any, sample: int, P: int) -> int:
     """The most directions that the preconditioner may have."""
-    fits = (
-        RATES[estimator.learning_rate].preconditions
-        and PENALTIES[estimator.penalty].of(0.0, estimator.l1_ratio).smooth
-    )
-    if estimator.preconditioner is None or not fits:
+    if estimator.preconditioner is None or not RATES[estimator.learning_rate].preconditions:
         return 0
     requested = estimator.n_directions
     if requested is not None:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..errors import InputError, first_not_finite
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..targets import Targets
+from ..targets import Targets, r2_of_sums
 from .preconditioner import Preconditioner
 from .schedules import BlockRows, Holdout, given_order, row_order, scored_rows
 
@@ -218,15 +218,16 @@ def score_sums(targets: Targets, loss: Loss, scores: np.ndarray, Y: np.ndarray, 
     """Sums over rows, shape (5, C), in the order WEIGHT, RIGHT (or squared errors), TARGETS, SQUARES, LOSS."""
     total = np.zeros((5, Y.shape[1]))
     w = np.ones(len(Y)) if w is None else w
-    total[WEIGHT] = w.sum()
+    total[WEIGHT], value = w.sum(), w @ loss(scores, Y)[0]
     if targets.classes is None:
         # Targets are centred, so the variance that the score divides by loses no digits to a large mean.
+        Y = Y.astype(np.float64)
         total[[RIGHT, TARGETS, SQUARES]] = w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0
     elif Y.shape[1] == 1:
         total[RIGHT] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
     else:
         total[RIGHT] = w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
-    total[LOSS] = w @ loss(scores, Y)[0]
+    total[LOSS] = value
     return total
 
 
@@ -236,7 +237,7 @@ def validation_score(total: np.ndarray, classes: bool) -> float:
     if classes:
         return float(total[RIGHT, 0] / weight)
     spread = total[SQUARES] - total[TARGETS] ** 2 / weight
-    return float(np.mean(1.0 - total[RIGHT] / np.where(spread > 0, spread, np.inf)))
+    return float(r2_of_sums(total[RIGHT], spread, total[SQUARES]).mean())
 
 
 def stack_rows(blocks: Sequence[Any]) -> Any:

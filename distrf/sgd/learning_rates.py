@@ -9,7 +9,6 @@ import numpy as np
 
 from ..errors import InputError
 from ..losses import Loss
-from .penalties import Penalty
 
 
 @dataclass(frozen=True)
@@ -40,7 +39,7 @@ class LearningRate:
     slows_down: ClassVar[bool] = False
 
     @classmethod
-    def check(cls, loss: type[Loss], penalty: Penalty, alpha: Any, momentum: Any) -> None:
+    def check(cls, loss: type[Loss], alpha: Any, momentum: Any) -> None:
         """Raise InputError if the rule cannot be used with these options; alpha and momentum are numbers or "auto"."""
 
     def step(self, t: int, stable: float, scale: float, alpha: float) -> float:
@@ -107,12 +106,12 @@ class Pegasos(LearningRate):
     averages = True
 
     @classmethod
-    def check(cls, loss: type[Loss], penalty: Penalty, alpha: Any, momentum: Any) -> None:
+    def check(cls, loss: type[Loss], alpha: Any, momentum: Any) -> None:
         strong = alpha == "auto" or float(alpha) > 0
-        if not (loss.in_ball and penalty.name == "l2" and strong and momentum in ("auto", 0)):
+        if not (loss.in_ball and strong and momentum in ("auto", 0)):
             raise InputError(
-                "learning_rate='pegasos' needs loss='hinge', penalty='l2', momentum=0 and alpha > 0, got "
-                f"loss={loss.name!r}, penalty={penalty.name!r}, momentum={momentum}, alpha={alpha}"
+                "learning_rate='pegasos' needs loss='hinge', momentum=0 and alpha > 0, got "
+                f"loss={loss.name!r}, momentum={momentum}, alpha={alpha}"
             )
 
     def step(self, t: int, stable: float, scale: float, alpha: float) -> float:

@@ -110,7 +110,6 @@ class SGDState(OptimizerState):
     """State of PreconditionedSGD.
 
     velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
-    slope : average of the gradients, with the same factors; kept with an l1 penalty only
     scale : factor on the step, lowered by the rule "adaptive" and after a divergence
     curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
     longest : largest weight times z'P z of a row so far, see `RowLengths`
@@ -118,7 +117,6 @@ class SGDState(OptimizerState):
 
     velocity: np.ndarray = None  # type: ignore[assignment]
     average: np.ndarray = None  # type: ignore[assignment]
-    slope: np.ndarray = None  # type: ignore[assignment]
     averaged: int = 0
     scale: float = 1.0
     curved: float = 1.0
@@ -129,8 +127,6 @@ class SGDState(OptimizerState):
             self.velocity = np.zeros_like(self.weights)
         if self.average is None:
             self.average = np.zeros_like(self.weights)
-        if self.slope is None:
-            self.slope = np.zeros((0, self.weights.shape[1]))
 
 
 @dataclass(frozen=True)
@@ -177,8 +173,6 @@ class PreconditionedSGD(Optimizer):
             W = W + momentum * state.velocity - eta * G
         else:
             W = W - eta * G
-        if not self.penalty.smooth:
-            W[:D] = self.penalty.proximal(W[:D], eta)
         units = self.penalty.units
         if units is None:
             self.rate.project(W[:D], self.penalty.alpha)
@@ -187,9 +181,6 @@ class PreconditionedSGD(Optimizer):
             self.rate.project(U, self.penalty.alpha)
             W[:D] = U / units
         self.move(state, W)
-        if self.average and not self.penalty.smooth:
-            slope = state.slope if len(state.slope) else np.zeros_like(G)
-            state.slope = slope + _share(state.averaged) * (G - slope)
 
     def _momentum(self, state: SGDState) -> float:
         if self.momentum is not None:
@@ -206,20 +197,7 @@ class PreconditionedSGD(Optimizer):
             state.average = state.average + _share(state.averaged) * (W - state.average)
 
     def solution(self, state: SGDState) -> np.ndarray:
-        """The weights to predict with.
-
-        With an l1 penalty the average of the weights is not sparse. So one more proximal step is taken, from the average
-        of the weights along the average of the gradients.
-        """
-        if not (self.average and state.averaged):
-            return state.weights
-        if not len(state.slope):
-            return state.average
-        eta = self.preconditioner.bounded(state.longest).step(None)
-        W = state.average - eta * state.slope
-        D = len(W) - self.intercept
-        W[:D] = self.penalty.proximal(W[:D], eta)
-        return W
+        return state.average if self.average and state.averaged else state.weights
 
     def travelled(self, state: SGDState, rows: int) -> tuple[float, float, float]:
         stable, momentum = self.preconditioner.step(rows), self.momentum or 0.0
@@ -246,7 +224,6 @@ class PreconditionedSGD(Optimizer):
         state.weights = weights.copy()
         state.velocity = np.zeros_like(weights)
         state.average, state.averaged = np.zeros_like(weights), 0
-        state.slope = np.zeros_like(state.slope)
 
     def slow_down(self, state: SGDState) -> bool:
         if not self.rate.slows_down or not state.scale > 1e-4:

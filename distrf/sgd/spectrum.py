@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from ..execution.sampling import neighbours
 from ..losses import Loss
 from ..targets import Targets
-from .alpha import sample_alpha, sample_l1
+from .alpha import sample_alpha
 from .column_units import APART, column_sizes, unit_factors, unlike
 from .penalties import Penalty
 from .preconditioner import (
@@ -37,12 +37,8 @@ _RARE = 20
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
 #: Otherwise the sample does, and the first epoch measures the length of every row.
 _PROBE_GAIN = 2.0
-#: The alpha of a robust loss is chosen by squared errors of targets clipped to this many spreads about the median.
-_OUTLYING = 3.0
 #: Columns are shifted to mean zero if the mean of one is more than this many standard deviations from 0.
 _FAR = 10.0
-#: With an l1 penalty, which allows no preconditioner, columns are scaled if their sizes differ by more than this factor.
-_APART_L1 = 20.0
 #: Targets are scaled to like spreads if their spreads differ by more than this factor. With steps and an epsilon made for
 #: 3 times its spread, a target of the epsilon-insensitive loss loses no R^2; for 8 times .01, for 1,000 times 15.
 _UNLIKE = 4.0
@@ -60,7 +56,6 @@ class Spectrum:
     start : array of shape (C,), the best constant prediction
     null_loss : float, mean loss of `start`
     shift : array of shape (D,), means to subtract from the features, or None
-    squares : float, strength of the squared l2 norm in a mixed penalty; None is alpha
     units : array of shape (D,), factors on the shifted features, or None
     target_units : array of shape (C,), factors on the targets, or None. All attributes above are in these units
     factors : array of shape (C,), factors on the loss of each target, or None
@@ -73,7 +68,6 @@ class Spectrum:
     start: np.ndarray
     null_loss: float
     shift: np.ndarray | None = None
-    squares: float | None = None
     units: np.ndarray | None = None
     target_units: np.ndarray | None = None
     factors: np.ndarray | None = None
@@ -110,14 +104,12 @@ class Requested:
     ----------
     alpha : float, of the penalty; None chooses it on the sample
     epsilon : float, of the loss; None chooses it on the sample
-    penalty : Penalty; its own alpha is not read
     intercept : bool, whether the model has an intercept
     directions : int, directions of the preconditioner; None is as many as the sample supports, 0 is no preconditioner
     """
 
     alpha: float | None
     epsilon: float | np.ndarray | None
-    penalty: Penalty
     intercept: bool
     directions: int | None
 
@@ -171,9 +163,7 @@ def measure_spectrum(
     shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    penalty = in_target_units(requested.penalty, loss, requested.alpha is not None, target_units)
-    requested = replace(requested, penalty=penalty)
-    sample, penalty = _scale_columns(sample, loss, requested, smoothness, shift)
+    sample, penalty = _scale_columns(sample, loss, requested.alpha, smoothness, shift, target_units)
     units = None if penalty.units is None else penalty.units[:, 0]
     constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
     # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
@@ -190,7 +180,7 @@ def measure_spectrum(
     return Spectrum(
         preconditioner, constant, float(penalty.alpha),
         loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
-        start, _null_loss(loss, targets, start, Y, weight), shift, penalty.squares, units, target_units, loss.factors,
+        start, _null_loss(loss, targets, start, Y, weight), shift, units, target_units, loss.factors,
     )  # fmt: skip
 
 
@@ -206,18 +196,28 @@ def _resolve_epsilon(
 
 
 def _scale_columns(
-    sample: _Sample, loss: Loss, requested: Requested, smoothness: float, shift: np.ndarray | None
+    sample: _Sample,
+    loss: Loss,
+    alpha: float | None,
+    smoothness: float,
+    shift: np.ndarray | None,
+    target_units: np.ndarray | None,
 ) -> tuple[_Sample, Penalty]:
     """Choose the penalty, and scale the columns of the sample if their sizes are unlike: the penalty has the factors."""
     sizes = column_sizes(sample.Z, sample.weight, shift)
     # The size of a rare word is chance: it is that of the few rows that have it.
     usual = np.count_nonzero(sample.Z, axis=0) >= _RARE
-    apart = unlike(sizes[usual] if usual.any() else sizes, _APART_L1 if requested.penalty.l1_ratio else APART)
-    if apart is None:
-        return sample, _penalty(sample, loss, requested, smoothness, None)
+    apart = unlike(sizes[usual] if usual.any() else sizes, APART)
     # Squares of the columns may leave the range of float32 until they are scaled.
-    wide = replace(sample, Z=sample.Z.astype(np.float64))
-    penalty = _penalty(wide, loss, requested, smoothness, apart)
+    wide = sample if apart is None else replace(sample, Z=sample.Z.astype(np.float64))
+    fixed = alpha is not None
+    if alpha is None:
+        alpha = sample_alpha(
+            wide.Z, wide.Y, wide.weight, wide.n, wide.seed, apart, wide.folds, loss, smoothness
+        )
+    penalty = in_target_units(Penalty(alpha), loss, fixed, target_units)
+    if apart is None:
+        return sample, penalty
     units = unit_factors(sizes, penalty.curvature / smoothness)
     scaled = replace(sample, Z=(wide.Z * units).astype(sample.Z.dtype))
     return scaled, replace(penalty, units=units[:, None])
@@ -237,7 +237,7 @@ def in_target_units(penalty: Penalty, loss: Loss, fixed: bool, units: np.ndarray
     """
     if not fixed or units is None or loss.degree is None:
         return penalty
-    shares = np.array([units ** (loss.degree - 1), units ** (loss.degree - 2)])
+    shares = units ** float(loss.degree - 2)
     return replace(penalty, shares=shares if loss.factors is None else shares * loss.factors)
 
 
@@ -270,24 +270,6 @@ def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Samp
     return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed, folds)
 
 
-def _penalty(
-    sample: _Sample, loss: Loss, requested: Requested, smoothness: float, apart: float | None
-) -> Penalty:
-    """The penalty of the estimator, with its strength chosen on the sample if the user gave none.
-
-    apart : the size of the smallest column over that of the largest, if columns are in unlike units, see `sample_alpha`
-    """
-    penalty, alpha, squares = requested.penalty, requested.alpha, None
-    if alpha is None:
-        Z, Y, weight, n = sample.Z, _clipped(loss, sample.Y, sample.weight), sample.weight, sample.n
-        if penalty.l1_ratio < 1.0:
-            alpha = sample_alpha(Z, Y, weight, n, sample.seed, 1, apart, sample.folds) * smoothness
-        if penalty.l1_ratio:
-            squares, alpha = alpha, sample_l1(Z, Y, weight, n, apart) * smoothness
-    assert alpha is not None
-    return replace(penalty, alpha=alpha, squares=squares)
-
-
 def _split(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
     """Add the constant column and split the sample: two thirds give the directions, the other third tests them."""
     weighted = None if sample.weight is None else mean_weight
@@ -314,15 +296,6 @@ def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:
     if loss.epsilon_in_spreads is None:
         return loss
     return replace(loss, epsilon=max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads)
-
-
-def _clipped(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """The targets; for a robust loss, clipped to `_OUTLYING` spreads about their median."""
-    if not loss.robust:
-        return Y
-    middle = np.array([_median(y, weight) for y in Y.T])
-    reach = _OUTLYING * np.array([_spread(y[:, None], weight) for y in Y.T])
-    return np.clip(Y, middle - reach, middle + reach)
 
 
 def _constant(loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:

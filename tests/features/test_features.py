@@ -409,6 +409,23 @@ def test_dask_blocks_of_csr():
 
 # ---- scaling ----------------------------------------------------------------------------------------
 
+
+@pytest.mark.parametrize("method", ["standard", "minmax", "l2-rows"])
+@pytest.mark.parametrize("factor", [2.0**-660, 2.0**660])
+def test_rows_whose_squares_are_no_numbers_are_scaled(method, factor):
+    """Rows of 1e200 became 0: their squares overflow."""
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    plain = StreamingScaler(method).fit_transform(X)
+    np.testing.assert_allclose(StreamingScaler(method).fit_transform(factor * X), plain, rtol=1e-12)
+    lazy = StreamingScaler(method).fit_transform(da.from_array(factor * X, chunks=(11, 3)))
+    np.testing.assert_allclose(lazy.compute(scheduler="sync"), plain, rtol=1e-12)
+    if method == "l2-rows":
+        sparse = StreamingScaler(method).fit_transform(sp.csr_array(factor * X))
+        np.testing.assert_allclose(sparse.toarray(), plain, rtol=1e-12)
+        narrow = StreamingScaler(method).fit_transform((2.0**100 * X).astype(np.float32))
+        np.testing.assert_allclose(narrow, plain, rtol=1e-5)
+
+
 PEERS = {
     "standard": StandardScaler(),
     "minmax": MinMaxScaler(),

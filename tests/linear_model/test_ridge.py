@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from reductions import count_calls
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.linear_model import Ridge, RidgeClassifier
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.metrics import accuracy_score, r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -181,6 +181,23 @@ def test_no_penalty():
     ours = StreamingRidge(0.0).fit(X, y)
     exact = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
     np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), exact, rtol=1e-9)
+
+
+@pytest.mark.parametrize("chunks", [None, 700])
+def test_no_penalty_in_single_precision(chunks):
+    """Float32 products of more than 1,024 features left a singular matrix of noise: R^2 fell from .96 to -.5."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2200, 5)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.normal(size=len(X))
+    Z = RandomFourierFeatures(length_scale=3.0, n_components=1100, random_state=0).fit_transform(X)
+    Z, T, y, t = Z[:1400], Z[1400:], y[:1400], y[1400:]
+    peer = LinearRegression().fit(Z.astype(np.float64), y)
+    rows = (
+        (Z, y) if chunks is None else (da.from_array(Z, chunks=(chunks, 1100)), da.from_array(y, chunks=chunks))
+    )
+    ours = StreamingRidge(0.0).fit(*rows)
+    assert ours.score(T, t) == pytest.approx(peer.score(T.astype(np.float64), t), abs=1e-3)
+    np.testing.assert_allclose(ours.predict(Z), peer.predict(Z.astype(np.float64)), atol=5e-3)
 
 
 def test_dependent_columns():

@@ -58,13 +58,12 @@ def test_the_penalty_is_of_the_weights_in_the_units_of_the_rows():
         np.testing.assert_allclose(model.predict(X) - y.mean(), exact, atol=1e-3 * y.std())
 
 
-@pytest.mark.parametrize("penalty", ["l1", "elasticnet"])
-def test_the_l1_penalty_too(penalty):
+def test_the_l1_penalty_too():
     X, y, _ = rows()
     factors = 4.0 ** np.arange(-6, 6)
-    plain = StreamingSGDRegressor(penalty=penalty, alpha=0.05).fit(X, y)
+    plain = StreamingSGDRegressor(penalty="l1", alpha=0.05).fit(X, y)
     assert plain.score(X, y) > 0.9
-    coef = StreamingSGDRegressor(penalty=penalty, alpha=0.05).fit(X * factors, y).coef_
+    coef = StreamingSGDRegressor(penalty="l1", alpha=0.05).fit(X * factors, y).coef_
     # Weights of large columns are cheap, and those of small columns are not worth what they cost.
     assert np.abs(coef[-1] * factors[-1]) > 0.9 * np.abs(plain.coef_[-1])
     assert np.abs(coef[0]) < 1e-3

@@ -11,7 +11,7 @@ from distrf.sgd.learning_rates import Auto
 from distrf.sgd.local_batches import LocalBatches, memory_loader
 from distrf.sgd.local_sgd import LocalSteps, LocalWork, local_rows
 from distrf.sgd.optimizer import PreconditionedSGD
-from distrf.sgd.penalties import L2
+from distrf.sgd.penalties import Penalty
 from distrf.sgd.preconditioner import SampledRows, make_preconditioner
 from distrf.sgd.schedules import LOCAL_BLOCKS, Holdout, Schedule, row_order
 from distrf.targets import Targets
@@ -27,7 +27,7 @@ def data(n=600, d=5):
 
 def optimizer(X):
     P = make_preconditioner(SampledRows(X, whole=True), 1.0, ALPHA, most=2)
-    return PreconditionedSGD(P, Auto(), L2(ALPHA), 0.0, True, False)
+    return PreconditionedSGD(P, Auto(), Penalty(ALPHA), 0.0, True, False)
 
 
 def test_a_batch_is_the_mean_of_runs_of_its_blocks():
