@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING
-from .arrow_types import as_floats, value_type
+from .arrow_types import as_floats, decoded
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -81,17 +81,6 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base in ("number", "boolean"):
         return _numbers(decoded(values), column.precision)
     return _seconds(decoded(values))
-
-
-def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
-    kind = value_type(values.type)
-    if pa.types.is_string_view(kind):
-        kind = pa.large_string()
-    if pa.types.is_dictionary(values.type):
-        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
-        return pa.chunked_array(chunks, kind)
-    return values.cast(kind) if kind != values.type else values
 
 
 def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
