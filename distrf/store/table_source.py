@@ -190,7 +190,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     first, target = schemas[0][1], selection.target
     names = chosen_names(path, first, selection)
     known = set(first.names)  # `coded_as` tells what is missing
-    wanted = {name for name in (*names, *selection.others, target) if name in known}
+    wanted = known.intersection([*names, *selection.others, target])
     require_distinct(name for name in first.names if name in wanted)
     common = merged(schemas, sorted(wanted))
     schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])
