@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.utils import Tags
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
@@ -158,11 +157,6 @@ class RandomLaplaceFeatures(FeatureEstimator):
         kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
         projection = laplace_projection(self.projection, self.n_mixed)
         return LaplaceMap(d, self.n_components, kernel, projection, 0)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def laplace_projection(projection: str, n_mixed: int | str) -> str:

@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
 from ..errors import InputError
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
-from ..features.base import FeatureEstimator
+from ..features.base import positive_only
 from ..parameters import COLUMNS, ruled
 from ..registry import make_map
 from ..scores.passes import as_array
@@ -260,7 +259,7 @@ def wants_numbers(map_: Any) -> bool:
     """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
     if isinstance(map_, str):
         map_ = None if map_ in ("auto", "none") else make_map(map_)
-    return isinstance(map_, FeatureEstimator) and bool(get_tags(map_).input_tags.positive_only)
+    return positive_only(map_)
 
 
 def is_table_path(path: Any) -> bool:
