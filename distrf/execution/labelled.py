@@ -56,7 +56,13 @@ def plain_rows(X: Any, name: str = "X") -> Any:
     if is_lazy_frame(X):
         return _lazy_values(X, name)
     if type(X).__module__.split(".")[0] != "xarray":
-        return X
+        if getattr(getattr(X, "dtype", None), "kind", "") != "T":  # NumPy's text of any width
+            return X
+        if not is_dask_collection(X):
+            return X.astype(object)
+        return X.map_blocks(np.ndarray.astype, object).map_blocks(
+            np.ndarray.astype, str, meta=np.empty((0,) * X.ndim, "<U1")
+        )
     if not hasattr(X, "to_pandas") or not hasattr(X, "dims") or not hasattr(X, "dtype"):
         raise InputError(
             f"{name} must be a DataArray whose first dimension are the rows, got an xarray {type(X).__name__}; "

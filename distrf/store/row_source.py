@@ -63,6 +63,12 @@ class Selection:
     in_order: bool = False
     storage_options: Options = None
 
+    def __post_init__(self) -> None:
+        if self.target is not None and not isinstance(self.target, str):
+            raise InputError(
+                f"target= is the name of one column; received {self.target!r}; give several targets as y, shape (n, C)"
+            )
+
 
 @dataclass(frozen=True)
 class RowsInfo:
