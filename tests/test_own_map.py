@@ -14,13 +14,14 @@ import pytest
 from relu_features import RandomReluFeatures, ReluMap
 
 import distrf
-from distrf import StreamingRidge, ingest, registry
+from distrf import StreamingRidge, ingest
 from distrf.cli.app import load_plugins
 from distrf.cli.jobs import job_text
 from distrf.errors import InputError
 from distrf.maps import MAPS as FROZEN
 from distrf.maps import map_from_spec
 from distrf.registry import MAPS, SAVABLE, register_map
+from distrf.registry import load_plugins as import_plugins
 
 HERE = Path(__file__).parent
 OURS = [
@@ -115,9 +116,9 @@ def test_an_installed_package_is_found(cli, store, tmp_path, monkeypatch):
     assert done.stdout.startswith("RandomReluFeatures("), done.stderr
     entry.write_text("[distrf]\nrelu = relu_features_gone\n")
     monkeypatch.syspath_prepend(site)
-    load_plugins.cache_clear(), registry.load_plugins.cache_clear()
+    load_plugins.cache_clear(), import_plugins.cache_clear()
     assert "the plugin 'relu' cannot be imported" in cli(*words, code=1).err
-    load_plugins.cache_clear(), registry.load_plugins.cache_clear()
+    load_plugins.cache_clear(), import_plugins.cache_clear()
 
 
 def test_names_are_taken_once():

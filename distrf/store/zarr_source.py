@@ -183,4 +183,6 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
     if node.dtype.kind != "T":
         return node.dtype
     edges = itertools.pairwise([0, *itertools.accumulate(block_lengths)])
-    return np.dtype(f"<U{max(1, *(np.strings.str_len(node[a:b]).max(initial=0) for a, b in edges))}")
+    return np.dtype(
+        f"<U{max(1, *(np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges))}"
+    )

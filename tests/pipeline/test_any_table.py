@@ -140,7 +140,7 @@ def test_frames_with_text_views(rng, frame_of):
     frame = frame_of(pa.table(columns))
     model = distrf.train(frame, target="y", map=None)
     scores = distrf.evaluate(model, frame, by="t")
-    assert [part["value"] for part in scores["slices"]] == ["x", "yy", "z", None]
+    assert [part["value"] for part in scores["slices"]] == ["x", "yy", "z", "missing"]
     assert distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
 
 
