@@ -40,10 +40,7 @@ _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 class Connection:
     """An open connection to a cluster: `close`, or the end of a `with` block, ends it and what was started for it.
 
-    Attributes
-    ----------
-    client : distributed.Client or None
-        Which Dask uses by default meanwhile, and which a `with` block gets.
+    Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
     """
 
     def __init__(self, opening: AbstractContextManager[Any]):
@@ -104,12 +101,6 @@ def connect(
         The scheduler cannot be reached, or no worker came.
     InputError
         The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
-
-    Examples
-    --------
-    >>> from distrf import connect
-    >>> connection = connect("none")
-    >>> connection.close()
     """
     return Connection(_connected(cluster, memory_limit, n_workers, tls, timeout))
 
