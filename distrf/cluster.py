@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib
 import inspect
 import logging
@@ -14,7 +15,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from importlib import resources
 from multiprocessing import resource_tracker
 from typing import Any
@@ -36,7 +37,29 @@ _SETTINGS = ("keep-blocks", "workers-timeout")
 _SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
 
 
-@contextmanager
+class Connection:
+    """An open connection to a cluster: `close`, or the end of a `with` block, ends it and what was started for it.
+
+    Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
+    """
+
+    def __init__(self, opening: AbstractContextManager[Any]):
+        self._open = ExitStack()
+        self.client = self._open.enter_context(opening)
+        atexit.register(self.close)  # which also holds what nobody keeps
+
+    def close(self) -> None:
+        """End the connection. A second call does nothing."""
+        atexit.unregister(self.close)
+        self._open.close()
+
+    def __enter__(self) -> Any:
+        return self.client
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
 def connect(
     cluster: str | os.PathLike[str] | None = None,
     *,
@@ -44,8 +67,8 @@ def connect(
     n_workers: int | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
-) -> Iterator[Any]:
-    """Connect to a Dask cluster for the length of a `with` block.
+) -> Connection:
+    """Connect to a Dask cluster, for the length of a `with` block or until `close`.
 
     Parameters
     ----------
@@ -66,10 +89,11 @@ def connect(
         Seconds to wait for the scheduler and its first worker. None is 30 s, and for the worker Dask's configuration
         `distrf.workers-timeout` (`DASK_DISTRF__WORKERS_TIMEOUT`) where it is set. `wait` of a spec file goes before it.
 
-    Yields
-    ------
-    distributed.Client or None
-        The client, which Dask uses by default inside the block; None for "none".
+    Returns
+    -------
+    Connection
+        A context manager that gives the client, which Dask uses by default; None for "none". Without a `with` block the
+        client is its attribute `client`, and its method `close` ends the connection.
 
     Raises
     ------
@@ -78,6 +102,18 @@ def connect(
     InputError
         The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
     """
+    return Connection(_connected(cluster, memory_limit, n_workers, tls, timeout))
+
+
+@contextmanager
+def _connected(
+    cluster: str | os.PathLike[str] | None,
+    memory_limit: str | int | None,
+    n_workers: int | None,
+    tls: str | os.PathLike[str] | None,
+    timeout: float | None,
+) -> Iterator[Any]:
+    """The client of `connect`."""
     patience = parse_timedelta(dask.config.get("distrf.workers-timeout", 30.0)) if timeout is None else timeout
     timeout = 30.0 if timeout is None else timeout
     if cluster == "none":

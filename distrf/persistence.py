@@ -32,7 +32,7 @@ from .maps.transformers import (
 )
 from .plain_data import Codec, array_name
 from .record import Training
-from .registry import SAVABLE
+from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
@@ -92,6 +92,8 @@ def check_output(path: str | os.PathLike[str], overwrite: bool) -> None:
 def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     """Load the estimator or Pipeline that `save_model` wrote; nothing is unpickled.
 
+    Classes of plug-ins are known too: what installed packages name in the group "distrf" of their entry points is imported.
+
     Parameters
     ----------
     path : str or PathLike
@@ -115,6 +117,7 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
         Another minor release of scikit-learn saved a transformer.
     """
     spec, arrays = read_model_folder(path)
+    load_plugins()  # whose classes the model may name
     try:
         model = _decode_model(spec["model"], arrays)
         training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")

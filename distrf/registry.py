@@ -5,8 +5,10 @@ From here the command line takes its options, job files their keys, `make_model`
 
 from __future__ import annotations
 
+import functools
 import inspect
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
@@ -115,6 +117,21 @@ def _enter(registry: dict[str, Any], name: str, entry: Any) -> None:
         raise InputError(f"{name!r} is registered already, as {registry[name]!r}; give {entry!r} another name")
 
 
+@functools.cache
+def load_plugins() -> None:
+    """Import what installed packages name in the group "distrf" of their entry points: it registers itself.
+
+    Raises InputError for what cannot be imported.
+    """
+    for entry in entry_points(group="distrf"):
+        try:
+            entry.load()
+        except Exception as error:  # whatever its module does
+            raise InputError(
+                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
+            ) from error
+
+
 for _name, _map in {
     "fourier": RandomFourierFeatures,
     "laplace": RandomLaplaceFeatures,
@@ -149,6 +166,8 @@ for _class in (
 def named_map(name: str) -> type[FeatureEstimator]:
     """The class of a map. Raises InputError for an unknown name."""
     if name not in MAPS:
+        load_plugins()
+    if name not in MAPS:
         raise InputError(
             f"unknown map {name!r}{did_you_mean(name, MAPS)}; known: auto, none, {', '.join(MAPS)}"
         )
@@ -176,6 +195,8 @@ def make_map(name: str, **parameters: Any) -> Any:
 
 def named_model(name: str) -> Kind:
     """The kind of a model. Raises InputError for an unknown name."""
+    if name not in MODELS:
+        load_plugins()
     if name not in MODELS:
         raise InputError(
             f"unknown model {name!r}{did_you_mean(name, MODELS)}; known: auto, {', '.join(MODELS)}"

@@ -21,6 +21,7 @@ from distrf.errors import InputError
 from distrf.maps import MAPS as FROZEN
 from distrf.maps import map_from_spec
 from distrf.registry import MAPS, SAVABLE, register_map
+from distrf.registry import load_plugins as import_plugins
 
 HERE = Path(__file__).parent
 OURS = [
@@ -106,11 +107,18 @@ def test_an_installed_package_is_found(cli, store, tmp_path, monkeypatch):
     words = ["plan", str(store), "--map", "relu", "-D", "64", "--json"]
     done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
     assert json.loads(done.stdout)["fits"]
+    saved = tmp_path / "saved"
+    distrf.save_model(RandomReluFeatures(n_components=8, random_state=0).fit(np.ones((3, 2))), saved)
+    code = (
+        f"import sys; sys.path[:0] = [{str(site)!r}]; import distrf; print(distrf.load_model({str(saved)!r}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("RandomReluFeatures("), done.stderr
     entry.write_text("[distrf]\nrelu = relu_features_gone\n")
     monkeypatch.syspath_prepend(site)
-    load_plugins.cache_clear()
+    load_plugins.cache_clear(), import_plugins.cache_clear()
     assert "the plugin 'relu' cannot be imported" in cli(*words, code=1).err
-    load_plugins.cache_clear()
+    load_plugins.cache_clear(), import_plugins.cache_clear()
 
 
 def test_names_are_taken_once():

@@ -6,6 +6,7 @@ import dask
 import dask.array as da
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from distrf import (
     RandomFourierFeatures,
@@ -64,6 +65,27 @@ def test_path_is_ridge(D, intercept, task):
         np.testing.assert_allclose(solution.weights.T, np.atleast_2d(exact.coef_), rtol=1e-5, atol=1e-7)
         offset = solution.intercept + (targets.centre if intercept else 0)
         np.testing.assert_allclose(offset, np.atleast_1d(exact.intercept_), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize(("constant", "first", "tolerance"), [(0.0, 0, 1e-7), (1e6, 1, 5e-3)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_path_of_sparse_rows(dtype, constant, first, tolerance):
+    """Fewer rows than columns, not normalised, and a penalty below the rounding of float32 products.
+
+    A large constant costs digits of products that are centred afterwards: a penalty below their rounding becomes larger.
+    """
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(0.5, (200, 400)) * rng.choice([0.1, 0.3, 7.0], 400)
+    counts[:, 0] = constant
+    counts = counts.astype(np.float32).astype(dtype)
+    y = counts @ rng.normal(size=400)
+    targets = regression_targets(y, None)
+    of_sparse, of_dense = (
+        ridge_path(lambda Z: Z, 400, rows, y, targets, [1e-8, 1e-2], True)
+        for rows in (csr_array(counts), counts)
+    )
+    for sparse, dense in zip(of_sparse[first:], of_dense[first:], strict=True):
+        np.testing.assert_allclose(sparse.weights, dense.weights, atol=tolerance)
 
 
 @pytest.mark.parametrize(

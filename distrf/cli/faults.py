@@ -80,12 +80,6 @@ def report(error: Exception) -> int:
         print_error(_TITLES.get(name, f"{name} error"), str(error))
     elif isinstance(error, OSError) and error.errno is not None:
         print_error("OS error", str(error))  # no such file, not permitted, no space left
-    elif type(error).__name__ == "KilledWorker":
-        print_error(
-            "Workers died",
-            f"{error}\nA task lost its worker several times, most often for memory. Compare `distrf plan` with the "
-            "workers' limit; use smaller blocks or fewer components.",
-        )
     else:
         text = " ".join(str(error).split())
         text = text if len(text) <= _MOST else text[:_MOST] + " ..."

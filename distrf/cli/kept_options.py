@@ -18,7 +18,6 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
 from .spelling import Options, Spelling
 
 _PACKAGE = Path(__file__).parents[1]
@@ -26,19 +25,13 @@ _PACKAGE = Path(__file__).parents[1]
 
 @functools.cache
 def load_plugins() -> bool:
-    """Import what installed packages name in the group "distrf" of their entry points: it registers itself.
+    """`distrf.registry.load_plugins`, whose import takes seconds, where there are any; whether there are."""
+    found = bool(entry_points(group="distrf"))
+    if found:
+        from ..registry import load_plugins as load
 
-    Returns whether there are any. Raises InputError for what cannot be imported.
-    """
-    found = entry_points(group="distrf")
-    for entry in found:
-        try:
-            entry.load()
-        except Exception as error:  # whatever its module does
-            raise InputError(
-                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
-            ) from error
-    return bool(found)
+        load()
+    return found
 
 
 def group_class(name: str) -> Any:

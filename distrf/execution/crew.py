@@ -12,6 +12,7 @@ from typing import Any
 
 from .memory import Workers, able_workers
 from .progress import saw_workers
+from .worker_checks import in_plain_words
 
 #: Seconds between two looks at the workers.
 _LOOK_EVERY = 0.5
@@ -97,7 +98,8 @@ class Crew:
         now = time.monotonic()
         if now - self._looked > _LOOK_EVERY:
             self._looked = now
-            threads = self._client.nthreads()
+            with in_plain_words(self._client):
+                threads = self._client.nthreads()
             saw_workers(self._client, threads)
             if self._peak and threads.keys() - self._known:
                 each = Workers.of_client(self._client).each

@@ -15,6 +15,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
+from .scheduler import computed
 
 #: Of an array: an empty data frame of the columns it was made of; and whether its blocks are data frames.
 _HEADER, _FRAMES = "distrf_header", "distrf_frames"
@@ -55,7 +56,13 @@ def plain_rows(X: Any, name: str = "X") -> Any:
     if is_lazy_frame(X):
         return _lazy_values(X, name)
     if type(X).__module__.split(".")[0] != "xarray":
-        return X
+        if getattr(getattr(X, "dtype", None), "kind", "") != "T":  # NumPy's text of any width
+            return X
+        if not is_dask_collection(X):
+            return X.astype(object)
+        return X.map_blocks(np.ndarray.astype, object).map_blocks(
+            np.ndarray.astype, str, meta=np.empty((0,) * X.ndim, "<U1")
+        )
     if not hasattr(X, "to_pandas") or not hasattr(X, "dims") or not hasattr(X, "dtype"):
         raise InputError(
             f"{name} must be a DataArray whose first dimension are the rows, got an xarray {type(X).__name__}; "
@@ -117,7 +124,7 @@ def take_frame_rows(X: Any, rows: np.ndarray) -> Any:
     taken = [
         take(parts[i], rows[block == i] - (ends[i] - blocks.chunks[0][i])) for i in np.unique(block).tolist()
     ]
-    return concat(list(dask.compute(*taken)))
+    return concat(list(computed(*taken)))
 
 
 def _with_text(frame: Any) -> Any:
@@ -201,7 +208,7 @@ def _with_lengths(parts: Any, name: str) -> da.Array:
         counts = parts.map_blocks(
             _count, dtype=np.int64, chunks=one, meta=np.empty((0,) * parts.ndim, np.int64)
         )
-        lengths = tuple(int(n) for n in counts.compute().ravel())
+        lengths = tuple(int(n) for n in computed(counts)[0].ravel())
         with _lock:
             _counted[parts.name] = lengths
             while len(_counted) > 256:

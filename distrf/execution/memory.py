@@ -18,7 +18,7 @@ from dask.utils import format_bytes
 from ..errors import MemoryPlanError
 from ..machine import machine_memory
 from .sum_tree import most_waiting
-from .worker_checks import WorkerMemoryError
+from .worker_checks import WorkerMemoryError, in_plain_words
 
 _LOG = logging.getLogger(__name__)
 #: Bytes of a worker process that has imported everything and holds no data.
@@ -64,7 +64,8 @@ class Workers:
             from dask.system import CPU_COUNT
 
             return cls(1, CPU_COUNT, machine_memory())
-        found = client.scheduler_info(n_workers=-1)["workers"]
+        with in_plain_words(client):
+            found = client.scheduler_info(n_workers=-1)["workers"]
         each = {name: (w["nthreads"], w.get("memory_limit") or 0) for name, w in sorted(found.items())}
         limits = sorted(limit for _, limit in each.values() if limit)
         planned = min((limit for limit in limits if 2 * limit >= limits[len(limits) // 2]), default=0)

@@ -203,7 +203,8 @@ def open_column(
         There is no such column.
     """
     source = open_source(
-        path, Selection(target=target, columns=columns, missing=impute is not None, coded=coded)
+        path,
+        Selection(target=target, columns=columns, missing=impute is not None, coded=coded, others=[name]),
     )
     return lazy_rows(source.column_source(name))
 

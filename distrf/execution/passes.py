@@ -43,6 +43,7 @@ from .states import add_states
 from .submission import Submission
 from .sum_tree import Addition, Span, SumTree, add_in_order, most_waiting
 from .task_names import span_of, task_name
+from .worker_checks import in_plain_words
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -403,7 +404,8 @@ def _run_block_by_block(
     """
     n_segments = count_segments(sum(rows), reduction)
     segments = cut_segments(rows, range(len(rows)), n_segments)
-    width = 1 if client is None else max(1, sum(client.nthreads().values()))
+    with in_plain_words(client):
+        width = 1 if client is None else max(1, sum(client.nthreads().values()))
     states: list[Any] = []
     sent = [] if client is None else blocks.send_learned(client)
     try:

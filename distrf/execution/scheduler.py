@@ -6,7 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -32,8 +32,21 @@ def current_client() -> Any:
         client = get_client()
     except ValueError:
         return None
-    prepare(client)
+    with worker_checks.in_plain_words(client):
+        prepare(client)
     return client
+
+
+def computed(*collections: Any) -> tuple[Any, ...]:
+    """The values of Dask collections.
+
+    Raises
+    ------
+    ClusterError
+        As of `compute`.
+    """
+    with worker_checks.in_plain_words(current_client()):
+        return dask.compute(*collections)
 
 
 def compute(task: Delayed, client: Any) -> Any:
@@ -55,7 +68,7 @@ def compute(task: Delayed, client: Any) -> Any:
     Raises
     ------
     ClusterError
-        No worker is left, or several workers died at the task.
+        No worker is left, several workers died at the task, or the scheduler is lost.
     MemoryPlanError
         A worker ran out of memory.
     """
@@ -117,14 +130,14 @@ def settle(*futures: Any) -> None:
     Raises
     ------
     ClusterError
-        No worker is left, or several workers died at a task.
+        No worker is left, several workers died at a task, or the scheduler is lost.
     MemoryPlanError
         A worker ran out of memory.
     Exception
         What a task raised.
     """
     watching = None
-    with waiting():
+    with waiting(futures[0].client if futures else None):
         while futures:
             try:
                 wait(futures, timeout=worker_checks.EVERY)
@@ -165,7 +178,7 @@ class Results:
         Raises what `settle` raises.
         """
         keys = []
-        with waiting():
+        with waiting(self._client):
             with suppress(Empty):
                 keys.append(self._finished.get(timeout=seconds))
                 while True:
@@ -196,7 +209,7 @@ class Results:
 def _raise_failure(future: Any) -> None:
     """Raise what a task raised, in plain words."""
     if future.status != "finished":
-        with worker_checks.in_plain_words():
+        with worker_checks.in_plain_words(future.client):
             future.result()
 
 
@@ -246,7 +259,8 @@ def results_in_order(
             yield gather(future, client)
             future.release()
     finally:
-        client.cancel([future for future in futures if not future.done()])
+        with worker_checks.in_plain_words(client):
+            client.cancel([future for future in futures if not future.done()])
         for future in futures:
             future.release()
         held.release()
@@ -292,7 +306,7 @@ def gather(value: Any, client: Any) -> Any:
     if client is None:
         return value
     settle(value)
-    with waiting(), worker_checks.in_plain_words():
+    with waiting(client):
         # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
         return value.result()
 
@@ -316,23 +330,20 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
         As of `settle`.
     """
     settle(*futures)
-    with waiting(), worker_checks.in_plain_words():
+    with waiting(client):
         return client.gather(list(futures))
 
 
 @contextmanager
-def waiting() -> Iterator[None]:
-    """Context of every wait for tasks.
+def waiting(client: Any) -> Iterator[None]:
+    """Context of every wait for tasks; see `worker_checks.in_plain_words`.
 
     If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
     """
-    if not (
-        hasattr(worker.thread_state, "execution_state") and hasattr(threadpoolexecutor.thread_state, "executor")
-    ):
+    with worker_checks.in_plain_words(client), ExitStack() as stack:
+        if hasattr(worker.thread_state, "execution_state") and hasattr(
+            threadpoolexecutor.thread_state, "executor"
+        ):
+            secede()
+            stack.callback(rejoin)
         yield
-        return
-    secede()
-    try:
-        yield
-    finally:
-        rejoin()

@@ -5,8 +5,10 @@ Dask waits for ever if no worker is left, or if a worker has paused because its 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +16,7 @@ import dask
 from dask.utils import format_bytes, parse_timedelta
 from distributed.scheduler import KilledWorker
 
-from ..errors import ClusterError, MemoryPlanError
+from ..errors import ClusterError, DistrfError, MemoryPlanError
 
 #: Seconds between two checks. A wait that is shorter makes no check.
 EVERY = 2.0
@@ -94,13 +96,33 @@ def _is_stuck(worker: Any) -> bool:
 
 
 @contextmanager
-def in_plain_words() -> Iterator[None]:
-    """Context that turns Dask's KilledWorker (several workers died at one task) into a ClusterError."""
+def in_plain_words(client: Any) -> Iterator[None]:
+    """Context of what a client is asked: a ClusterError where several workers died at one task, or the scheduler is lost.
+
+    Of a lost scheduler Dask raises many things: cancelled futures, closed connections, attributes that are gone.
+    """
     try:
         yield
+    except DistrfError:
+        raise
     except KilledWorker as error:
         raise ClusterError(
             f"{error.allowed_failures + 1} workers died one after the other at the same task, the last at "
             f"{error.last_worker.address}; look in their logs. Most often memory ran out: smaller blocks, fewer "
             "components or workers with more memory"
         ) from error
+    except (Exception, asyncio.CancelledError) as error:
+        if not _is_lost(client, isinstance(error, (OSError, CancelledError, asyncio.CancelledError))):
+            raise
+        raise ClusterError(
+            f"the scheduler was lost while the job waited for it ({error or type(error).__name__}); look in its log for why it "
+            "ended, connect again, and repeat the call: what was written or is in a checkpoint is not made again"
+        ) from error
+
+
+def _is_lost(client: Any, likely: bool) -> bool:
+    """Whether a client has no scheduler any more; where it is likely, the client gets a moment to notice."""
+    until = time.monotonic() + likely
+    while (status := getattr(client, "status", "running")) == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return status != "running"

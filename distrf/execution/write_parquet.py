@@ -90,9 +90,8 @@ def _key_sources(keys: _Keys) -> list[Any]:
 
 
 def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:
-    selection = store.Selection(
-        columns=columns, coded=True
-    )  # features may have nulls and texts: only keys are read
+    # Features may have nulls and texts: only keys are read.
+    selection = store.Selection(columns=columns, coded=True, others=keys)
     return store.open_source(path, selection).key_blocks(keys)
 
 

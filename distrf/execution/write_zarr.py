@@ -15,6 +15,7 @@ from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label
+from .scheduler import computed
 from .states import RowCount
 
 
@@ -118,7 +119,7 @@ def append_rows(
     first = check_dask_rows(arrays[names[0]], names[0])
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     texts = [a for a in aligned if a.dtype.kind == "U"]
-    classes = [str(c) for c in np.unique(da.unique(texts[0]).compute())] if texts else None
+    classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
     append = zarr_append.begin(path, first.shape[0], part, classes=classes, again=again)
     _check_like(append.old, dict(zip(names, aligned, strict=True)))
     append.share_blocks()

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import Tags, estimator_html_repr
+from sklearn.utils import Tags, estimator_html_repr, get_tags
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
@@ -21,6 +21,7 @@ from ..errors import InputError, input_errors
 from ..execution.labelled import header, plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
+from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import all_finite, canonical
 from ..parameters import Rule, check_parameters, instance
@@ -33,6 +34,18 @@ def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
     """Give the base of a map a seed derived from that of the map, unless it has its own or takes none."""
     if "random_state" in base.get_params() and base.random_state is None:
         base.set_params(random_state=int(raw_words(seed, stream, 0, 1)[0] >> 1))
+
+
+def positive_only(part: Any) -> bool:
+    """Whether an estimator, or a parameter of one, is for rows without negative entries.
+
+    Such are semigroup kernels, and estimators whose tag says so: maps with such a part, pipelines that begin with one.
+    """
+    if steps := getattr(part, "steps", [])[:1] or getattr(part, "transformer_list", []):
+        return any(positive_only(step) for _, step in steps)
+    if isinstance(part, BaseEstimator):
+        return bool(get_tags(part).input_tags.positive_only)
+    return isinstance(part, SemigroupKernel) or (isinstance(part, str) and part in SEMIGROUP_KERNELS)
 
 
 @contextmanager
@@ -348,6 +361,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.positive_only = any(map(positive_only, self.get_params(deep=False).values()))
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

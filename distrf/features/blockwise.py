@@ -25,7 +25,7 @@ from ..parameters import SEED, Rule, check_parameters, name_in, whole
 from ..randomness import draw_seed
 from ..targets import as_columns
 from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
+from .base import FeatureEstimator, positive_only, validate_rows
 
 
 class Blockwise(FeatureEstimator):
@@ -117,7 +117,7 @@ class Blockwise(FeatureEstimator):
         d, dtype = X.shape[1], working_dtype(X.dtype)
         tags = get_tags(inner)
         if not is_dask_collection(X):
-            if tags.input_tags.positive_only:
+            if positive_only(inner):
                 check_non_negative(X, f"Blockwise({type(inner).__name__})")
             if sp.issparse(X) and not tags.input_tags.sparse:
                 raise InputError(
@@ -229,7 +229,7 @@ class Blockwise(FeatureEstimator):
         tags, inner = super().__sklearn_tags__(), get_tags(self._unfitted())
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = takes_missing(self._unfitted())
-        tags.input_tags.positive_only = inner.input_tags.positive_only
+        tags.input_tags.positive_only = positive_only(self._unfitted())
         tags.target_tags.required = inner.target_tags.required
         return tags
 

@@ -7,7 +7,6 @@ from typing import ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
-from sklearn.utils import Tags
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
@@ -157,11 +156,6 @@ class RandomLaplaceFeatures(FeatureEstimator):
         name = f"{self.projection}-log2" if mixed else self.projection
         D = int(self.n_components)
         return LaplaceMap(d, D, kernel, choose_projection(name, kernel, d, D), seed)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def planned_semigroup_kernel(

@@ -14,6 +14,7 @@ from sklearn.base import clone
 from ..execution.memory import PROCESS_BYTES, Workers
 from ..execution.scheduler import current_client
 from ..features import StreamingScaler
+from ..features.base import positive_only
 from ..features.with_columns import column_scale
 from ..parameters import check_parameters
 from ..record import Choice
@@ -179,7 +180,7 @@ def _possible_scalings(X: Any, map_: Any) -> tuple[list[str], str]:
     if sp.issparse(X):  # those that keep zeros
         alike = X.nnz and (X.data == X.data[0]).all()  # as if columns stood for levels or words
         return ["l2-rows"] if alike else ["robust-zeros", "l2-rows"], ""
-    if map_ is not None and map_.__sklearn_tags__().input_tags.positive_only:
+    if positive_only(map_):
         return [], "the map is for rows without negative entries"
     return ["robust"], ""
 

@@ -181,7 +181,7 @@ def evaluate(
         _warn_of_new_labels((sums if slices is None else sums.whole).labels, pipeline[-1].classes_)
     if slices is None:
         return Evaluation(sums.report(), sums)
-    named = {"by": by if isinstance(by, str) else None, "slices": sums.report()}
+    named = {"by": None if np.ndim(by) else by, "slices": sums.report()}
     return Evaluation(sums.whole.report() | named, sums.whole)
 
 

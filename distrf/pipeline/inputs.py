@@ -18,6 +18,7 @@ from ..execution.labelled import is_frame, plain_rows, with_header
 from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
+from ..execution.scheduler import computed
 from ..maps import working_dtype
 from ..scores.passes import as_array
 from ..splits import check_split
@@ -186,7 +187,7 @@ def _classes(y: da.Array | None) -> list[Any] | None:
     """Names of labels that are text; they are read."""
     if y is None or y.dtype.kind != "U":
         return None
-    return [str(c) for c in np.unique(da.unique(y).compute())]
+    return [str(c) for c in np.unique(computed(da.unique(y))[0])]
 
 
 def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:

@@ -8,20 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
-from sklearn.utils import get_tags
 
 from ..errors import InputError
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
-from ..features.base import FeatureEstimator
+from ..features.base import positive_only
 from ..parameters import COLUMNS, ruled
 from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store import find_format
 from ..store.row_source import RowsInfo
+from ..store.table_codes import as_arrow
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
@@ -248,19 +249,20 @@ class TableArrays(Arrays):
 
     def column(self, values: Any) -> Any:
         """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
-        if not isinstance(values, str) or isinstance(self.table, Table):
+        if np.ndim(values) or isinstance(self.table, Table):
             return super().column(values)
-        names = [str(name) for name in getattr(self.table, "column_names", self.table.columns)]
-        if values not in names:
-            raise InputError(f"by={values!r} is no column of the table; columns: {names[:20]}")
-        return as_array(self.table[values])
+        table = self.table if hasattr(self.table, "columns") else as_arrow(self.table)
+        labels = {str(name): name for name in getattr(table, "column_names", table.columns)}
+        if str(values) not in labels:
+            raise InputError(f"by={values!r} is no column of the table; columns: {list(labels)[:20]}")
+        return as_array(table[labels[str(values)]])
 
 
 def wants_numbers(map_: Any) -> bool:
     """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
     if isinstance(map_, str):
         map_ = None if map_ in ("auto", "none") else make_map(map_)
-    return isinstance(map_, FeatureEstimator) and bool(get_tags(map_).input_tags.positive_only)
+    return positive_only(map_)
 
 
 def is_table_path(path: Any) -> bool:

@@ -56,8 +56,10 @@ def _dual(
 ) -> list[Solution]:
     """The dual solution: u = Z'R c with (R Z Z' R / W + alpha) c = R Y / W, R the roots of the weights, Z and Y centred.
 
-    CSR rows are not centred, which would make them dense; their products Z Z' are.
+    CSR rows are not centred, which would make them dense; their products Z Z' are. The products are made in float64:
+    those of float32 rows err by more than small alphas, and have negative eigenvalues.
     """
+    Z = Z.astype(np.float64) if sp.issparse(Z) else Z
     w = np.ones(Z.shape[0]) if weight is None else weight
     total = w.sum()
     mean = np.asarray(w @ Z).ravel() / total if intercept else np.zeros(Z.shape[1])
@@ -65,13 +67,15 @@ def _dual(
     root = np.sqrt(w)[:, None]
     if sp.issparse(Z):
         products = np.asarray(Z @ mean)
-        K = (Z @ Z.T).toarray().astype(np.float64)
+        K = (Z @ Z.T).toarray()
+        lost = 8 * np.finfo(np.float64).eps * float(w @ K.diagonal()) / total
         K = (K - products - products[:, None] + mean @ mean) * root * root.T / total
     else:
         A = (Z - mean) * root
         K = A @ A.T / total
+        lost = 0.0
     right = (Y - target_mean) * root / total
-    floor = 1e-13 * float(np.trace(K))  # below it the factorisation may fail
+    floor = max(1e-13 * float(np.trace(K)), lost)  # below it the factorisation may fail
     solutions = []
     for alpha in alphas:
         shifted = K.copy()

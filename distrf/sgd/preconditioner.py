@@ -267,8 +267,8 @@ def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.nda
     Q = orthonormal(Z.T @ omega, passes=2)
     Q = orthonormal(Z.T @ (Z @ Q), passes=2)
     Q = orthonormal(Z.T @ (Z @ Q))
-    B = Z @ Q
-    values, V = eigh((B.T @ B).astype(np.float64) / s, check_finite=False)
+    B = (Z @ Q).astype(np.float64)
+    values, V = eigh(B.T @ B / s, check_finite=False)
     values, V = np.maximum(values[::-1], 0.0), V[:, ::-1]
     return values[: k + 1], np.ascontiguousarray(Q @ V[:, :k].astype(Z.dtype))
 

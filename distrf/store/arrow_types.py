@@ -32,6 +32,17 @@ def value_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
+    kind = value_type(values.type)
+    if pa.types.is_string_view(kind):
+        kind = pa.large_string()
+    if pa.types.is_dictionary(values.type):
+        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
+        return pa.chunked_array(chunks, kind)
+    return values.cast(kind) if kind != values.type else values
+
+
 def is_number(kind: pa.DataType) -> bool:
     """True for integers, floats, decimals and booleans."""
     test = pa.types

@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError
-from .arrow_types import is_text, null_error, target_dtype, value_type
-from .table_codes import as_arrow, coded, decoded
+from .arrow_types import as_floats, decoded, is_text, null_error, target_dtype, value_type
+from .table_codes import as_arrow, coded
 from .table_reader import TableRows, column_values
-from .table_schema import TableSchema
+from .table_schema import TableSchema, merged
 
 
 class FrameFacts(NamedTuple):
@@ -184,8 +184,12 @@ def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Tab
     pa.Table
     """
     reader, first, _ = block
-    low, high = int(rows[0]), int(rows[-1]) + 1
-    return reader.read_table(first + low, first + high).take(pa.array(rows - low))
+    rows, tables = first + rows, []
+    for part in reader.parts(int(rows[0]), int(rows[-1]) + 1):
+        inside = rows[(part.first <= rows) & (rows < part.first + len(part.table))]
+        tables.append((part.where, part.table.take(pa.array(inside - part.first))))
+    schema = merged([(where, table.schema) for where, table in tables], reader.columns)
+    return one_table([table for _, table in tables], schema, reader.columns)
 
 
 def one_table(tables: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:
@@ -217,7 +221,7 @@ def one_table(tables: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str
 
 
 def _as_one(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
-    cast = [column.cast(kind) for column in columns]
+    cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(kind) for c in columns]
     if pa.types.is_date(kind):  # Arrow cuts times of day without a word
         for column, dates in zip(columns, cast, strict=True):
             if not dates.cast(column.type).equals(column):

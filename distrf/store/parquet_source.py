@@ -65,7 +65,9 @@ class ParquetSource(TableSource):
         return source if layout.coded is None else source.coded_as(layout.coded)
 
     def _reading(self, rows: TableRows, columns: Sequence[str], exact: Collection[str] = ()) -> TableRows:
-        return replace(rows, columns=tuple(columns))
+        return replace(
+            rows, columns=tuple(columns), kinds=tuple(self.schema.field(name).type for name in exact)
+        )
 
     @classmethod
     def fingerprint(cls, path: str, storage_options: Options = None) -> str:

@@ -43,6 +43,8 @@ class Selection:
         schema says, which names the columns too; True reads them as their types say.
     exclude : sequence of str
         Of a table: columns that are no part of X where `columns` is None.
+    others : sequence of str
+        Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
     in_order : bool
         All rows are read from the first to the last, by `RowSource.stream`: files that can be read in no other way,
         such as gzipped text, are not refused.
@@ -57,8 +59,15 @@ class Selection:
     missing: bool = False
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
+    others: Sequence[str] = ()
     in_order: bool = False
     storage_options: Options = None
+
+    def __post_init__(self) -> None:
+        if self.target is not None and not isinstance(self.target, str):
+            raise InputError(
+                f"target= is the name of one column; received {self.target!r}; give several targets as y, shape (n, C)"
+            )
 
 
 @dataclass(frozen=True)

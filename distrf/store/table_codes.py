@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING
-from .arrow_types import as_floats, value_type
+from .arrow_types import as_floats, decoded, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -81,17 +81,6 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base in ("number", "boolean"):
         return _numbers(decoded(values), column.precision)
     return _seconds(decoded(values))
-
-
-def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
-    kind = value_type(values.type)
-    if pa.types.is_string_view(kind):
-        kind = pa.large_string()
-    if pa.types.is_dictionary(values.type):
-        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
-        return pa.chunked_array(chunks, kind)
-    return values.cast(kind) if kind != values.type else values
 
 
 def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
@@ -318,9 +307,9 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
             f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
         )
     if isinstance(frame, pa.RecordBatch):
-        return pa.Table.from_batches([frame])
+        frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
-        return frame
+        return _without_views(frame)
     if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
         pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
     elif isinstance(frame, Mapping):
@@ -335,7 +324,7 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     else:
         with suppress(pa.ArrowInvalid):  # a stream of one column
             if hasattr(frame, "__arrow_c_stream__"):
-                return pa.table(frame)
+                return _without_views(pa.table(frame))
         raise InputError(
             "a table is a data frame, an Arrow table, a mapping of columns or an array of shape (n, d); received "
             f"{type(frame).__name__}; make one of it"
@@ -346,6 +335,14 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
         lengths = {name: len(column) for name, column in list(columns.items())[:10]}
         raise InputError(f"the columns of a table have the same rows; received {lengths}; cut or fill them")
     return pa.table(columns)
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The table with its texts in a layout that Arrow computes with."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_string_view(value_type(field.type)):
+            table = table.set_column(j, field.name, decoded(table.column(j)))
+    return table
 
 
 def _array(values: Any, name: str) -> pa.Array:

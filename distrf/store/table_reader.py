@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError, StoreError
-from .arrow_types import as_floats, null_error
+from .arrow_types import as_floats, decoded, null_error
 from .table_schema import TableSchema
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
@@ -62,6 +62,8 @@ class TableRows(ABC):
         Names this version of the files in the keys of tasks.
     impute : tuple of float, optional
         What replaces nulls and NaN, one number for each column.
+    kinds : tuple of pa.DataType
+        The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
         A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
     coded : TableSchema, optional
@@ -75,6 +77,7 @@ class TableRows(ABC):
     dtype: str
     fingerprint: str
     impute: tuple[float, ...] | None = None
+    kinds: tuple[pa.DataType, ...] = ()
     vector: bool = False
     coded: TableSchema | None = None
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
@@ -136,9 +139,18 @@ class TableRows(ABC):
         return out
 
     def read_table(self, first: int, last: int) -> pa.Table:
-        """Rows ``first:last`` of the columns as they are in the files (key columns: ids, dates)."""
-        tables = [part.table for part in self.parts(first, last)]
-        return pa.concat_tables(tables).select(list(self.columns))
+        """Rows ``first:last`` of the columns as they are in the files (key columns: ids, dates), in the types `kinds`.
+
+        Raises
+        ------
+        InputError
+            A value of a file is none of the type that the column has over all files.
+        """
+        tables = [
+            [_converted(part, name, kind) for name, kind in zip(self.columns, self.kinds, strict=True)]
+            for part in self.parts(first, last)
+        ]
+        return pa.concat_tables([pa.table(columns, names=list(self.columns)) for columns in tables])
 
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, missing values filled."""
@@ -168,6 +180,17 @@ class TableRows(ABC):
         return column_values(column, dtype)
 
 
+def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+    column = part.table.column(name)
+    try:
+        return column if column.type == kind else decoded(column).cast(kind)
+    except pa.ArrowInvalid as error:
+        raise InputError(
+            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} that is "
+            f"none ({error}); write them with one schema"
+        ) from None
+
+
 def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     """A column of numbers or texts as an array of shape (rows,); of nulls NaN, where the dtype has it.
 
@@ -182,8 +205,7 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     -------
     array of shape (rows,)
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
+    column = decoded(column)
     if dtype.kind == "U":
         return column.to_numpy(zero_copy_only=False).astype(dtype) if len(column) else np.empty(0, dtype)
     if dtype.kind == "f" and (column.null_count or pa.types.is_decimal(column.type)):

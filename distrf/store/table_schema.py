@@ -283,8 +283,8 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
     Returns
     -------
     pa.Schema
-        Types of the first table in which the column is not of the type null. Of numbers of several types the narrowest
-        that holds all of them.
+        Of a column of several types, null aside: of numbers the narrowest that holds all, of times the finest, of others
+        the first; without dictionaries.
 
     Raises
     ------
@@ -313,14 +313,15 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
                     f"a column has one type in all parts of a table; {name!r} is {first} in {kinds[first]!r} and {kind} in "
                     f"{kinds[kind]!r}; write them with one schema"
                 )
-        fields.append(
-            pa.field(name, _common_number(list(kinds)) if others and column.base == "number" else first)
-        )
+        fields.append(pa.field(name, _common(list(kinds), column.base) if others else first))
     return pa.schema(fields)
 
 
-def _common_number(kinds: Sequence[pa.DataType]) -> pa.DataType:
+def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
     kinds = [value_type(kind) for kind in kinds]
+    if base != "number":
+        units = ["s", "ms", "us", "ns"]
+        return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
     if any(pa.types.is_decimal(kind) for kind in kinds):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, did_you_mean
-from .arrow_types import common_dtype, is_number, is_text, null_error, target_dtype, value_type
+from .arrow_types import common_dtype, decoded, is_number, is_text, null_error, target_dtype, value_type
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .table_reader import Group, TableRows
 from .table_schema import TableSchema, drift, merged, require_distinct, row_labels, schema_of
@@ -121,7 +121,7 @@ class TableSource(RowSource):
             if column.null_count:
                 row = part.first + int(np.argmax(column.is_null().to_numpy()))
                 raise null_error(self.target, part.where, row, True)
-            found.update(pc.unique(column.cast(pa.large_string())).to_pylist())
+            found.update(pc.unique(decoded(column)).to_pylist())
         return sorted(found)
 
     def read(self, first: int, last: int) -> np.ndarray:
@@ -190,7 +190,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     first, target = schemas[0][1], selection.target
     names = chosen_names(path, first, selection)
     known = set(first.names)  # `coded_as` tells what is missing
-    wanted = {name for name in names if name in known} | ({target} if target is not None else set())
+    wanted = known.intersection([*names, *selection.others, target])
     require_distinct(name for name in first.names if name in wanted)
     common = merged(schemas, sorted(wanted))
     schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])

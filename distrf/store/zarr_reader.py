@@ -102,7 +102,8 @@ class ZarrRows:
             try:
                 if isinstance(opened.node, zarr.Group):
                     return csr_groups.read(opened.node, first, last)
-                return np.asarray(opened.node[first:last])
+                rows = np.asarray(opened.node[first:last])
+                return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
             except checksums.ChunkError:
                 # Records that this process has kept may be of a store that was made anew since, from the same spec.
                 if again or not known:

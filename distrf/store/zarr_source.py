@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -90,7 +91,7 @@ class ZarrSource(RowSource):
         return cls(
             path=place.path,
             shape=tuple(node.shape),
-            dtype=np.dtype(class_array(classes).dtype if classes else node.dtype),
+            dtype=np.dtype(class_array(classes).dtype if classes else _fixed_width(node, block_lengths)),
             block_lengths=block_lengths,
             classes=classes,
             rows=replace(place.reader(name), decode=bool(classes)),
@@ -175,3 +176,13 @@ class ZarrSource(RowSource):
         if not self.sparse:
             return super().nbytes
         return int(self.shape[0] * csr_groups.mean_row_bytes(self.node))
+
+
+def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
+    """The dtype in which an array is read: text of any width as the widest, found by one pass over it."""
+    if node.dtype.kind != "T":
+        return node.dtype
+    edges = itertools.pairwise([0, *itertools.accumulate(block_lengths)])
+    return np.dtype(
+        f"<U{max(1, *(np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges))}"
+    )

@@ -385,3 +385,16 @@ def test_a_cluster_class_leaves_interrupts_alone(tmp_path, monkeypatch):
     with pytest.raises(ClusterError, match="cannot be imported"), connect(tmp_path / "c.yaml"):
         pass
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_connection_without_a_with_block(two_worker_cluster):
+    with dask.config.set(scheduler="sync"):
+        connection = connect("none")
+        assert (connection.client, dask.config.get("scheduler")) == (None, "threads")
+        connection.close()
+        connection.close()
+        assert dask.config.get("scheduler") == "sync"
+    connection = connect(two_worker_cluster.scheduler_address)
+    assert connection.client.submit(sum, [1, 2]).result() == 3
+    connection.close()
+    assert connection.client.status == "closed"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
+import threading
 import time
 import uuid
 
@@ -17,6 +20,7 @@ from dask.utils import parse_timedelta
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
 
+import distrf
 from distrf import (
     TEFM,
     CompactNonlinearClassifier,
@@ -238,6 +242,60 @@ def test_a_worker_restarted_for_memory_ends_the_job():
         pytest.raises(MemoryPlanError, match=planned + r".*Remedy: .*memory_limit=\)"),
     ):
         StreamingRidge(1e-3).fit(X, np.arange(40.0))
+
+
+def predict(X, y, folder):
+    return distrf.predict(StreamingRidge().fit(np.eye(X.shape[1]), np.ones(X.shape[1])), X, folder)
+
+
+def labels(X, y, folder):
+    return distrf.write_rows(X, folder, y=y.astype(str))
+
+
+slow = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "job", [ridge, *(pytest.param(job, marks=slow) for job in (sgd, tefm, learned, featurize, predict, labels))]
+)
+def test_the_scheduler_is_lost(job, tmp_path):
+    """In the middle of a pass over the rows or their labels, and then for the next call too."""
+    begun, port = tmp_path / "begun", 20_000 + os.getpid() % 20_000
+    address = f"tcp://127.0.0.1:{port}"
+
+    def slow_block(block):
+        begun.touch()
+        time.sleep(0.2)
+        return block
+
+    def end():
+        while not begun.exists():
+            time.sleep(0.1)
+        scheduler.kill()
+
+    scheduler, worker = (
+        subprocess.Popen([sys.executable, "-m", *words, "--no-dashboard"], stderr=subprocess.DEVNULL)
+        for words in (
+            ["distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", str(port)],
+            ["distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny"],
+        )
+    )
+    try:
+        with distrf.connect(address, timeout=30), dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+            current_client()._timeout = 2  # to look for the scheduler again
+            X, y = (
+                da.from_array(array, chunks=(10, *array.shape[1:])).map_blocks(
+                    slow_block, dtype=array.dtype, meta=array[:0]
+                )
+                for array in (np.ones((800, 4)), np.arange(800) % 2)
+            )
+            threading.Thread(target=end, daemon=True).start()
+            for _ in range(2):
+                with pytest.raises(ClusterError, match="the scheduler was lost while the job waited for it"):
+                    job(X, y, tmp_path / "out.zarr")
+    finally:
+        scheduler.kill(), worker.kill()
+        scheduler.wait(), worker.wait()
 
 
 @pytest.mark.parametrize("lost", [1, 100])

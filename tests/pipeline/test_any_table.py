@@ -6,8 +6,11 @@ import tempfile
 import warnings
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
+import zarr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -114,3 +117,66 @@ def test_many_tables(drawn):
 )  # fmt: skip
 def test_these_become_models(table, tmp_path):
     assert check(table, "y", tmp_path)
+
+
+class Stream:
+    """A frame of a library that speaks Arrow's stream interface alone, with texts as Polars has them."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def _polars(table):
+    return pytest.importorskip("polars").DataFrame(table)
+
+
+@pytest.mark.parametrize("frame_of", [Stream, _polars, lambda table: table], ids=["stream", "polars", "arrow"])
+def test_frames_with_text_views(rng, frame_of):
+    texts = pa.array(["x", "yy", None, "z"] * 30, pa.string_view())
+    columns = {"a": rng.normal(size=120), "t": texts, "y": pa.array(["no", "yes"] * 60, pa.string_view())}
+    frame = frame_of(pa.table(columns))
+    model = distrf.train(frame, target="y", map=None)
+    scores = distrf.evaluate(model, frame, by="t")
+    assert [part["value"] for part in scores["slices"]] == ["x", "yy", "z", "missing"]
+    assert distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
+
+
+@pytest.mark.parametrize("by", [1, "1", np.int64(1)])
+def test_slices_by_a_column_whose_name_is_a_number(rng, by):
+    frame = pd.DataFrame(rng.integers(0, 3, size=(90, 2)))
+    frame["y"] = frame[1] * 1.0
+    model = distrf.train(frame, target="y", map=None)
+    assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
+    with pytest.raises(InputError, match=r"by=7 is no column of the table; columns: \['0', '1', 'y'\]"):
+        distrf.evaluate(model, frame, by=7)
+
+
+def test_one_column_is_the_target(rng):
+    frame = pd.DataFrame(rng.normal(size=(90, 3)), columns=["a", "b", "c"])
+    with pytest.raises(InputError, match=r"target= is the name of one column; received \['b', 'c'\]"):
+        distrf.train(frame, target=["b", "c"])
+
+
+@pytest.mark.parametrize("lazy", [False, True])
+def test_labels_as_text_of_any_width(rng, lazy, tmp_path):
+    """NumPy's StringDType, in memory and as Zarr reads it."""
+    X = rng.normal(size=(80, 2))
+    labels = np.where(X[:, 0] > 0, "yes", "nope")
+    y = told = labels.astype(np.dtypes.StringDType())
+    rows = da.from_array(X, chunks=40) if lazy else X
+    if lazy:
+        told = da.from_array(y, chunks=40)
+    model = distrf.train(rows, told, map=None)
+    assert set(model.predict(X)) == {"yes", "nope"}
+    scores = distrf.evaluate(model, rows, told, by=told)
+    assert sorted(part["value"] for part in scores["slices"]) == ["nope", "yes"]
+    group = zarr.open_group(tmp_path / "a.zarr", mode="w")
+    group.create_array("X", data=X, chunks=(40, 2))
+    group.create_array("y", shape=(80,), chunks=(40,), dtype=y.dtype)[:] = y
+    assert distrf.open_rows(tmp_path / "a.zarr", target="y")[1].compute().tolist() == labels.tolist()
+    assert distrf.evaluate(model, tmp_path / "a.zarr", target="y")["rows"] == 80
+    distrf.write_rows(rows, tmp_path / "b.zarr", y=told)
+    assert distrf.open_rows(tmp_path / "b.zarr", target="y")[1].compute().tolist() == labels.tolist()

@@ -11,10 +11,23 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
+from sklearn.kernel_approximation import AdditiveChi2Sampler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.utils import get_tags
 
 import distrf
-from distrf import StreamingRidge, StreamingScaler
+from distrf import (
+    TEFM,
+    Blockwise,
+    CompactRandomFeatures,
+    NystroemFeatures,
+    RandomLaplaceFeatures,
+    StreamingRidge,
+    StreamingScaler,
+    WithColumns,
+)
 from distrf.errors import InputError, MemoryPlanError
+from distrf.kernels import ReciprocalSemigroup
 from distrf.linear_model import ridge_base as ridge
 from distrf.pipeline import BaselineWarning, deciding
 from distrf.pipeline.making import choose_learner
@@ -604,6 +617,30 @@ def test_maps_by_name(name):
     X, y = load_wine(return_X_y=True)
     fitted = distrf.train(X[::2], y[::2], map=name)
     assert fitted.score(X[1::2], y[1::2]) > 0.9
+
+
+LAPLACE = RandomLaplaceFeatures(n_components=16)
+
+
+@pytest.mark.parametrize(
+    "map_",
+    [
+        NystroemFeatures("exponential_semigroup", n_components=16),
+        NystroemFeatures(ReciprocalSemigroup(), n_components=16),
+        TEFM(LAPLACE, n_components=8),
+        CompactRandomFeatures(LAPLACE, n_components=8),
+        WithColumns(TEFM(LAPLACE, n_components=8)),
+        Blockwise(make_pipeline(AdditiveChi2Sampler())),
+        Blockwise(make_union("passthrough", AdditiveChi2Sampler())),
+    ],
+    ids=lambda map_: repr(map_)[:40],
+)
+def test_rows_without_negative_entries_stay_so(rng, map_):
+    X = np.exp(rng.normal(size=(100, 4)) * [3, 1, 1, 1])
+    model = distrf.make_model(X, np.sqrt(X).sum(axis=1), map=map_)
+    assert [name for name, _ in model.steps] == ["map", "model"]
+    model.fit(X, X[:, 0])
+    assert get_tags(model["map"]).input_tags.positive_only
 
 
 @pytest.mark.parametrize("name", ["ridge", "sgd-regressor"])

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+
 import dask
 import numpy as np
 import pandas as pd
@@ -12,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import shapes
 
-from distrf import open_rows
+from distrf import open_rows, open_table
 from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.execution.write_parquet import write_parts
 from distrf.store import (
     ParquetSource,
     Selection,
@@ -26,6 +30,8 @@ from distrf.store import (
     table_source,
     write_parquet_block,
 )
+from distrf.store.table_codes import coded
+from distrf.store.table_schema import schema_of
 
 #: (rows, rows of a row group) of each of a few files.
 files = st.lists(shapes(30, 12), min_size=1, max_size=3)
@@ -258,6 +264,67 @@ def test_files_with_other_types_of_numbers(tmp_path, kinds, expected):
     assert y.dtype == np.result_type(*kinds)
     save(tmp_path / "2.parquet", {"x": pa.nulls(2), "y": [5, 6]})
     np.testing.assert_array_equal(run(open_rows(tmp_path, target="y", impute=0)[0])[-2:].ravel(), [0, 0])
+
+
+#: The columns of two files, and the type of all their rows.
+MIXED = {
+    "integers, floats": ([1, 2], [0.5, None], pa.float64()),
+    "integers, decimals": ([1, 2], pa.array([Decimal("0.5"), None]), pa.float64()),
+    "nulls, texts": (pa.nulls(2), ["a", "b"], pa.string()),
+    "texts, nulls": (["a", "b"], pa.nulls(2), pa.string()),
+    "categories, texts": (pa.array(["a", "b"]).dictionary_encode(), ["b", "c"], pa.string()),
+    "texts, categories": (["a", "b"], pa.array(["b", "c"]).dictionary_encode(), pa.string()),
+    "categories of other codes": (
+        pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["a", "b"]),
+        pa.DictionaryArray.from_arrays(pa.array([0, 0], "int16"), ["c"]),
+        pa.string(),
+    ),
+    "texts of other layouts": (["a", "b"], pa.array(["c", None], pa.large_string()), pa.string()),
+    "dates, times": (
+        [dt.date(2020, 1, 1), None],
+        [dt.datetime(2020, 1, 2, 3), dt.datetime(2020, 1, 2)],
+        pa.timestamp("us"),
+    ),
+    "other units": (
+        pa.array([dt.timedelta(seconds=2), None], pa.duration("s")),
+        [dt.timedelta(milliseconds=2), dt.timedelta(1)],
+        pa.duration("us"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_files_with_other_types_in_one_block(tmp_path, name):
+    *parts, kind = MIXED[name]
+    for number, values in enumerate(parts):
+        save(tmp_path / f"{number}.parquet", {"x": np.arange(2.0), "c": values})
+    both = [pa.array(v) for v in parts]
+    both = [v.dictionary_decode() if pa.types.is_dictionary(v.type) else v for v in both]
+    values = [v for part in both for v in part.cast(kind).to_pylist()]
+    table = open_table(tmp_path)
+    assert [column.arrow for column in table.schema.columns] == ["double", str(kind)]
+    with dask.config.set(scheduler="sync"):
+        assert table.sample().column("c").to_pylist() == values
+        one = schema_of(pa.schema([("c", kind)]))
+        np.testing.assert_array_equal(
+            run(table.rows())[:, [1]], coded(pa.table({"c": pa.array(values, kind)}), one)
+        )
+        X, _ = open_rows(tmp_path, columns=["x"], rows_per_block=3)
+        write_parts(str(tmp_path / "out"), {"x": X}, str(tmp_path / "*.parquet"), ["c"], {}, columns=["x"])
+    written = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+    assert [part.schema.field("c").type for part in written] == [kind] * len(X.chunks[0])
+    assert pa.concat_tables(written).column("c").to_pylist() == values
+
+
+def test_keys_that_no_common_type_holds(tmp_path):
+    for number, ids in enumerate(([2**60 + 1, 2], [0.5, 1.5])):
+        save(tmp_path / f"{number}.parquet", {"x": np.arange(2.0), "id": ids, f"only{number}": ids})
+    ((reader, first, last),) = open_source(tmp_path, Selection(columns=["x"], others=["id"])).key_blocks(["id"])
+    with pytest.raises(InputError, match=r"'id' is double, and row group 0 of .* has int64 that is none"):
+        reader.read_table(first, last)
+    assert open_table(tmp_path, columns=["id"]).sample().column("id").to_pylist() == [2.0**60, 2, 0.5, 1.5]
+    with pytest.raises(StoreError, match=r"'only0' of .*0.parquet' is not in .*1.parquet'"):
+        open_source(tmp_path, Selection(columns=["x"], others=["only0"]))
 
 
 def test_default_blocks_cut_only_large_row_groups(tmp_path, monkeypatch):

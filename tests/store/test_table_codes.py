@@ -320,7 +320,10 @@ def test_one_schema_for_several_tables():
     assert one_of_all(pa.null(), "string", "large_string") == pa.string()
     assert one_of_all(pa.null(), pa.null()) == pa.null()
     assert one_of_all("large_string", pa.dictionary(pa.int8(), pa.string())) == pa.large_string()
-    assert one_of_all("date32", pa.timestamp("s")) == pa.date32()
+    assert (
+        one_of_all("date32", pa.timestamp("s")) == one_of_all(pa.timestamp("s"), "date64") == pa.timestamp("s")
+    )
+    assert one_of_all("time32[s]", "time64[ns]") == pa.time64("ns")
     for kinds in (
         ("int8", "string"), ("string", "date32"), ("bool", "int8"), (pa.timestamp("s"), pa.timestamp("s", "UTC")),
         (pa.list_(pa.int8()), "int8"),

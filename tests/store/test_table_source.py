@@ -89,7 +89,7 @@ def test_columns_are_read_as_a_schema_says(folder):
 
 
 def test_files_whose_types_differ(tmp_path):
-    """Those of the first file that has values; numbers as wide as all of them need."""
+    """Those of the first file that has values; numbers as wide as all of them need, categories as their texts."""
     kinds = {
         "x": "double",
         "n": "int64",
@@ -105,7 +105,7 @@ def test_files_whose_types_differ(tmp_path):
     pq.write_table(other, tmp_path / "c.parquet")
     source = opened(tmp_path)
     first = opened(tmp_path / "b.parquet").coded
-    wider = {"x": "double", "n": "int64"}
+    wider = {"x": "double", "n": "int64", "c": "string"}
     assert source.coded == TableSchema(
         tuple(ColumnType(c.name, wider.get(c.name, c.arrow), c.base) for c in first.columns)
     )
