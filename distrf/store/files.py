@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -393,7 +394,7 @@ def names_in(fs: Any, folder: str) -> set[str]:
         return set()
 
 
-def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tuple[str, ...] = ()) -> None:
+def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str = "") -> None:
     """Refuse an output path that holds something else: what is there is not ours to replace.
 
     Parameters
@@ -406,8 +407,8 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tupl
         The path inside the file system.
     what : str
         What may be there, for the message.
-    free : tuple of str
-        Names that may be there all the same.
+    free : str
+        Pattern of names that may be there all the same.
 
     Raises
     ------
@@ -419,7 +420,7 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tupl
     if fs.exists(root) and not fs.isdir(root):
         found = "a file"
     else:
-        names = sorted(name for name in names_in(fs, root) - set(free) if not name.endswith(".partial"))
+        names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
         if not names:
             return
         found = f"{names[:5]}" + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
