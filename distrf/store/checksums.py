@@ -53,13 +53,11 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
     if attributes is None:
         files.require(path, storage_options)
         raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
-    if attributes.get("format") not in zarr_layout.FORMATS:
+    if attributes.get("format") != zarr_layout.FORMAT:
         raise StoreError(
-            f"this version of distrf reads store formats {zarr_layout.FORMATS}; {path!r} has format "
+            f"this version of distrf reads stores of format {zarr_layout.FORMAT}; {path!r} has format "
             f"{attributes.get('format')!r}; update distrf, or restore its zarr.json"
         )
-    if attributes["format"] == 1:  # has no checksums
-        return attributes
     stored, unfinished = attributes.get("checksum"), attributes.get("complete") is False
     if stored is None and unfinished:  # its writer was killed while it created the store
         return attributes
@@ -89,7 +87,7 @@ def checksum(path: str, attributes: Mapping[str, Any], storage_options: Options)
             raise StoreError(
                 f"{name}/zarr.json of the store {path!r} is missing; restore it, or remove the store and make it again"
             )
-    said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum")}
+    said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum", "id")}
     return hashlib.sha256(json.dumps([said, nodes], sort_keys=True).encode()).hexdigest()
 
 
@@ -194,8 +192,7 @@ class CheckedStore(WrapperStore[Any]):
     Parameters
     ----------
     store : zarr.abc.store.Store
-    ledger : Ledger, optional
-        None checks only that chunks are there.
+    ledger : Ledger
 
     Attributes
     ----------
@@ -203,7 +200,7 @@ class CheckedStore(WrapperStore[Any]):
         The record of each block whose chunks are read.
     """
 
-    def __init__(self, store: Any, ledger: Ledger | None):
+    def __init__(self, store: Any, ledger: Ledger):
         super().__init__(store)
         self._ledger = ledger
         self.records: dict[int, np.ndarray] = {}
@@ -216,11 +213,10 @@ class CheckedStore(WrapperStore[Any]):
             return found
         if found is None:
             raise ChunkError(array, place, True)
-        if self._ledger is not None:
-            row, column = [*(int(part) for part in place.split("/")), 0][:2]
-            index, slot = self._ledger.slot(array, row, column)
-            if last_sum(found) != self.records[index][slot]:
-                raise ChunkError(array, place, False)
+        row, column = [*(int(part) for part in place.split("/")), 0][:2]
+        index, slot = self._ledger.slot(array, row, column)
+        if last_sum(found) != self.records[index][slot]:
+            raise ChunkError(array, place, False)
         return found
 
 
