@@ -18,7 +18,7 @@ from importlib.metadata import entry_points, version
 from pathlib import Path
 from typing import Any
 
-from ..errors import InputError
+from ..errors import InputError, reworded
 from .spelling import Options, Spelling
 
 _PACKAGE = Path(__file__).parents[1]
@@ -32,12 +32,13 @@ def load_plugins() -> bool:
     """
     found = entry_points(group="distrf")
     for entry in found:
-        try:
+        what = f"the plugin {entry.name!r} cannot be imported"
+        with reworded(
+            lambda error, what=what: InputError(
+                f"{what}: {error!r}; mend or uninstall the package that names it"
+            )
+        ):
             entry.load()
-        except Exception as error:  # whatever its module does
-            raise InputError(
-                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
-            ) from error
     return bool(found)
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from zarr.storage import WrapperStore
 
-from ..errors import StoreError
+from ..errors import StoreError, reworded
 from . import csr_groups, files, zarr_layout
 from .files import Options
 from .zarr_contents import COMPARED
@@ -150,10 +150,8 @@ class Ledger:
 
     def read(self, manifest: Any, index: int, path: str) -> np.ndarray:
         """The record of a block; StoreError for one that was not written for this block of this store."""
-        try:
+        with reworded(lambda error: _damaged(index, path, str(error))):
             record = np.asarray(manifest[index * self.width : (index + 1) * self.width])
-        except Exception as error:
-            raise _damaged(index, path, str(error)) from error
         if not np.array_equal(self.record(index, record), record):
             raise _damaged(index, path, "it is missing, or belongs to another block or store")
         return record

@@ -20,7 +20,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import LocalStore
 
-from ..errors import DistrfError, InUseError, StoreError
+from ..errors import InUseError, StoreError, reworded
 from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
 
 Options = Mapping[str, Any] | None
@@ -116,7 +116,7 @@ def reading(path: str, what: str) -> Iterator[None]:
     """Turn whatever a library raises over the bytes of a file into a StoreError with the path and what to do.
 
     Damaged files raise nearly anything in Zarr, Arrow, NumPy, zip and gzip. Our own errors pass, and those of the
-    system (not permitted, no space left).
+    system (not permitted, no space left, no memory).
 
     Parameters
     ----------
@@ -128,25 +128,24 @@ def reading(path: str, what: str) -> Iterator[None]:
     -------
     context manager
     """
-    try:
-        yield
-    except DistrfError:
-        raise
-    except Exception as error:
+
+
+    def meant(error: Exception) -> Exception:
         known = None if is_local(path) else explain(path, error)
         if known is not None:
-            raise known from error
+            return known
         if isinstance(error, FileNotFoundError):
-            raise StoreError(
-                f"no such file: {path!r} ({error}); check the path, or restore the file"
-            ) from error
+            return StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file")
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise
-        raise StoreError(
+            raise error
+        return StoreError(
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
             "restore it, or make it again"
-        ) from error
+        )
+
+    with reworded(meant):
+        yield
 
 
 @contextmanager

@@ -19,7 +19,7 @@ import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from ..errors import InputError, StoreError
+from ..errors import InputError, StoreError, reworded
 from ..machine import machine_memory
 from . import files
 from .files import Options
@@ -187,23 +187,19 @@ def _read_arrays(path: str, document: Mapping[str, Any], storage_options: Option
     folder = _arrays_of(path, document)
     group = files.open_group(f"{path}/{folder}", "r", storage_options)
     for name, record in document["arrays"].items():
-        try:
+        what = f"the array {name!r} of the model {path!r}"
+        with reworded(
+            lambda error, what=what: StoreError(f"{what} is damaged ({error}); restore it or save it again")
+        ):
             node = group[name] if isinstance(group, zarr.Group) and name in group else None
             if node is not None:
                 _check_size(node, record, int(fs.du(f"{root}/{folder}/{name}")))
                 array = np.asarray(node[...])  # type: ignore[index]
-        except Exception as error:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
-            ) from error
         if node is None:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
-            )
+            raise StoreError(f"{what} is missing; restore it or save it again")
         if _checksum(array) != record.get("sha256"):
             raise StoreError(
-                f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
-                "restore it or save it again"
+                f"{what} is not the one that was saved (SHA-256 differs); restore it or save it again"
             )
         if record.get("text"):
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]

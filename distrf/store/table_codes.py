@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
+from ..errors import InputError, reworded
 from ..maps.table_missing import MISSING
 from .arrow_types import as_floats, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
@@ -353,10 +353,8 @@ def _array(values: Any, name: str) -> pa.Array:
         raise InputError(
             f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
         )
-    try:
+    with reworded(lambda error: _mixed(values, name, str(error))):
         array = pa.array(_plain(values), from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError, AttributeError) as error:
-        raise _mixed(values, name, str(error)) from error
     if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
         _check_times(values, array.type, name)
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array

@@ -82,6 +82,8 @@ class ZarrRows:
         except checksums.ChunkError as error:
             _check_version(self)
             raise StoreError(_explained(self, error, first, last)) from error
+        except MemoryError:  # nothing is damaged
+            raise
         except Exception as error:
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
