@@ -218,7 +218,7 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
 
 def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
     """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
-    entry = spec
+    entry: Any = spec
     while isinstance(entry, dict):
         width, made = (entry.get(name, 0) for name in ("n_features_in", "n_components"))
         kernel = entry.get("kernel")

@@ -451,9 +451,7 @@ def few_resources():
 
 #: A model of each kind of numbers that something is made by.
 LARGE = {
-    "circulant": RandomFourierFeatures(n_components=8, projection="circulant", length_scale=1.0, random_state=0),
-    "quasi": RandomFourierFeatures(n_components=8, projection="quasi", length_scale=1.0, random_state=0),
-    "fastfood": RandomFourierFeatures(n_components=8, projection="fastfood", length_scale=1.0, random_state=0),
+    **{p: RandomFourierFeatures(n_components=8, projection=p, random_state=0) for p in ("circulant", "quasi", "fastfood")},
     "laplace": RandomLaplaceFeatures(n_components=8, projection="alternating_circulant", random_state=0),
     "binning": RandomBinningFeatures(n_grids=4, bins="exact", random_state=0),
     "sketch": TensorSketchFeatures(n_components=8, random_state=0),
@@ -462,7 +460,7 @@ LARGE = {
     "subspace": TEFM(RandomFourierFeatures(n_components=16, random_state=0), n_components=4, random_state=0),
     "scikit-learn": TruncatedSVD(3, random_state=0),
     "sums": StreamingRidge(1e-3, keep_state=True),
-}
+}  # fmt: skip
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process, as Linux does")
@@ -635,5 +633,7 @@ def test_widths_are_those_that_a_model_states(tmp_path, rng):
     spec, arrays = read_model_folder(tmp_path / "m")
     spec["model"]["fitted"]["n_features_in_"] = 600_000_000
     write_model_folder(tmp_path / "m", spec, arrays, overwrite=True)
-    with pytest.raises(StoreError, match=r"says n_features_in=600000000, and a map or an array of it is of another"):
+    with pytest.raises(
+        StoreError, match=r"says n_features_in=600000000, and a map or an array of it is of another"
+    ):
         load_model(tmp_path / "m")

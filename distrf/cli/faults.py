@@ -81,7 +81,7 @@ def report(error: Exception) -> int:
     elif isinstance(error, OSError) and error.errno is not None:
         print_error("OS error", str(error))  # no such file, not permitted, no space left
     elif isinstance(error, MemoryError):
-        print_error("Not enough memory", f"{error}; see `distrf plan`, and use smaller blocks or fewer components")
+        print_error("Not enough memory", f"{error}; `distrf plan` says what a job needs; use smaller blocks")
     elif type(error).__name__ == "KilledWorker":
         print_error(
             "Workers died",

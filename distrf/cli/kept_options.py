@@ -34,9 +34,7 @@ def load_plugins() -> bool:
     for entry in found:
         what = f"the plugin {entry.name!r} cannot be imported"
         with reworded(
-            lambda error, what=what: InputError(
-                f"{what}: {error!r}; mend or uninstall the package that names it"
-            )
+            lambda error: InputError(f"{what}: {error!r}; mend or uninstall the package that names it")  # noqa: B023
         ):
             entry.load()
     return bool(found)

@@ -112,9 +112,7 @@ class _PartReduction(RowCount):
             columns.update(_key_columns(self.keys, first_row, len(numbers)))
         for (name, headings), array in zip(self.names, values, strict=True):
             columns.update({h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array})
-        return state + store.write_parquet_block(
-            self.path, int(numbers[0]), columns, folder_id=self.folder_id
-        )
+        return state + store.write_parquet_block(self.path, int(numbers[0]), columns, folder_id=self.folder_id)
 
 
 def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:

@@ -32,11 +32,7 @@ _MOST_SUMS = 2**16
 def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
     """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
     fs, root = files.filesystem(path, storage_options)
-    try:
-        node = files.read_json(fs, f"{root}/zarr.json")
-    except ValueError:
-        return None
-    attributes = node.get("attributes") if isinstance(node, dict) else None
+    attributes = (files.read_object(fs, f"{root}/zarr.json") or {}).get("attributes")
     found = attributes.get("distrf") if isinstance(attributes, dict) else None
     return found if isinstance(found, dict) else None
 

@@ -129,7 +129,6 @@ def reading(path: str, what: str) -> Iterator[None]:
     context manager
     """
 
-
     def meant(error: Exception) -> Exception:
         known = None if is_local(path) else explain(path, error)
         if known is not None:
@@ -319,6 +318,15 @@ def read_json(fs: Any, path: str) -> Any:
         return json.loads(fs.cat_file(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+
+
+def read_object(fs: Any, path: str) -> dict[str, Any] | None:
+    """The JSON object in a file: empty where it cannot be read, as while another job writes it; None if there is no such file."""
+    try:
+        found = read_json(fs, path)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) or found is None else {}
 
 
 def write_bytes(fs: Any, path: str, data: bytes) -> None:

@@ -1,7 +1,7 @@
 """Model and spec files: a folder of ``model.json`` and ``arrays.zarr``, data and never code.
 
-A model that is written in place of another has its arrays in a folder of another name, which its ``model.json`` says. That
-file is replaced in one step, when all else is there: until then, and if the writer is killed, the old model is read.
+Each writer has a folder of its own for the arrays, which its ``model.json`` names. That file is written or replaced in one step,
+when all else is there: until then, and if the writer is killed, the old model is read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ def write_model_folder(
     *,
     storage_options: Options = None,
 ) -> None:
-    """Write a spec and its arrays; a local folder appears whole or not at all, and what it replaces stays until then.
+    """Write a spec and its arrays; the model appears whole or not at all, and what it replaces stays until then.
 
     Parameters
     ----------
@@ -80,31 +81,10 @@ def write_model_folder(
         old = _existing(path, fs, root)
         if old is not None:
             require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
-        if old is None and files.is_local(path) and not files.names_in(fs, root):
-            done = _create(path, fs, document, stored)
-        else:
-            done = _write_into(path, fs, root, old, document, stored, storage_options)
+        done = _write(path, fs, root, old, document, stored, storage_options)
 
 
-def _create(path: str, fs: Any, document: dict[str, Any], stored: Mapping[str, np.ndarray]) -> bool:
-    """Write a local folder beside a free path, and rename it; False where the path is no longer free."""
-    parent, base = os.path.split(path)
-    temporary = os.path.join(parent, f".{base}.{uuid.uuid4().hex}.partial")
-    os.makedirs(temporary)
-    try:
-        _write_arrays(f"{temporary}/{_ARRAYS}", stored, None)
-        files.write_json(fs, f"{temporary}/model.json", with_checksum(document))
-        os.rename(temporary, path)
-    except OSError:
-        if files.names_in(fs, path):  # no system renames a folder to one with files in it
-            return False
-        raise
-    finally:
-        files.remove(fs, temporary)
-    return True
-
-
-def _write_into(
+def _write(
     path: str,
     fs: Any,
     root: str,
@@ -117,7 +97,11 @@ def _write_into(
 
     Returns False where model.json is no longer the old one: another job has written a model meanwhile.
     """
-    name = f"arrays-{uuid.uuid4().hex[:16]}.zarr"
+    name, local = f"arrays-{uuid.uuid4().hex[:16]}.zarr", files.is_local(path)
+    if old is None and local:
+        with suppress(FileExistsError):  # of another job, or one that was killed
+            os.makedirs(f"{path}/{_ARRAYS}")
+            name = _ARRAYS  # so that equal models are equal files
     document = with_checksum({**document, "arrays_in": name})
     left = [] if old is None else [_arrays_of(path, old)]
     if held():  # no other job writes here: the rest is of writers that were killed
@@ -135,6 +119,9 @@ def _write_into(
     finally:
         if not done:
             files.remove(fs, f"{root}/{name}")
+            if local:
+                with suppress(OSError):  # it is not empty
+                    os.rmdir(path)
     for other in left:
         files.remove(fs, f"{root}/{other}")
     return done
@@ -188,9 +175,7 @@ def _read_arrays(path: str, document: Mapping[str, Any], storage_options: Option
     group = files.open_group(f"{path}/{folder}", "r", storage_options)
     for name, record in document["arrays"].items():
         what = f"the array {name!r} of the model {path!r}"
-        with reworded(
-            lambda error, what=what: StoreError(f"{what} is damaged ({error}); restore it or save it again")
-        ):
+        with reworded(lambda error: StoreError(f"{what} is damaged ({error}); restore it or save it again")):  # noqa: B023
             node = group[name] if isinstance(group, zarr.Group) and name in group else None
             if node is not None:
                 _check_size(node, record, int(fs.du(f"{root}/{folder}/{name}")))
@@ -336,15 +321,11 @@ def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
 
 def _check_total(path: str, records: dict[str, Any]) -> None:
     """Refuse, before anything is read, arrays that do not fit in the memory of this machine."""
-    try:
+    what = f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read"
+    with reworded(lambda error: StoreError(f"{what} ({error!r}); restore it")):
         total = sum(
             math.prod(_sizes(record)) * np.dtype(record["dtype"]).itemsize for record in records.values()
         )
-    except (LookupError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read ({error!r}); "
-            "restore it"
-        ) from error
     have = machine_memory()
     if total > have:
         raise StoreError(

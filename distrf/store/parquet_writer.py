@@ -111,11 +111,8 @@ def _existing(path: str, fs: Any, root: str) -> tuple[dict[str, Any] | None, str
 
 def _spec(fs: Any, root: str) -> dict[str, Any]:
     """The content of _spec.json, empty where it is none of ours."""
-    try:
-        found = files.read_json(fs, f"{root}/{_SPEC}")
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) and found.get("format") == _FORMAT else {}
+    found = files.read_object(fs, f"{root}/{_SPEC}") or {}
+    return found if found.get("format") == _FORMAT else {}
 
 
 def pending_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> list[int]:
@@ -185,8 +182,9 @@ def write_parquet_block(
         raise StoreError(f"{path!r} is not a folder of part files; create it before writing blocks")
     files.require_id(path, found.get("id"), folder_id)
     files.write_bytes(fs, part, buffer.getvalue())
+    # Unlike a Zarr store, a folder could not tell that this is no block of its own.
     later = _spec(fs, root).get("id")
-    if later not in (None, folder_id):  # unlike a Zarr store, the folder would not know that this is no block of its own
+    if later not in (None, folder_id):
         files.remove(fs, part)
         files.require_id(path, later, folder_id)
     return int(table.num_rows)

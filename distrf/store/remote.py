@@ -38,15 +38,14 @@ _PROTOCOLS = {"s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _
 }  # fmt: skip
 
 #: Options, at any depth, that hold no credentials. There are too many names of those that do: any other one may be one.
-_OPEN = frozenset(
-    "access account_host account_name addressing_style anon assume_container_exists asynchronous block_size blocksize "
-    "cache_regions cache_storage cache_timeout cache_type check_files connect_timeout consistency default_block_size "
-    "default_cache_type default_fill_cache default_location endpoint_url expiry_time fixed_upload_size host listings_expiry_time "
-    "location_mode max_attempts max_concurrency max_paths max_pool_connections mode port profile project read_timeout region "
-    "region_name requester_pays requests_timeout same_names same_scheme signature_version simple_links size_policy "
-    "skip_instance_cache target_protocol timeout total_max_attempts trust_env use_listings_cache use_ssl username verify "
-    "version_aware".split()
-)
+_OPEN = {
+    "access", "account_host", "account_name", "addressing_style", "anon", "block_size", "cache_storage", "cache_type",
+    "connect_timeout", "consistency", "default_block_size", "default_cache_type", "default_fill_cache", "default_location",
+    "endpoint_url", "host", "location_mode", "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port",
+    "profile", "project", "read_timeout", "region", "region_name", "requester_pays", "requests_timeout", "signature_version",
+    "skip_instance_cache", "target_protocol", "timeout", "trust_env", "use_listings_cache", "use_ssl", "username", "verify",
+    "version_aware",
+}  # fmt: skip
 _PASSWORD = re.compile(r"://[^/]*:[^/]*@")
 _NO_CREDENTIALS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",

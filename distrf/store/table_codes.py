@@ -266,32 +266,6 @@ def _parsed_durations(texts: pa.Array) -> np.ndarray:
     return whole + parts["rest"] / 10**6
 
 
-def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
-    """The texts behind codes.
-
-    Parameters
-    ----------
-    table : pa.Table
-        Some rows.
-    schema : TableSchema
-
-    Returns
-    -------
-    list of dict
-        For each column of the schema, code to text; empty for columns that are no text.
-    """
-    found: list[dict[float, str]] = []
-    for column in schema.columns:
-        if column.base != "text" or pa.types.is_null(table.schema.field(column.name).type):
-            found.append({})
-            continue
-        texts = pc.unique(decoded(table.column(column.name))).drop_null()
-        codes = text_codes(pa.chunked_array([texts])).tolist()
-        words = [text.decode(errors="replace") for text in _bytes(texts.cast(pa.large_string()))]
-        found.append({code: word for code, word in zip(codes, words, strict=True) if word})
-    return found
-
-
 def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     """Rows in memory as an Arrow table.
 

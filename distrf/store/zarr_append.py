@@ -23,7 +23,7 @@ from .checksums import Ledger, our_attributes
 from .fingerprints import fingerprint_of_spec
 from .job_lock import check
 from .row_source import Selection
-from .zarr_contents import COMPARED, GrownContents
+from .zarr_contents import COMPARED
 from .zarr_layout import MANIFEST, StoreInfo
 from .zarr_place import ZarrPlace
 
@@ -173,9 +173,7 @@ def begin(
         )
     spec = made["spec"] | {"parts": [*parts, {**part, "rows": n_rows}]}
     entries = made | {"n_rows": old.n_rows + n_rows, "spec": spec, "classes": joined}
-    info = zarr_writer.create(
-        _beside(path), GrownContents(entries), provenance=attributes["provenance"], overwrite=True
-    )
+    info = zarr_writer.create(_beside(path), entries, provenance=attributes["provenance"], overwrite=True)
     return Append(old, info, attributes["checksum"])
 
 

@@ -124,9 +124,8 @@ class StoreInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        facts = {
-            name: value for name, value in vars(self).items() if name not in ("n_rows", "pending", "nbytes", "id")
-        }
+        left_out = ("n_rows", "pending", "nbytes", "id")
+        facts = {name: value for name, value in vars(self).items() if name not in left_out}
         arrays = {array.name: {k: v for k, v in vars(array).items() if k != "name"} for array in self.arrays}
         counts = {
             "rows": self.n_rows,

@@ -27,13 +27,13 @@ from .files import HashableOptions, Options
 from .job_lock import check
 from .spec import from_json, require_same, to_json
 from .writable import check_zarr_ending
-from .zarr_contents import COMPARED, Contents, GrownContents, checked_block
+from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
 def create(
     path: str | os.PathLike[str],
-    contents: Contents | GrownContents,
+    contents: Contents | Mapping[str, Any],
     *,
     provenance: Mapping[str, Any] | None = None,
     storage_options: Options = None,
@@ -44,8 +44,8 @@ def create(
     Parameters
     ----------
     path : path or URL
-    contents : Contents or GrownContents
-        What the store will hold.
+    contents : Contents or mapping
+        What the store will hold; or the attributes called `COMPARED`, of another store.
     provenance : mapping, optional
         Kept beside the contents and not compared.
     storage_options : mapping, optional
@@ -72,7 +72,7 @@ def create(
     attributes = to_json(
         {
             "format": zarr_layout.FORMAT,
-            **contents.attributes(),
+            **(contents.attributes() if isinstance(contents, Contents) else contents),
             "provenance": provenance or {},
             "complete": False,
             "id": uuid.uuid4().hex,
@@ -212,9 +212,7 @@ def write_block(
     return stop - start
 
 
-def finish(
-    path: str | os.PathLike[str], *, store_id: str | None, storage_options: Options = None
-) -> StoreInfo:
+def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_options: Options = None) -> StoreInfo:
     """Mark the store as complete.
 
     Parameters
@@ -401,8 +399,9 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
         )  # fmt: skip
     if "checksum" not in attributes:
         whole = {**attributes, "checksum": checksum(path, attributes, storage_options)}
+        # Else these would become the attributes of the arrays of another job.
         found = read_attributes(path, storage_options) or {}
-        files.require_id(path, found.get("id"), attributes["id"])  # else these would be the attributes of its arrays
+        files.require_id(path, found.get("id"), attributes["id"])
         group.attrs["distrf"] = whole
 
 

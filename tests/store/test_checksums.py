@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import zarr
 
 from distrf import open_rows
 from distrf.errors import StoreError
