@@ -128,12 +128,11 @@ def append_rows(
         lengths = tuple(append.lengths)
         coded = [_codes(a, append.info.classes) if a.dtype.kind == "U" else a for a in aligned]
         cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
-        old, block_rows = append.old, append.info.block_rows
+        old, info = append.old, append.info
         before = old.path, old.n_rows
-        info = append.info
-        reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, None, held(), before)
+        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held(), before)
         left = [a.blocks[[index - append.first for index in pending]] for a in cut]
-        starts = [max(old.n_rows, index * block_rows) for index in pending]
+        starts = [max(old.n_rows, index * info.block_rows) for index in pending]
         run_pass(reduction, left, label="append", starts=starts)
     return Written(append.finish(), len(pending), append.info.n_blocks)
 

@@ -123,7 +123,8 @@ def _write(
                 with suppress(OSError):  # it is not empty
                     os.rmdir(path)
     for other in left:
-        files.remove(fs, f"{root}/{other}")
+        if done and other != name:
+            files.remove(fs, f"{root}/{other}")
     return done
 
 

@@ -12,7 +12,15 @@ from hypothesis import given
 from strategies import specs, stored_arrays
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import array_shapes, files, is_model_folder, read_model_folder, read_spec, write_model_folder
+from distrf.store import (
+    array_shapes,
+    files,
+    is_model_folder,
+    job_lock,
+    read_model_folder,
+    read_spec,
+    write_model_folder,
+)
 from distrf.store.model_folder import with_checksum
 
 
@@ -68,6 +76,15 @@ def test_what_is_not_plain_data_is_refused(tmp_path, spec, arrays, message):
     with pytest.raises(InputError, match=message):
         write_model_folder(tmp_path / "m", spec, arrays)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_holds_the_path_removes_what_others_have_left(tmp_path):
+    (tmp_path / "m/arrays-0123456789abcdef.zarr").mkdir(parents=True)
+    for path, seed in ((tmp_path / "m", 1), (tmp_path / "new", 1), (tmp_path / "new", 2)):
+        with job_lock.hold(path):
+            write_model_folder(path, {"seed": seed}, {"w": np.ones(2)}, overwrite=True)
+        assert read_model_folder(path)[0] == {"seed": seed}
+        assert len(list(path.iterdir())) == 2
 
 
 def test_other_spec_needs_overwrite(tmp_path):
