@@ -20,7 +20,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import LocalStore
 
-from ..errors import InUseError, StoreError, reworded
+from ..errors import StoreError, reworded
 from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
 
 Options = Mapping[str, Any] | None
@@ -435,18 +435,6 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
         f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
         "it yourself"
     )
-
-
-def require_id(path: str, found: Any, wanted: Any) -> None:
-    """Raise InUseError where an output has another id than the one that a job writes: another job has made it anew.
-
-    Locks alone do not exclude that: they are taken over, removed, and hints on an object store.
-    """
-    if found != wanted:
-        raise InUseError(
-            f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
-            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
-        )
 
 
 def refuse_root(path: str) -> None:

@@ -108,6 +108,18 @@ def check(claims: tuple[Claim, ...] | None = None) -> None:
         claim.check()
 
 
+def require_id(path: str, found: Any, wanted: Any) -> None:
+    """Raise InUseError where an output has another id than the one that a job writes: another job has made it anew.
+
+    Locks alone do not exclude that: they are taken over, removed, and hints on an object store.
+    """
+    if found != wanted:
+        raise InUseError(
+            f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
+            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
+        )
+
+
 @contextmanager
 def hold(*outputs: str | os.PathLike[str] | None, storage_options: Options = None) -> Iterator[None]:
     """Be the one job that writes these outputs. Those that the caller holds already remain his.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from . import files
 from .files import Options
-from .job_lock import check
+from .job_lock import check, require_id
 from .spec import require_same, to_json
 
 _SPEC, _DONE, _FORMAT = "_spec.json", "_SUCCESS", "distrf-parts"
@@ -180,13 +180,13 @@ def write_parquet_block(
     found, part = _spec(fs, root), f"{root}/part-{index:06d}.parquet"
     if not found:
         raise StoreError(f"{path!r} is not a folder of part files; create it before writing blocks")
-    files.require_id(path, found.get("id"), folder_id)
+    require_id(path, found.get("id"), folder_id)
     files.write_bytes(fs, part, buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
     later = _spec(fs, root).get("id")
     if later not in (None, folder_id):
         files.remove(fs, part)
-        files.require_id(path, later, folder_id)
+        require_id(path, later, folder_id)
     return int(table.num_rows)
 
 
@@ -221,7 +221,7 @@ def finish_parts(
         )
     fs, root = files.filesystem(path, storage_options)
     made, found = _existing(path, fs, root)
-    files.require_id(path, found, folder_id)
+    require_id(path, found, folder_id)
     if found is not None:
         files.write_json(fs, f"{root}/{_SPEC}", made)
     files.remove_partials(fs, root)

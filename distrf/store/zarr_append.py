@@ -21,7 +21,7 @@ from ..errors import InputError, SpecMismatchError, StoreError
 from . import files, zarr_writer
 from .checksums import Ledger, our_attributes
 from .fingerprints import fingerprint_of_spec
-from .job_lock import check
+from .job_lock import check, require_id
 from .row_source import Selection
 from .zarr_contents import COMPARED
 from .zarr_layout import MANIFEST, StoreInfo
@@ -69,7 +69,7 @@ class Append:
         old, new = self.old.path, self.info.path
         attributes = our_attributes(old, None)
         before, after = Ledger.of(attributes), Ledger.of(our_attributes(new, None))
-        files.require_id(new, zarr_writer.info(new).id, self.info.id)
+        require_id(new, zarr_writer.info(new).id, self.info.id)
         groups: list[Any] = [files.open_group(old, "r"), files.open_group(new, "r+")]
         read, written = (group[MANIFEST] for group in groups)
         left = [index for index in zarr_writer.pending_blocks(new) if index < self.first]
@@ -87,7 +87,7 @@ class Append:
         """Let the longer store take the place of the old one."""
         zarr_writer.finish(self.info.path, store_id=self.info.id)
         check()
-        files.require_id(self.old.path, our_attributes(self.old.path, None)["checksum"], self.checksum)
+        require_id(self.old.path, our_attributes(self.old.path, None)["checksum"], self.checksum)
         _swap(self.info.path, self.old.path)
         return zarr_writer.info(self.old.path)
 

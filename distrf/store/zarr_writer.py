@@ -24,7 +24,7 @@ from .checksums import (
     read_attributes,
 )
 from .files import HashableOptions, Options
-from .job_lock import check
+from .job_lock import check, require_id
 from .spec import from_json, require_same, to_json
 from .writable import check_zarr_ending
 from .zarr_contents import COMPARED, Contents, checked_block
@@ -93,7 +93,7 @@ def create(
         attributes = old
     _create_nodes(path, attributes, storage_options)
     made = info(path, storage_options=storage_options)
-    files.require_id(path, made.id, attributes.get("id"))
+    require_id(path, made.id, attributes.get("id"))
     return made
 
 
@@ -187,7 +187,7 @@ def write_block(
     """
     path = files.normalise(path)
     store = _opened(path, storage_options)
-    files.require_id(path, store.id, store_id)
+    require_id(path, store.id, store_id)
     start, stop = zarr_layout.bounds(index, store.n_rows, store.block_rows)
     if set(arrays) != set(store.described):
         raise InputError(
@@ -237,7 +237,7 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
     check()
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
-    files.require_id(path, attributes.get("id"), store_id)
+    require_id(path, attributes.get("id"), store_id)
     group = files.open_group(path, "r+", storage_options)
     assert isinstance(group, zarr.Group)
     if not attributes["complete"]:
@@ -401,7 +401,7 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
         whole = {**attributes, "checksum": checksum(path, attributes, storage_options)}
         # Else these would become the attributes of the arrays of another job.
         found = read_attributes(path, storage_options) or {}
-        files.require_id(path, found.get("id"), attributes["id"])
+        require_id(path, found.get("id"), attributes["id"])
         group.attrs["distrf"] = whole
 
 
