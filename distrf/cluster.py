@@ -26,7 +26,7 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes, parse_timedelta
 from distributed.security import Security
 
-from .errors import ClusterError, InputError, did_you_mean
+from .errors import ClusterError, InputError, did_you_mean, reworded
 from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
 from .machine import machine_memory
@@ -381,7 +381,12 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
             arguments.setdefault("security", Security())
         nannies = logging.getLogger("distributed.nanny")
         stack.callback(nannies.setLevel, nannies.level)
-        try:
+        with reworded(  # of a provider: no region, no credentials, an argument that it does not know
+            lambda error: ClusterError(
+                f"{spec['class']} with the arguments {sorted(arguments)} did not start: "
+                f"{type(error).__name__}: {' '.join(str(error).split())}"
+            )
+        ):
             with _interrupts_held(), warnings.catch_warnings():
                 # Another job may take the port after it was found free: then Dask takes any other.
                 warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
@@ -390,13 +395,6 @@ def _started(spec: dict[str, Any]) -> Iterator[Any]:
                 cluster.scale(**_keywords(spec["scale"], "n"))
             if spec.get("adapt") is not None:
                 cluster.adapt(**spec["adapt"])
-        except (
-            Exception
-        ) as error:  # of a provider: no region, no credentials, an argument that it does not know
-            raise ClusterError(
-                f"{spec['class']} with the arguments {sorted(arguments)} did not start: "
-                f"{type(error).__name__}: {' '.join(str(error).split())}"
-            ) from error
         # On a busy machine workers end late. At the end of a job that is not worth a warning.
         stack.callback(nannies.setLevel, logging.ERROR)
         yield cluster

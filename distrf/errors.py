@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -30,6 +30,20 @@ def input_errors() -> Iterator[None]:
         raise
     except ValueError as error:
         raise InputError(str(error)) from error
+
+
+@contextmanager
+def reworded(explain: Callable[[Exception], Exception]) -> Iterator[None]:
+    """Raise what `explain` makes of whatever a library raises.
+
+    Our own errors pass, and MemoryError: where memory lacks, nothing is damaged.
+    """
+    try:
+        yield
+    except (DistrfError, MemoryError):
+        raise
+    except Exception as error:
+        raise explain(error) from error
 
 
 class ParameterError(InputError):

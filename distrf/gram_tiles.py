@@ -28,16 +28,21 @@ def lower_tiles(n_features: int) -> list[tuple[slice, slice]]:
     return [(edges[i], edges[j]) for i in range(len(edges)) for j in range(i + 1)]
 
 
+def count_tiles(n_features: int) -> int:
+    """How many `lower_tiles` there are."""
+    count = -(-n_features // _TILE)
+    return count * (count + 1) // 2
+
+
 def empty_tiles(n_features: int) -> np.ndarray:
     """Zeros of shape (tiles, T, T), float64."""
     T = tile_width(n_features)
-    return np.zeros((len(lower_tiles(n_features)), T, T))
+    return np.zeros((count_tiles(n_features), T, T))
 
 
 def tiles_nbytes(n_features: int) -> int:
     """Bytes of `empty_tiles`."""
-    count = -(-n_features // _TILE)
-    return 4 * count * (count + 1) * tile_width(n_features) ** 2
+    return 8 * count_tiles(n_features) * tile_width(n_features) ** 2
 
 
 def add_tiles(tiles: np.ndarray, Z: np.ndarray) -> None:

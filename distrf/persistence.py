@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from . import __version__
-from .errors import DistrfError, InputError, SpecMismatchError, StoreError
+from .errors import InputError, SpecMismatchError, StoreError, reworded
 from .kernels import get_kernel
 from .kernels.base import AnyKernel
 from .maps import FeatureMap, map_from_spec
@@ -36,7 +36,7 @@ from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
-#: Columns of the rows that a saved map takes; loading makes some weights of each.
+#: Columns of the rows that a saved map takes, and of its features; loading makes some weights of each.
 MAX_WIDTH = 2**26
 
 
@@ -118,18 +118,13 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     """
     spec, arrays = read_model_folder(path)
     load_plugins()  # whose classes the model may name
-    try:
+    what = f"{os.fspath(path)!r} is not a valid model"
+    with reworded(lambda error: StoreError(f"{what}: {error!r}; restore it or train again")):
         model = _decode_model(spec["model"], arrays)
         training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
         if training is not None and training.target is None and target is not None:
             model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
         return model
-    except (DistrfError, MemoryError):
-        raise
-    except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        raise StoreError(
-            f"{os.fspath(path)!r} is not a valid model: {error!r}; restore it or train again"
-        ) from error
 
 
 def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -226,17 +221,29 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
 
 def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
     """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
-    nested = [spec]
-    while nested:
-        entry = nested.pop()
-        width = entry.get("n_features_in", 0)
-        if not isinstance(width, int) or not 0 <= width <= MAX_WIDTH:
+    entry: Any = spec
+    while isinstance(entry, dict):
+        width, made = (entry.get(name, 0) for name in ("n_features_in", "n_components"))
+        kernel = entry.get("kernel")
+        degree = kernel.get("degree", 1) if isinstance(kernel, dict) else 1
+        known = all(type(size) is int and 0 <= size <= MAX_WIDTH for size in (width, made, degree))
+        if not known or width * degree > 4 * MAX_WIDTH:
             raise StoreError(
-                f"a saved map takes rows of at most {MAX_WIDTH:,} columns; this one declares {width!r}; restore the "
-                "model, or train on fewer columns"
+                f"a saved map takes rows of at most {MAX_WIDTH:,} columns, and makes as many; this one declares {width!r} and "
+                f"{made!r}, of degree {degree!r}; restore the model, or train on fewer columns"
             )
-        nested += [value for value in entry.values() if isinstance(value, dict)]
+        _check_width(width, spec["n_features_in"], "a saved map")
+        entry = entry.get("base")
     return map_from_spec(spec, arrays)
+
+
+def _check_width(stated: Any, width: Any, what: str) -> None:
+    """Raise StoreError for a part of another width than what it belongs to."""
+    if stated != width:
+        raise StoreError(
+            f"{what} says n_features_in={stated}, and a map or an array of it is of another width, {width}; restore the "
+            "model or train again"
+        )
 
 
 #: All that a model folder may hold: ours first, then scikit-learn's.
@@ -272,29 +279,20 @@ def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """An estimator of ours, fitted if the spec holds what it learned."""
-    model = _construct(name, spec["parameters"], arrays)
-    for attribute, value in spec.get("fitted", {}).items():
+    model, fitted = _construct(name, spec["parameters"], arrays), spec.get("fitted", {})
+    made = fitted.get("map_")
+    if made is not None:  # before it makes weights
+        _check_width(fitted["n_features_in_"], made["$map"]["n_features_in"], f"the {name} of the model")
+    for attribute, value in fitted.items():
         if not attribute.endswith("_") or attribute.startswith(
             "_"
         ):  # a method of the class must not be replaced
             raise KeyError(f"fitted attribute {attribute!r}")
         setattr(model, attribute, _CODEC.decode(value, arrays))
-    if "fitted" in spec:
-        _check_widths(model)
+    if hasattr(model, "coef_"):
+        features = model.n_features_in_ if made is None else model.map_.n_components
+        _check_width(features, np.shape(model.coef_)[-1], f"the {name} of the model")
     return model
-
-
-def _check_widths(model: Any) -> None:
-    """Raise StoreError for weights or a map of another width than the estimator states."""
-    map_ = getattr(model, "map_", None)
-    features = model.n_features_in_ if map_ is None else map_.n_components
-    if (map_ is not None and map_.n_features_in != model.n_features_in_) or (
-        hasattr(model, "coef_") and np.shape(model.coef_)[-1:] != (features,)
-    ):
-        raise StoreError(
-            f"the {type(model).__name__} of the model says n_features_in_={model.n_features_in_}, and its arrays are of "
-            "another width; restore the model or train again"
-        )
 
 
 def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:

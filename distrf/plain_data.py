@@ -112,9 +112,10 @@ class Codec:
         layout: dict[str, Any] = {}
         if value.ndim == 2 and not value.flags.c_contiguous:
             outer, inner = value.strides
+            columns = value.shape[1]
             if 0 < outer < inner:
-                layout["order"], outer, inner = "F", inner, outer
-            if inner == value.itemsize and not value.flags.forc and outer % inner == 0:
+                layout["order"], columns, outer, inner = "F", value.shape[0], inner, outer
+            if inner == value.itemsize and outer % inner == 0 and columns < outer // inner <= _widest(columns):
                 layout["stride"] = outer // inner
         arrays[name] = np.asarray(value, order=layout.get("order", "C"))
         return {"$array": name, **layout}
@@ -167,12 +168,19 @@ def _dtype(text: str) -> np.dtype:
     return dtype
 
 
+def _widest(columns: int) -> int:
+    """The widest matrix of whose first columns a view is kept: a file must not make a matrix much larger than itself."""
+    return 2 * columns + 128
+
+
 def _stored(name: str, entry: Any, arrays: Any) -> np.ndarray:
     array, turned = arrays[name], entry.get("order") == "F"
     if "stride" not in entry:
         return np.asfortranarray(array) if turned else array
-    rows = array.T if turned else array
-    wider = np.zeros((rows.shape[0], entry["stride"]), dtype=rows.dtype)
+    rows, stride = array.T if turned else array, entry["stride"]
+    if not rows.shape[1] < stride <= _widest(rows.shape[1]):
+        raise ValueError(f"an array of shape {array.shape} has the stride {stride!r}")
+    wider = np.zeros((rows.shape[0], stride), dtype=rows.dtype)
     view = wider[:, : rows.shape[1]]
     view[...] = rows
     return view.T if turned else view

@@ -124,12 +124,11 @@ def load_plugins() -> None:
     Raises InputError for what cannot be imported.
     """
     for entry in entry_points(group="distrf"):
-        try:
+        what = f"the plugin {entry.name!r} cannot be imported"
+        with reworded(
+            lambda error: InputError(f"{what}: {error!r}; mend or uninstall the package that names it")  # noqa: B023
+        ):
             entry.load()
-        except Exception as error:  # whatever its module does
-            raise InputError(
-                f"the plugin {entry.name!r} cannot be imported: {error!r}; mend or uninstall the package that names it"
-            ) from error
 
 
 for _name, _map in {

@@ -67,3 +67,44 @@ def test_another_job_is_refused(tmp_path):
     path = filled(tmp_path / "c")
     with pytest.raises(SpecMismatchError, match="another job"):
         Checkpoint(path, {"job": "another"})
+
+
+def compared(kind):
+    """Rows of which a checkpoint is made, and whether others are the same: [(others, same)]."""
+    rng = np.random.default_rng(0)
+    rows, others = rng.normal(size=(2, 16, 3))
+    if kind == "float32":
+        rows, others = rows.astype("f4"), others.astype("f4")
+    rounded = rows * (1 + 4 * np.finfo(rows.dtype).eps * rng.uniform(-1, 1, rows.shape)).astype(rows.dtype)
+    if kind == "id":  # numbers near 10^6, in which rows differ by 1
+        for numbers, table in ((range(16), rows), (range(16), rounded), (range(16, 32), others)):
+            table[:, 0] = 1e6 + np.array(numbers)
+        same = rows.copy()
+        same[:, 1:] = others[:, 1:]
+        return rows, [(rounded, True), (others, False), (same, False)]
+    if kind == "noise":  # a column that is rounding alone, as of a subspace wider than the rank
+        for table in (rows, rounded, others):
+            table[:, 2] = 1e-16 * rng.normal(size=16)
+    if kind == "missing":
+        for table in (rows, rounded, others):
+            table[3] = np.nan
+        return rows, [(rounded, True), (others, False), (np.nan_to_num(rows), False)]
+    if kind == "codes":
+        codes = np.arange(1_000_000, 1_000_016)
+        return codes, [(codes.copy(), True), (codes + 1, False)]
+    if kind == "constant":
+        rows[:, 0] = rounded[:, 0] = others[:, 0] = 1e6
+    return rows, [(rounded, True), (others, False)]
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "id", "noise", "missing", "codes", "constant"])
+def test_rows_are_compared_column_by_column(tmp_path, kind):
+    rows, cases = compared(kind)
+    Checkpoint(tmp_path / "c", JOB).check_rows(rows)
+    for others, same in cases:
+        again = Checkpoint(tmp_path / "c", JOB)
+        if same:
+            again.check_rows(others)
+        else:
+            with pytest.raises(SpecMismatchError, match="a fit to other rows"):
+                again.check_rows(others)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 import dask.array as da
@@ -19,19 +23,25 @@ import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone, is_classifier
 from sklearn.compose import ColumnTransformer
+from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import KNNImputer, SimpleImputer
 from sklearn.linear_model import Ridge
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardScaler
 
 from distrf import (
+    TEFM,
+    CompactRandomFeatures,
     NystroemFeatures,
+    RandomBinningFeatures,
     RandomFourierFeatures,
     RandomLaplaceFeatures,
     RandomMaclaurinFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
     StreamingScaler,
+    TensorSketchFeatures,
+    WithColumns,
     load_model,
     predict,
     save_model,
@@ -231,6 +241,8 @@ def test_steps_of_scikit_learn(tmp_path):
     [
         StandardScaler(),
         "passthrough",
+        TruncatedSVD(3, algorithm="arpack", random_state=0),
+        TruncatedSVD(3, random_state=0),
         FeatureUnion([("its own", StreamingScaler()), ("theirs", StandardScaler())]),
         ColumnTransformer([("map", RandomFourierFeatures(n_components=8, random_state=1), [0, 1])]),
         Pipeline([("a/b c", StandardScaler()), ("d", RandomFourierFeatures(whiten=True, random_state=1))]),
@@ -372,10 +384,10 @@ def step(document, index):
     return document["spec"]["model"]["steps"][index][1]
 
 
-@pytest.mark.parametrize("field", ["seed", "n_features_in", "kernel", "n_components"])
+@pytest.mark.parametrize("field", ["seed", "kernel", "n_components"])
 def test_an_edited_map_fails_its_checksum(saved, field):
     path, edit = saved
-    values = {"seed": 3, "n_features_in": 5, "kernel": {"name": "cauchy"}, "n_components": 62}
+    values = {"seed": 3, "kernel": {"name": "cauchy"}, "n_components": 62}
     edit(lambda d: step(d, 1)["fitted"]["map_"]["$map"].update({field: values[field]}))
     with pytest.raises(SpecMismatchError, match="checksum"):
         load_model(path)
@@ -405,13 +417,79 @@ def test_an_edited_model_is_refused(saved, change, message):
         load_model(path)
 
 
+def numbers(document, path=()):
+    """Paths of the numbers in JSON, but for what a model says of its training."""
+    items = document.items() if isinstance(document, dict) else enumerate(document)
+    for key, value in items:
+        if isinstance(value, (dict, list)) and key not in ("history_", "training"):
+            yield from numbers(value, (*path, key))
+        elif isinstance(value, (int, float)) and not isinstance(value, bool):
+            yield (*path, key)
+
+
+def put(document, path, value):
+    for key in path[:-1]:
+        document = document[key]
+    document[path[-1]] = value
+
+
+@contextmanager
+def few_resources():
+    """A GiB more of memory than is in use, and 20 s. Linux alone has the first."""
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + 2**30, before[1]))
+    known = signal.signal(signal.SIGALRM, lambda *args: pytest.fail("20 s have passed"))
+    signal.alarm(20)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, known)
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+#: A model of each kind of numbers that something is made by.
+LARGE = {
+    **{p: RandomFourierFeatures(n_components=8, projection=p, random_state=0) for p in ("circulant", "quasi", "fastfood")},
+    "laplace": RandomLaplaceFeatures(n_components=8, projection="alternating_circulant", random_state=0),
+    "binning": RandomBinningFeatures(n_grids=4, bins="exact", random_state=0),
+    "sketch": TensorSketchFeatures(n_components=8, random_state=0),
+    "compact": CompactRandomFeatures(RandomMaclaurinFeatures(n_components=16), n_components=4, random_state=0),
+    "columns": WithColumns(RandomFourierFeatures(n_components=8, random_state=0)),
+    "subspace": TEFM(RandomFourierFeatures(n_components=16, random_state=0), n_components=4, random_state=0),
+    "scikit-learn": TruncatedSVD(3, random_state=0),
+    "sums": StreamingRidge(1e-3, keep_state=True),
+}  # fmt: skip
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits the memory of a process, as Linux does")
+@pytest.mark.parametrize("value", [2**40, 2**26 - 1, pytest.param(1e300, marks=pytest.mark.slow), pytest.param(-1, marks=pytest.mark.slow)])  # fmt: skip
+@pytest.mark.parametrize("name", LARGE)
+def test_no_number_makes_large_arrays(tmp_path, name, value):
+    """One number at a time is edited: the model is refused, or loads as fast as before and takes no more memory."""
+    save_model(clone(LARGE[name]).fit(abs(X), NUMBERS), tmp_path / "m")
+    place = tmp_path / "m/model.json"
+    document = json.loads(place.read_text())
+    load_model(tmp_path / "m")  # what is compiled on first use
+    paths = list(numbers(document["spec"]["model"]))
+    assert paths
+    for path in paths:
+        edited = copy.deepcopy(document)
+        put(edited["spec"]["model"], path, value)
+        place.write_text(json.dumps(with_checksum(edited)))
+        with few_resources(), suppress(StoreError, SpecMismatchError, InputError):
+            load_model(tmp_path / "m")
+
+
 def test_a_map_of_a_few_bytes_does_not_make_large_weights(tmp_path):
     save_model(RandomFourierFeatures(n_components=8, length_scale=1.0, random_state=0).fit(X), tmp_path / "m")
     place = tmp_path / "m/model.json"
     document = json.loads(place.read_text())
-    document["spec"]["model"]["fitted"]["map_"]["$map"] |= {"projection": "circulant", "n_features_in": 10**11}
+    fitted = document["spec"]["model"]["fitted"]
+    fitted["n_features_in_"] = fitted["map_"]["$map"]["n_features_in"] = 10**11
     place.write_text(json.dumps(with_checksum(document)))
-    with pytest.raises(StoreError, match=r"at most 67,108,864 columns; this one declares 100000000000"):
+    with pytest.raises(StoreError, match=r"at most 67,108,864 columns, .* this one declares 100000000000"):
         load_model(tmp_path / "m")
 
 
@@ -555,5 +633,7 @@ def test_widths_are_those_that_a_model_states(tmp_path, rng):
     spec, arrays = read_model_folder(tmp_path / "m")
     spec["model"]["fitted"]["n_features_in_"] = 600_000_000
     write_model_folder(tmp_path / "m", spec, arrays, overwrite=True)
-    with pytest.raises(StoreError, match=r"says n_features_in_=600000000, and its arrays are of another width"):
+    with pytest.raises(
+        StoreError, match=r"says n_features_in=600000000, and a map or an array of it is of another"
+    ):
         load_model(tmp_path / "m")

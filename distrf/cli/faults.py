@@ -80,6 +80,8 @@ def report(error: Exception) -> int:
         print_error(_TITLES.get(name, f"{name} error"), str(error))
     elif isinstance(error, OSError) and error.errno is not None:
         print_error("OS error", str(error))  # no such file, not permitted, no space left
+    elif isinstance(error, MemoryError):
+        print_error("Not enough memory", f"{error}; `distrf plan` says what a job needs; use smaller blocks")
     else:
         text = " ".join(str(error).split())
         text = text if len(text) <= _MOST else text[:_MOST] + " ..."

@@ -54,19 +54,19 @@ def write_parts(
     if keys:  # names the missing columns before anything runs
         version = tokenize(_key_blocks(str(key_source), keys, columns))
     n_blocks = len(chunks)
-    pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    folder_id, pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
         keys_of_rows = (
             _Keys(normalise(str(key_source)), tuple(keys), tuple(columns or ()), version) if keys else None
         )
         named = tuple((name, tuple(headings.get(name, ()))) for name in names)
-        reduction = _PartReduction(normalise(path), named, keys_of_rows, held())
+        reduction = _PartReduction(normalise(path), folder_id, named, keys_of_rows, held())
         every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         label = "predict" if "prediction" in arrays else "write"
         run_pass(reduction, every, label=label, starts=[int(start) for start in starts])
-    store.finish_parts(path, n_blocks)
+    store.finish_parts(path, n_blocks, folder_id=folder_id)
     return len(pending), n_blocks
 
 
@@ -98,6 +98,7 @@ def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -
 @dataclass(frozen=True)
 class _PartReduction(RowCount):
     path: str
+    folder_id: str | None  # of the folder at `path` for which the blocks are made
     names: tuple[tuple[str, tuple[str, ...]], ...]  # of each array, and of its columns
     keys: _Keys | None
     claims: tuple[Claim, ...]
@@ -110,7 +111,7 @@ class _PartReduction(RowCount):
             columns.update(_key_columns(self.keys, first_row, len(numbers)))
         for (name, headings), array in zip(self.names, values, strict=True):
             columns.update({h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array})
-        return state + store.write_parquet_block(self.path, int(numbers[0]), columns)
+        return state + store.write_parquet_block(self.path, int(numbers[0]), columns, folder_id=self.folder_id)
 
 
 def _key_columns(keys: _Keys, start: int, rows: int) -> dict[str, Any]:

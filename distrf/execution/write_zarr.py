@@ -91,11 +91,12 @@ def write_rows(
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
-        reduction = _WriteReduction(info.path, tuple(names), block_rows, storage_options, held())
+        reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, storage_options, held())
         left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
         label = {"features": maker_label(first), "predictions": "predict"}.get(kind, "write")
         run_pass(reduction, left, label=label, starts=[info.bounds(index)[0] for index in pending])
-    return Written(store.finish(path, storage_options=storage_options), len(pending), info.n_blocks)
+    finished = store.finish(path, store_id=info.id, storage_options=storage_options)
+    return Written(finished, len(pending), info.n_blocks)
 
 
 def append_rows(
@@ -128,11 +129,11 @@ def append_rows(
         lengths = tuple(append.lengths)
         coded = [_codes(a, append.info.classes) if a.dtype.kind == "U" else a for a in aligned]
         cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
-        old, block_rows = append.old, append.info.block_rows
+        old, info = append.old, append.info
         before = old.path, old.n_rows
-        reduction = _WriteReduction(append.info.path, tuple(names), block_rows, None, held(), before)
+        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held(), before)
         left = [a.blocks[[index - append.first for index in pending]] for a in cut]
-        starts = [max(old.n_rows, index * block_rows) for index in pending]
+        starts = [max(old.n_rows, index * info.block_rows) for index in pending]
         run_pass(reduction, left, label="append", starts=starts)
     return Written(append.finish(), len(pending), append.info.n_blocks)
 
@@ -175,10 +176,12 @@ def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
 class _WriteReduction(RowCount):
     """Writes each block and marks it; the state is the number of rows written.
 
+    store_id : of the store at `path` for which the blocks are made
     before : path and rows of the store to which rows are appended; its last ones stand before the new rows of their block
     """
 
     path: str
+    store_id: str | None
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
@@ -199,4 +202,6 @@ class _WriteReduction(RowCount):
         values = dict(zip(self.names, blocks, strict=True))
         if self.before is not None:
             values = zarr_append.complete(*self.before, index * self.block_rows, values)
-        return state + store.write_block(self.path, index, values, storage_options=self.storage_options)
+        return state + store.write_block(
+            self.path, index, values, store_id=self.store_id, storage_options=self.storage_options
+        )

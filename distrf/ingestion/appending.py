@@ -135,7 +135,7 @@ def _write(stream: RowStream, under_way: Append, pending: set[int]) -> None:
             if index in pending:
                 check()
                 block = {"X": X} if y is None else {"X": X, "y": y}
-                zarr_writer.write_block(info.path, index, under_way.completed(index, block))
+                zarr_writer.write_block(info.path, index, under_way.completed(index, block), store_id=info.id)
             if listener is not None:
                 listener("append", info.bounds(index)[1] - old.n_rows, stream.n_rows)
     finally:

@@ -175,7 +175,7 @@ def ingest(
             if shuffle:
                 stream = shuffled(stream, int(seed), scratch_of(out))
             _write(stream, info, storage_options)
-        return zarr_writer.finish(out, storage_options=storage_options)
+        return zarr_writer.finish(out, store_id=info.id, storage_options=storage_options)
 
 
 def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -> Contents:
@@ -200,7 +200,9 @@ def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None
             if index in pending:
                 check()
                 block = {"X": X} if y is None else {"X": X, "y": y}
-                zarr_writer.write_block(info.path, index, block, storage_options=storage_options)
+                zarr_writer.write_block(
+                    info.path, index, block, store_id=info.id, storage_options=storage_options
+                )
             if listener is not None:
                 listener("ingest", info.bounds(index)[1], info.n_rows)
     finally:

@@ -23,7 +23,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, reworded
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 from .transformers import SAVABLE_TRANSFORMERS, describe_transformer, restore_transformer, warn_of_release
@@ -82,13 +82,13 @@ class BlockwiseMap(FeatureMap):
         else:
             text, arrays = _stated(entry, arrays)
             return cls(n_features_in, n_components, text, learned=arrays, **frames)
-        try:
-            data = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
-        except Exception as error:
-            raise InputError(
+        with reworded(
+            lambda error: InputError(
                 f"a transformer travels to the workers as a pickle, but this {name} cannot be pickled: {error}; "
                 "use functions that are defined in a module"
-            ) from error
+            )
+        ):
+            data = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
         learned = {_PICKLE: data}
         state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_fingerprint(learned)}
         return cls(n_features_in, n_components, json.dumps(state), learned=learned, **frames)

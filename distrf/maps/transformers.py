@@ -16,7 +16,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, reworded
 from ..plain_data import Arrays, Codec
 
 #: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
@@ -106,18 +106,11 @@ def restore_transformer(
     SpecMismatchError : its class is not listed, an array is missing, or the JSON names what the class cannot have
     """
     name = entry.get("class")
-    if set(entry) != {"class", "scikit_learn", "parameters", "fitted"} or name not in SAVABLE_TRANSFORMERS:
-        raise SpecMismatchError(
-            f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
-        )
-    try:
-        return _restore(name, entry, arrays, codec or CODEC)
-    except (LookupError, TypeError, ValueError, AttributeError) as error:
-        if isinstance(error, SpecMismatchError):
-            raise
-        raise SpecMismatchError(
-            f"the spec of the {name} is not one of this release, or its arrays are missing ({error!r}); save it again"
-        ) from error
+    wrong = f"the spec of the transformer {name} is not one of this release, or its arrays are missing"
+    with reworded(lambda error: SpecMismatchError(f"{wrong} ({error!r}); save it again")):
+        if set(entry) != {"class", "scikit_learn", "parameters", "fitted"}:
+            raise KeyError(*entry)
+        return _restore(str(name), entry, arrays, codec or CODEC)
 
 
 def warn_of_release(entry: Mapping[str, Any]) -> None:
@@ -176,12 +169,9 @@ def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     parameters = {k: codec.decode(v, arrays) for k, v in entry["parameters"].items()}
     if parameters.get("memory") is not None:
         raise SpecMismatchError("the spec names a cache of pickles; the spec was edited")
-    try:
+    what = f"this scikit-learn's {name} does not take the stored parameters"
+    with reworded(lambda error: SpecMismatchError(f"{what}: {error}")):
         transformer = cls(**parameters)
-    except TypeError as error:
-        raise SpecMismatchError(
-            f"this scikit-learn's {name} does not take the stored parameters: {error}"
-        ) from None
     for attribute, value in entry["fitted"].items():
         if attribute.startswith("__") or hasattr(cls, attribute):  # an edited spec must not replace a method
             raise SpecMismatchError(f"a {name} has no fitted attribute {attribute!r}; the spec was edited")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..gram_tiles import lower_tiles, tile_width
+from ..gram_tiles import count_tiles, tile_width
 from ..targets import Targets
 from .gram import FoldRule, GramReduction, GramState
 
@@ -142,7 +142,7 @@ class KeptState:
         """The state of its parts. Raises ValueError, KeyError or TypeError where they do not go together."""
         rule, shift, calibrated = FoldRule(**parts["rule"]), parts["shift"], parts["calibrated"]
         k, D, C = parts["products"].shape
-        T, count = tile_width(D), len(lower_tiles(D))
+        T, count = tile_width(D), count_tiles(D)
         shapes: dict[str, tuple[int, ...]] = {
             "sums": (k, D), "weight": (k,), "targets": (k, C), "squares": (k, C), "centre": (C,), "tiles": (k * count, T, T),
         }  # fmt: skip

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from zarr.storage import WrapperStore
 
-from ..errors import StoreError
+from ..errors import StoreError, reworded
 from . import csr_groups, files, zarr_layout
 from .files import Options
 from .zarr_contents import COMPARED
@@ -32,11 +32,7 @@ _MOST_SUMS = 2**16
 def read_attributes(path: str, storage_options: Options) -> dict[str, Any] | None:
     """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
     fs, root = files.filesystem(path, storage_options)
-    try:
-        node = files.read_json(fs, f"{root}/zarr.json")
-    except ValueError:
-        return None
-    attributes = node.get("attributes") if isinstance(node, dict) else None
+    attributes = (files.read_object(fs, f"{root}/zarr.json") or {}).get("attributes")
     found = attributes.get("distrf") if isinstance(attributes, dict) else None
     return found if isinstance(found, dict) else None
 
@@ -53,13 +49,11 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
     if attributes is None:
         files.require(path, storage_options)
         raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
-    if attributes.get("format") not in zarr_layout.FORMATS:
+    if attributes.get("format") != zarr_layout.FORMAT:
         raise StoreError(
-            f"this version of distrf reads store formats {zarr_layout.FORMATS}; {path!r} has format "
+            f"this version of distrf reads stores of format {zarr_layout.FORMAT}; {path!r} has format "
             f"{attributes.get('format')!r}; update distrf, or restore its zarr.json"
         )
-    if attributes["format"] == 1:  # has no checksums
-        return attributes
     stored, unfinished = attributes.get("checksum"), attributes.get("complete") is False
     if stored is None and unfinished:  # its writer was killed while it created the store
         return attributes
@@ -89,7 +83,7 @@ def checksum(path: str, attributes: Mapping[str, Any], storage_options: Options)
             raise StoreError(
                 f"{name}/zarr.json of the store {path!r} is missing; restore it, or remove the store and make it again"
             )
-    said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum")}
+    said = {key: value for key, value in attributes.items() if key not in ("complete", "checksum", "id")}
     return hashlib.sha256(json.dumps([said, nodes], sort_keys=True).encode()).hexdigest()
 
 
@@ -152,10 +146,8 @@ class Ledger:
 
     def read(self, manifest: Any, index: int, path: str) -> np.ndarray:
         """The record of a block; StoreError for one that was not written for this block of this store."""
-        try:
+        with reworded(lambda error: _damaged(index, path, str(error))):
             record = np.asarray(manifest[index * self.width : (index + 1) * self.width])
-        except Exception as error:
-            raise _damaged(index, path, str(error)) from error
         if not np.array_equal(self.record(index, record), record):
             raise _damaged(index, path, "it is missing, or belongs to another block or store")
         return record
@@ -194,8 +186,7 @@ class CheckedStore(WrapperStore[Any]):
     Parameters
     ----------
     store : zarr.abc.store.Store
-    ledger : Ledger, optional
-        None checks only that chunks are there.
+    ledger : Ledger
 
     Attributes
     ----------
@@ -203,7 +194,7 @@ class CheckedStore(WrapperStore[Any]):
         The record of each block whose chunks are read.
     """
 
-    def __init__(self, store: Any, ledger: Ledger | None):
+    def __init__(self, store: Any, ledger: Ledger):
         super().__init__(store)
         self._ledger = ledger
         self.records: dict[int, np.ndarray] = {}
@@ -216,11 +207,10 @@ class CheckedStore(WrapperStore[Any]):
             return found
         if found is None:
             raise ChunkError(array, place, True)
-        if self._ledger is not None:
-            row, column = [*(int(part) for part in place.split("/")), 0][:2]
-            index, slot = self._ledger.slot(array, row, column)
-            if last_sum(found) != self.records[index][slot]:
-                raise ChunkError(array, place, False)
+        row, column = [*(int(part) for part in place.split("/")), 0][:2]
+        index, slot = self._ledger.slot(array, row, column)
+        if last_sum(found) != self.records[index][slot]:
+            raise ChunkError(array, place, False)
         return found
 
 

@@ -7,6 +7,7 @@ import gzip
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,7 +20,7 @@ import zarr
 from fsspec.implementations.local import LocalFileSystem
 from zarr.storage import LocalStore
 
-from ..errors import DistrfError, StoreError
+from ..errors import StoreError, reworded
 from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
 
 Options = Mapping[str, Any] | None
@@ -115,7 +116,7 @@ def reading(path: str, what: str) -> Iterator[None]:
     """Turn whatever a library raises over the bytes of a file into a StoreError with the path and what to do.
 
     Damaged files raise nearly anything in Zarr, Arrow, NumPy, zip and gzip. Our own errors pass, and those of the
-    system (not permitted, no space left).
+    system (not permitted, no space left, no memory).
 
     Parameters
     ----------
@@ -127,25 +128,23 @@ def reading(path: str, what: str) -> Iterator[None]:
     -------
     context manager
     """
-    try:
-        yield
-    except DistrfError:
-        raise
-    except Exception as error:
+
+    def meant(error: Exception) -> Exception:
         known = None if is_local(path) else explain(path, error)
         if known is not None:
-            raise known from error
+            return known
         if isinstance(error, FileNotFoundError):
-            raise StoreError(
-                f"no such file: {path!r} ({error}); check the path, or restore the file"
-            ) from error
+            return StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file")
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
-            raise
-        raise StoreError(
+            raise error
+        return StoreError(
             f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
             "restore it, or make it again"
-        ) from error
+        )
+
+    with reworded(meant):
+        yield
 
 
 @contextmanager
@@ -321,6 +320,15 @@ def read_json(fs: Any, path: str) -> Any:
         return None
 
 
+def read_object(fs: Any, path: str) -> dict[str, Any] | None:
+    """The JSON object in a file: empty where it cannot be read, as while another job writes it; None if there is no such file."""
+    try:
+        found = read_json(fs, path)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) or found is None else {}
+
+
 def write_bytes(fs: Any, path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
     if isinstance(fs, LocalFileSystem):
@@ -393,7 +401,7 @@ def names_in(fs: Any, folder: str) -> set[str]:
         return set()
 
 
-def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tuple[str, ...] = ()) -> None:
+def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str = "") -> None:
     """Refuse an output path that holds something else: what is there is not ours to replace.
 
     Parameters
@@ -406,8 +414,8 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tupl
         The path inside the file system.
     what : str
         What may be there, for the message.
-    free : tuple of str
-        Names that may be there all the same.
+    free : str
+        Pattern of names that may be there all the same.
 
     Raises
     ------
@@ -419,7 +427,7 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: tupl
     if fs.exists(root) and not fs.isdir(root):
         found = "a file"
     else:
-        names = sorted(name for name in names_in(fs, root) - set(free) if not name.endswith(".partial"))
+        names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
         if not names:
             return
         found = f"{names[:5]}" + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")

@@ -74,7 +74,7 @@ class Claim:
         if all(abs(a - b) < BEAT for a, b in zip(now, last, strict=True)):
             return
         try:
-            found = _read(*files.filesystem(self.path, self.storage_options))
+            found = files.read_object(*files.filesystem(self.path, self.storage_options))
         except OSError:  # no answer says nothing
             found = {"token": self.token}
         if found is None and self.token in _OWN:
@@ -106,6 +106,18 @@ def check(claims: tuple[Claim, ...] | None = None) -> None:
     """
     for claim in held() if claims is None else claims:
         claim.check()
+
+
+def require_id(path: str, found: Any, wanted: Any) -> None:
+    """Raise InUseError where an output has another id than the one that a job writes: another job has made it anew.
+
+    Locks alone do not exclude that: they are taken over, removed, and hints on an object store.
+    """
+    if found != wanted:
+        raise InUseError(
+            f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
+            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
+        )
 
 
 @contextmanager
@@ -160,7 +172,7 @@ def _owned(claim: Claim) -> Iterator[None]:
         while not ended.wait(BEAT):
             # Whatever fails may do so for a while only; the next beat is another chance.
             with suppress(Exception), writing:
-                found = _read(fs, root)
+                found = files.read_object(fs, root)
                 if ended.is_set() or (found and found.get("token") != claim.token):
                     return
                 record.update(seen=_now(), beats=record["beats"] + 1)
@@ -182,7 +194,7 @@ def _owned(claim: Claim) -> Iterator[None]:
     finally:
         ended.set()
         with writing, suppress(OSError, ValueError):
-            if (_read(fs, root) or {}).get("token") == claim.token:
+            if (files.read_object(fs, root) or {}).get("token") == claim.token:
                 fs.rm_file(root)
         _OWN.discard(claim.token)
         _LOOKED.pop(claim.token, None)
@@ -191,7 +203,9 @@ def _owned(claim: Claim) -> Iterator[None]:
 def _take(output: str, fs: Any, root: str, record: dict[str, Any]) -> None:
     """Create a lock file, or take over one that a dead job has left. Raises InUseError while a job lives."""
     while not files.create_json(fs, root, record):
-        if (_read(fs, root) or {}).get("token") == record["token"]:  # it was created, and the answer was lost
+        if (files.read_object(fs, root) or {}).get("token") == record[
+            "token"
+        ]:  # it was created, and the answer was lost
             return
         left = _left(output, fs, root)
         if left is None:
@@ -200,7 +214,7 @@ def _take(output: str, fs: Any, root: str, record: dict[str, Any]) -> None:
         turn = f"{root}.{left.get('token', '')}"
         _take(output, fs, turn, record)
         try:
-            if _read(fs, root) == left:
+            if files.read_object(fs, root) == left:
                 files.write_json(fs, root, record)
                 return
         finally:
@@ -210,7 +224,7 @@ def _take(output: str, fs: Any, root: str, record: dict[str, Any]) -> None:
 
 def _left(output: str, fs: Any, root: str) -> dict[str, Any] | None:
     """What a dead job has left in its lock file, None where there is none now. Raises InUseError while the job lives."""
-    first = found = _read(fs, root)
+    first = found = files.read_object(fs, root)
     looks = 0
     while found is not None:
         alive = _alive(found)
@@ -228,17 +242,8 @@ def _left(output: str, fs: Any, root: str) -> dict[str, Any] | None:
                 output, _who(found), found.get("seen"), STALE,
             )  # fmt: skip
         time.sleep(STALE / _LOOKS)
-        looks, found = looks + 1, _read(fs, root)
+        looks, found = looks + 1, files.read_object(fs, root)
     return None
-
-
-def _read(fs: Any, root: str) -> dict[str, Any] | None:
-    """What a lock file holds, nothing while another job is creating it, None where there is none."""
-    try:
-        found = files.read_json(fs, root)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) or found is None else {}
 
 
 def _alive(record: dict[str, Any]) -> bool | None:

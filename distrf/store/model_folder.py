@@ -1,7 +1,7 @@
 """Model and spec files: a folder of ``model.json`` and ``arrays.zarr``, data and never code.
 
-A model that is written in place of another has its arrays in a folder of another name, which its ``model.json`` says. That
-file is replaced in one step, when all else is there: until then, and if the writer is killed, the old model is read.
+Each writer has a folder of its own for the arrays, which its ``model.json`` names. That file is written or replaced in one step,
+when all else is there: until then, and if the writer is killed, the old model is read.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import os
 import re
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import zarr
 from zarr.codecs import Crc32cCodec
 
-from ..errors import InputError, StoreError
+from ..errors import InputError, StoreError, reworded
 from ..machine import machine_memory
 from . import files
 from .files import Options
@@ -29,10 +30,9 @@ from .zarr_layout import CHUNK_BYTES
 
 FORMAT = "distrf-model"
 VERSION = 2
-VERSIONS = (1, 2)  # the first had no checksum of the document itself
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _ARRAYS = "arrays.zarr"
-_OTHER_ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.zarr")
+_SOME_ARRAYS = re.compile(r"arrays(-[0-9a-f]{16})?\.zarr")
 
 
 def write_model_folder(
@@ -43,7 +43,7 @@ def write_model_folder(
     *,
     storage_options: Options = None,
 ) -> None:
-    """Write a spec and its arrays; a local folder appears whole or not at all, and what it replaces stays until then.
+    """Write a spec and its arrays; the model appears whole or not at all, and what it replaces stays until then.
 
     Parameters
     ----------
@@ -76,73 +76,62 @@ def write_model_folder(
         "spec": to_json(spec),
         "arrays": {name: _record(array, np.asarray(arrays[name])) for name, array in stored.items()},
     }
-    document = with_checksum(document)
-    old = _existing(path, fs, root)
-    if old is not None:
-        require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
-    if old is not None:
-        _replace(path, fs, root, old, document, stored, storage_options)
-    elif files.is_local(path):
-        _create(path, fs, document, stored)
-    else:
-        # No rename in an object store: without model.json nothing reads as a model.
-        files.remove(fs, f"{root}/{_ARRAYS}")
-        _write_arrays(f"{path}/{_ARRAYS}", stored, storage_options)
-        if not files.create_json(fs, f"{root}/model.json", document):
-            _refuse_other(path, fs, root, document)
+    done = False
+    while not done:  # again where another job has put a model there meanwhile
+        old = _existing(path, fs, root)
+        if old is not None:
+            require_same(path, old["spec"], document["spec"], overwrite, "holds a model with another spec")
+        done = _write(path, fs, root, old, document, stored, storage_options)
 
 
-def _create(path: str, fs: Any, document: dict[str, Any], stored: Mapping[str, np.ndarray]) -> None:
-    """Write a local folder beside the path, and rename it."""
-    parent, base = os.path.split(path)
-    temporary = os.path.join(parent, f".{base}.{uuid.uuid4().hex}.partial")
-    retired = f"{temporary}.old"
-    os.makedirs(temporary)
-    try:
-        _write_arrays(f"{temporary}/{_ARRAYS}", stored, None)
-        files.write_json(fs, f"{temporary}/model.json", document)
-        if os.path.isdir(path):  # what a killed writer has left
-            os.rename(path, retired)
-        os.rename(temporary, path)
-    finally:
-        files.remove(fs, temporary)
-        files.remove(fs, retired)
-
-
-def _replace(
+def _write(
     path: str,
     fs: Any,
     root: str,
-    old: dict[str, Any],
+    old: dict[str, Any] | None,
     document: dict[str, Any],
     stored: Mapping[str, np.ndarray],
     storage_options: Options,
-) -> None:
-    """Write the arrays beside those of the old model, then model.json in one step; then remove what nothing reads."""
-    name = f"arrays-{uuid.uuid4().hex[:16]}.zarr"
+) -> bool:
+    """Write arrays of a name of their own into a folder, then model.json in one step; then remove what nothing reads.
+
+    Returns False where model.json is no longer the old one: another job has written a model meanwhile.
+    """
+    name, local = f"arrays-{uuid.uuid4().hex[:16]}.zarr", files.is_local(path)
+    if old is None and local:
+        with suppress(FileExistsError):  # of another job, or one that was killed
+            os.makedirs(f"{path}/{_ARRAYS}")
+            name = _ARRAYS  # so that equal models are equal files
     document = with_checksum({**document, "arrays_in": name})
+    left = [] if old is None else [_arrays_of(path, old)]
+    if held():  # no other job writes here: the rest is of writers that were killed
+        left = [other for other in files.names_in(fs, root) if _SOME_ARRAYS.fullmatch(other)]
+    done = False
     try:
         _write_arrays(f"{path}/{name}", stored, storage_options)
         check()  # another job may have taken over meanwhile
-        _refuse_other(path, fs, root, old)
-        files.write_json(fs, f"{root}/model.json", document)
-    except BaseException:
-        files.remove(fs, f"{root}/{name}")
-        raise
-    left = [_arrays_of(path, old)]
-    if held():  # no other job writes here: the rest is of writers that were killed
-        left = [
-            other for other in files.names_in(fs, root) if other == _ARRAYS or _OTHER_ARRAYS.fullmatch(other)
-        ]
+        if old is None:
+            done = files.create_json(fs, f"{root}/model.json", document)
+        elif _document(path, fs, root) == old:
+            files.write_json(fs, f"{root}/model.json", document)
+            done = True
+        done = done or _document(path, fs, root) == document  # it was written, and the answer was lost
+    finally:
+        if not done:
+            files.remove(fs, f"{root}/{name}")
+            if local:
+                with suppress(OSError):  # it is not empty
+                    os.rmdir(path)
     for other in left:
-        if other != name:
+        if done and other != name:
             files.remove(fs, f"{root}/{other}")
+    return done
 
 
 def _arrays_of(path: str, document: Mapping[str, Any]) -> str:
     """The folder of the arrays of a model. Raises StoreError for a name that no model has."""
     name = document.get("arrays_in", _ARRAYS)
-    if name != _ARRAYS and not (isinstance(name, str) and _OTHER_ARRAYS.fullmatch(name)):
+    if not (isinstance(name, str) and _SOME_ARRAYS.fullmatch(name)):
         raise StoreError(f"the model.json of {path!r} is damaged: its arrays are in {name!r}; restore it")
     return str(name)
 
@@ -186,23 +175,17 @@ def _read_arrays(path: str, document: Mapping[str, Any], storage_options: Option
     folder = _arrays_of(path, document)
     group = files.open_group(f"{path}/{folder}", "r", storage_options)
     for name, record in document["arrays"].items():
-        try:
+        what = f"the array {name!r} of the model {path!r}"
+        with reworded(lambda error: StoreError(f"{what} is damaged ({error}); restore it or save it again")):  # noqa: B023
             node = group[name] if isinstance(group, zarr.Group) and name in group else None
             if node is not None:
                 _check_size(node, record, int(fs.du(f"{root}/{folder}/{name}")))
                 array = np.asarray(node[...])  # type: ignore[index]
-        except Exception as error:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is damaged ({error}); restore it or save it again"
-            ) from error
         if node is None:
-            raise StoreError(
-                f"the array {name!r} of the model {path!r} is missing; restore it or save it again"
-            )
+            raise StoreError(f"{what} is missing; restore it or save it again")
         if _checksum(array) != record.get("sha256"):
             raise StoreError(
-                f"the array {name!r} of the model {path!r} is not the one that was saved (SHA-256 differs); "
-                "restore it or save it again"
+                f"{what} is not the one that was saved (SHA-256 differs); restore it or save it again"
             )
         if record.get("text"):
             array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
@@ -305,12 +288,12 @@ def _document(path: str, fs: Any, root: str) -> dict[str, Any] | None:
         return None
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise StoreError(f"{path!r} is not a distrf model: its model.json does not say format {FORMAT!r}")
-    if document.get("version") not in VERSIONS:
+    if document.get("version") != VERSION:
         raise StoreError(
-            f"this version of distrf reads model versions {VERSIONS}; {path!r} has version "
+            f"this version of distrf reads models of version {VERSION}; {path!r} has version "
             f"{document.get('version')!r}; update distrf or save the model again"
         )
-    if document["version"] > 1 and document != with_checksum(document):
+    if document != with_checksum(document):
         raise StoreError(
             f"the model.json of {path!r} is not what was written: it is damaged or was edited (its checksum differs); "
             "restore it, or remove the folder and save the model again"
@@ -330,32 +313,20 @@ def _required(path: str, storage_options: Options) -> dict[str, Any]:
     return document
 
 
-def _refuse_other(path: str, fs: Any, root: str, document: dict[str, Any]) -> None:
-    """Raise StoreError where another job has written another model meanwhile. A write whose answer was lost is no such."""
-    if _document(path, fs, root) != document:
-        raise StoreError(
-            f"two jobs have written a model to {path!r} at the same time, and its arrays may not be those of its model.json; "
-            "remove it, and save each model to a path of its own"
-        )
-
-
 def _existing(path: str, fs: Any, root: str) -> dict[str, Any] | None:
     found = _document(path, fs, root)
-    files.require_ours(path, found, fs, root, "a distrf model", free=(_ARRAYS,))
+    # Arrays without model.json are of a writer that was killed.
+    files.require_ours(path, found, fs, root, "a distrf model", free=_SOME_ARRAYS.pattern)
     return found
 
 
 def _check_total(path: str, records: dict[str, Any]) -> None:
     """Refuse, before anything is read, arrays that do not fit in the memory of this machine."""
-    try:
+    what = f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read"
+    with reworded(lambda error: StoreError(f"{what} ({error!r}); restore it")):
         total = sum(
             math.prod(_sizes(record)) * np.dtype(record["dtype"]).itemsize for record in records.values()
         )
-    except (LookupError, TypeError, ValueError) as error:
-        raise StoreError(
-            f"the model.json of {path!r} is damaged: a shape or dtype of its arrays cannot be read ({error!r}); "
-            "restore it"
-        ) from error
     have = machine_memory()
     if total > have:
         raise StoreError(

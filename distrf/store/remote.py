@@ -37,7 +37,16 @@ _PROTOCOLS = {"s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _
     "http": _HTTP, "https": _HTTP,
 }  # fmt: skip
 
-_SECRET = re.compile(r"secret|password|token|credential|connection_string|(^|_)(key|key_id|sas)$")
+#: Options, at any depth, that hold no credentials. There are too many names of those that do: any other one may be one.
+_OPEN = {
+    "access", "account_host", "account_name", "addressing_style", "anon", "block_size", "cache_storage", "cache_type",
+    "connect_timeout", "consistency", "default_block_size", "default_cache_type", "default_fill_cache", "default_location",
+    "endpoint_url", "host", "location_mode", "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port",
+    "profile", "project", "read_timeout", "region", "region_name", "requester_pays", "requests_timeout", "signature_version",
+    "skip_instance_cache", "target_protocol", "timeout", "trust_env", "use_listings_cache", "use_ssl", "username", "verify",
+    "version_aware",
+}  # fmt: skip
+_PASSWORD = re.compile(r"://[^/]*:[^/]*@")
 _NO_CREDENTIALS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
     "DefaultCredentialsError",
@@ -62,15 +71,15 @@ def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str
     Raises
     ------
     InputError
-        Credentials are among them, or in the URL: they would travel in every task, and be kept beside what is written.
+        Credentials may be among them, or in the URL: they would travel in every task, and be kept beside what is written.
     """
     given = dict(storage_options or {})
     secrets = sorted(_secrets(given))
-    if secrets or re.search(r"://[^/]*:[^/]*@", path):
+    if secrets or _PASSWORD.search(path):
         raise InputError(
             f"credentials come from the environment of each machine, never from a URL or from storage_options, which "
             f"travel in every task; received {', '.join(secrets) or 'a URL with a password'}; set {_protocol(path).credentials}, on "
-            "the workers too"
+            "the workers too; what is no credential goes into fsspec's configuration there"
         )
     # A cached listing would hide blocks that other processes have just written.
     ours: dict[str, Any] = {"use_listings_cache": False}
@@ -85,12 +94,13 @@ def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str
     return {name: value for name, value in ours.items() if name not in configured} | given
 
 
-def _secrets(options: Mapping[str, Any]) -> Iterator[str]:
+def _secrets(options: Mapping[str, Any], where: str = "") -> Iterator[str]:
+    """Names of the options that may hold credentials."""
     for name, value in options.items():
         if isinstance(value, Mapping):
-            yield from _secrets(value)
-        elif _SECRET.search(name) and value:
-            yield name
+            yield from _secrets(value, f"{where}{name}.")
+        elif value and (name not in _OPEN or _PASSWORD.search(str(value))):
+            yield f"{where}{name}"
 
 
 def explain(path: str, error: BaseException) -> StoreError | None:

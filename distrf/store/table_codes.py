@@ -22,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
+from ..errors import InputError, reworded
 from ..maps.table_missing import MISSING
 from .arrow_types import as_floats, decoded, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
@@ -255,32 +255,6 @@ def _parsed_durations(texts: pa.Array) -> np.ndarray:
     return whole + parts["rest"] / 10**6
 
 
-def texts_of(table: pa.Table, schema: TableSchema) -> list[dict[float, str]]:
-    """The texts behind codes.
-
-    Parameters
-    ----------
-    table : pa.Table
-        Some rows.
-    schema : TableSchema
-
-    Returns
-    -------
-    list of dict
-        For each column of the schema, code to text; empty for columns that are no text.
-    """
-    found: list[dict[float, str]] = []
-    for column in schema.columns:
-        if column.base != "text" or pa.types.is_null(table.schema.field(column.name).type):
-            found.append({})
-            continue
-        texts = pc.unique(decoded(table.column(column.name))).drop_null()
-        codes = text_codes(pa.chunked_array([texts])).tolist()
-        words = [text.decode(errors="replace") for text in _bytes(texts.cast(pa.large_string()))]
-        found.append({code: word for code, word in zip(codes, words, strict=True) if word})
-    return found
-
-
 def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     """Rows in memory as an Arrow table.
 
@@ -350,10 +324,8 @@ def _array(values: Any, name: str) -> pa.Array:
         raise InputError(
             f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
         )
-    try:
+    with reworded(lambda error: _mixed(values, name, str(error))):
         array = pa.array(_plain(values), from_pandas=True)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError, AttributeError) as error:
-        raise _mixed(values, name, str(error)) from error
     if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
         _check_times(values, array.type, name)
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array

@@ -21,10 +21,10 @@ from ..errors import InputError, SpecMismatchError, StoreError
 from . import files, zarr_writer
 from .checksums import Ledger, our_attributes
 from .fingerprints import fingerprint_of_spec
-from .job_lock import check
+from .job_lock import check, require_id
 from .row_source import Selection
-from .zarr_contents import COMPARED, GrownContents
-from .zarr_layout import FORMAT, MANIFEST, StoreInfo
+from .zarr_contents import COMPARED
+from .zarr_layout import MANIFEST, StoreInfo
 from .zarr_place import ZarrPlace
 
 #: Of renameat2(2) on Linux: paths of the working folder, and the exchange of two.
@@ -41,10 +41,13 @@ class Append:
         The store as it is.
     info : StoreInfo
         The longer one, unfinished, beside it. Codes of labels are of its classes.
+    checksum : str
+        Of the attributes of the old store.
     """
 
     old: StoreInfo
     info: StoreInfo
+    checksum: str
 
     @property
     def first(self) -> int:
@@ -66,6 +69,7 @@ class Append:
         old, new = self.old.path, self.info.path
         attributes = our_attributes(old, None)
         before, after = Ledger.of(attributes), Ledger.of(our_attributes(new, None))
+        require_id(new, zarr_writer.info(new).id, self.info.id)
         groups: list[Any] = [files.open_group(old, "r"), files.open_group(new, "r+")]
         read, written = (group[MANIFEST] for group in groups)
         left = [index for index in zarr_writer.pending_blocks(new) if index < self.first]
@@ -81,8 +85,9 @@ class Append:
 
     def finish(self) -> StoreInfo:
         """Let the longer store take the place of the old one."""
-        zarr_writer.finish(self.info.path)
+        zarr_writer.finish(self.info.path, store_id=self.info.id)
         check()
+        require_id(self.old.path, our_attributes(self.old.path, None)["checksum"], self.checksum)
         _swap(self.info.path, self.old.path)
         return zarr_writer.info(self.old.path)
 
@@ -168,10 +173,8 @@ def begin(
         )
     spec = made["spec"] | {"parts": [*parts, {**part, "rows": n_rows}]}
     entries = made | {"n_rows": old.n_rows + n_rows, "spec": spec, "classes": joined}
-    info = zarr_writer.create(
-        _beside(path), GrownContents(entries), provenance=attributes["provenance"], overwrite=True
-    )
-    return Append(old, info)
+    info = zarr_writer.create(_beside(path), entries, provenance=attributes["provenance"], overwrite=True)
+    return Append(old, info, attributes["checksum"])
 
 
 def part_fingerprint(fingerprint: str, split: str | None) -> str:
@@ -232,10 +235,9 @@ def _checked_store(path: str) -> dict[str, Any]:
         raise StoreError(
             f"rows are appended to a complete store; {path!r} is not: run the command that writes it again"
         )
-    if attributes["kind"] != "rows" or attributes["format"] != FORMAT:
+    if attributes["kind"] != "rows":
         raise StoreError(
-            f"rows are appended to stores of rows in format {FORMAT}; {path!r} holds {attributes['kind']} in format "
-            f"{attributes['format']}: make it again of all rows"
+            f"rows are appended to stores of rows; {path!r} holds {attributes['kind']}: make it again of all rows"
         )
     return attributes
 

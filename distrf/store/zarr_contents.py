@@ -101,23 +101,6 @@ class Contents:
         }
 
 
-@dataclass(frozen=True)
-class GrownContents:
-    """What a row store is made to hold, from the attributes of another one with other rows.
-
-    Parameters
-    ----------
-    entries : mapping
-        The attributes called `COMPARED`.
-    """
-
-    entries: Mapping[str, Any]
-
-    def attributes(self) -> dict[str, Any]:
-        """The entries."""
-        return {key: self.entries[key] for key in COMPARED}
-
-
 def _check_array(name: str, tail: tuple[int, ...], dtype: np.dtype, sparse: bool) -> None:
     if dtype.kind not in "biuf":
         raise InputError(

@@ -4,8 +4,10 @@ A row store is a Zarr (format 3) group. The first axis of every array is the row
 blocks of ``block_rows``; a block is a whole number of chunks, so two blocks never share a chunk and can be
 written by different processes. The array ``manifest`` has one chunk a block, written after the data of the block: a
 block is finished if, and only if, its manifest chunk exists. The attribute ``complete`` is set when all blocks are.
-Every chunk carries a CRC32C checksum, and the manifest holds those of a block (see `distrf.store.checksums`); in format 1
-it holds a 1.
+Every chunk carries a CRC32C checksum, and the manifest holds those of a block (see `distrf.store.checksums`).
+
+The attribute ``id`` is drawn when a store is created, and removed when it is complete: jobs of the same contents write the same
+bytes. Every task that writes carries it, and refuses to write into a store with another one.
 """
 
 from __future__ import annotations
@@ -21,7 +23,6 @@ from ..errors import StoreError, did_you_mean
 from ..representation import facts_html, size
 
 FORMAT = 2
-FORMATS = (1, 2)
 KINDS = ("rows", "features", "predictions")
 MANIFEST = "manifest"
 CHUNK_BYTES = 64 * 2**20
@@ -80,6 +81,8 @@ class StoreInfo:
         Blocks that are not written.
     nbytes : int
         Bytes of the dense arrays in memory.
+    id : str, optional
+        What tells an unfinished store from others at the same path; None for a complete one.
     stored_bytes : int, optional
         Bytes of all files; None unless `info` was asked to measure.
     """
@@ -97,6 +100,7 @@ class StoreInfo:
     complete: bool
     pending: int
     nbytes: int
+    id: str | None = None
     stored_bytes: int | None = field(default=None)
 
     def _repr_html_(self) -> str:
@@ -120,9 +124,8 @@ class StoreInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        facts = {
-            name: value for name, value in vars(self).items() if name not in ("n_rows", "pending", "nbytes")
-        }
+        left_out = ("n_rows", "pending", "nbytes", "id")
+        facts = {name: value for name, value in vars(self).items() if name not in left_out}
         arrays = {array.name: {k: v for k, v in vars(array).items() if k != "name"} for array in self.arrays}
         counts = {
             "rows": self.n_rows,

@@ -82,6 +82,8 @@ class ZarrRows:
         except checksums.ChunkError as error:
             _check_version(self)
             raise StoreError(_explained(self, error, first, last)) from error
+        except MemoryError:  # nothing is damaged
+            raise
         except Exception as error:
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
@@ -143,13 +145,11 @@ class _Ours:
     group: zarr.Group
     manifest: Any
     classes: list[Any] | None
-    ledger: checksums.Ledger | None
+    ledger: checksums.Ledger
     checked: checksums.CheckedStore
 
     def take_records(self, first: int, last: int, again: bool) -> bool:
         """Make the checksums of the blocks with rows ``first:last`` known; True where they were already."""
-        if self.ledger is None:  # format 1 has no checksums
-            return False
         wanted = range(first // self.block_rows, -(-last // self.block_rows))
         records = self.checked.records
         missing = [index for index in wanted if again or index not in records]
@@ -213,7 +213,7 @@ def _open_version(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
 @lru_cache(maxsize=32)
 def _open_ours(path: str, checksum: str, hashable: HashableOptions) -> _Ours:
     attributes = checksums.our_attributes(path, hashable.options)
-    ledger = checksums.Ledger.of(attributes) if attributes["format"] > 1 else None
+    ledger = checksums.Ledger.of(attributes)
     checked = checksums.CheckedStore(files.zarr_store(path, True, hashable.options), ledger)
     group = files.open_group(path, "r", hashable.options, store=checked, zarr_format=3)
     assert isinstance(group, zarr.Group)

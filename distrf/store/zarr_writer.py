@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,16 +24,16 @@ from .checksums import (
     read_attributes,
 )
 from .files import HashableOptions, Options
-from .job_lock import check
+from .job_lock import check, require_id
 from .spec import from_json, require_same, to_json
 from .writable import check_zarr_ending
-from .zarr_contents import COMPARED, Contents, GrownContents, checked_block
+from .zarr_contents import COMPARED, Contents, checked_block
 from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
 
 
 def create(
     path: str | os.PathLike[str],
-    contents: Contents | GrownContents,
+    contents: Contents | Mapping[str, Any],
     *,
     provenance: Mapping[str, Any] | None = None,
     storage_options: Options = None,
@@ -43,8 +44,8 @@ def create(
     Parameters
     ----------
     path : path or URL
-    contents : Contents or GrownContents
-        What the store will hold.
+    contents : Contents or mapping
+        What the store will hold; or the attributes called `COMPARED`, of another store.
     provenance : mapping, optional
         Kept beside the contents and not compared.
     storage_options : mapping, optional
@@ -62,6 +63,8 @@ def create(
         The store exists with another spec or other shapes.
     StoreError
         The path holds something else, or blocks and chunks do not line up.
+    InUseError
+        Another job makes the store anew at the same time.
     InputError
         An array cannot be stored.
     """
@@ -69,9 +72,10 @@ def create(
     attributes = to_json(
         {
             "format": zarr_layout.FORMAT,
-            **contents.attributes(),
+            **(contents.attributes() if isinstance(contents, Contents) else contents),
             "provenance": provenance or {},
             "complete": False,
+            "id": uuid.uuid4().hex,
         },
         where="store",
     )
@@ -88,7 +92,9 @@ def create(
         require_same(path, {key: old.get(key) for key in COMPARED}, {k: attributes[k] for k in COMPARED}, False)
         attributes = old
     _create_nodes(path, attributes, storage_options)
-    return info(path, storage_options=storage_options)
+    made = info(path, storage_options=storage_options)
+    require_id(path, made.id, attributes.get("id"))
+    return made
 
 
 def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -148,6 +154,7 @@ def write_block(
     index: int,
     arrays: Mapping[str, Any],
     *,
+    store_id: str | None,
     storage_options: Options = None,
 ) -> int:
     """Write all arrays of one block, then mark the block as finished. May be repeated at will.
@@ -159,6 +166,8 @@ def write_block(
         Number of the block.
     arrays : mapping of str to array of shape (rows of the block, ...)
         Every array of the store; SciPy sparse for the CSR ones.
+    store_id : str or None
+        The id of the store for which the block was made, as `create` has returned it.
     storage_options : mapping, optional
         Options of the fsspec file system.
 
@@ -173,9 +182,12 @@ def write_block(
         Arrays are missing, or have another shape or dtype.
     StoreError
         There is no such store or block.
+    InUseError
+        Another job has made the store anew.
     """
     path = files.normalise(path)
     store = _opened(path, storage_options)
+    require_id(path, store.id, store_id)
     start, stop = zarr_layout.bounds(index, store.n_rows, store.block_rows)
     if set(arrays) != set(store.described):
         raise InputError(
@@ -191,9 +203,6 @@ def write_block(
         else:
             node[start:stop] = block
             written.append((node, start, stop))
-    if store.ledger is None:
-        store.manifest[index] = 1
-        return stop - start
     sums = np.zeros(store.ledger.width, np.uint32)
     for array, first, last in written:
         for row, column, key in chunk_keys(array, first, last):
@@ -203,12 +212,14 @@ def write_block(
     return stop - start
 
 
-def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
+def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_options: Options = None) -> StoreInfo:
     """Mark the store as complete.
 
     Parameters
     ----------
     path : path or URL
+    store_id : str or None
+        As for `write_block`.
     storage_options : mapping, optional
         Options of the fsspec file system.
 
@@ -220,10 +231,13 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
     ------
     StoreError
         Blocks are missing.
+    InUseError
+        Another job has made the store anew.
     """
     check()
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
+    require_id(path, attributes.get("id"), store_id)
     group = files.open_group(path, "r+", storage_options)
     assert isinstance(group, zarr.Group)
     if not attributes["complete"]:
@@ -236,7 +250,7 @@ def finish(path: str | os.PathLike[str], *, storage_options: Options = None) -> 
             )
         fs, root = files.filesystem(path, storage_options)
         files.remove_partials(fs, root)
-        group.attrs["distrf"] = {**attributes, "complete": True}
+        group.attrs["distrf"] = {k: v for k, v in attributes.items() if k != "id"} | {"complete": True}
     return info(path, storage_options=storage_options)
 
 
@@ -285,6 +299,7 @@ def info(path: str | os.PathLike[str], *, storage_options: Options = None, measu
         complete=decoded["complete"],
         pending=pending,
         nbytes=sum(item.nbytes for item in arrays if not item.sparse),
+        id=attributes.get("id"),
         stored_bytes=int(fs.du(root)) if measure else None,
     )
 
@@ -313,8 +328,9 @@ class _Opened:
     described: dict[str, Any]
     nodes: dict[str, zarr.Array | zarr.Group]
     manifest: zarr.Array
-    ledger: Ledger | None
+    ledger: Ledger
     recording: RecordingStore
+    id: str | None
 
 
 def _opened(path: str, storage_options: Options) -> _Opened:
@@ -335,10 +351,10 @@ def _open_version(path: str, checksum_of_metadata: str, hashable: HashableOption
     nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
     manifest = _writable(group[MANIFEST])
     assert isinstance(manifest, zarr.Array)
-    ledger = Ledger.of(attributes) if attributes["format"] > 1 else None
     return _Opened(
-        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, ledger, recording
-    )
+        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, Ledger.of(attributes),
+        recording, attributes.get("id"),
+    )  # fmt: skip
 
 
 def _writable(node: Any) -> Any:
@@ -376,20 +392,24 @@ def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Option
             )
     if MANIFEST not in group:
         blocks = zarr_layout.count_blocks(n_rows, block_rows)
-        width, dtype = (1, "uint8") if attributes["format"] == 1 else (Ledger.of(attributes).width, "uint32")
+        width = Ledger.of(attributes).width
         group.create_array(
-            MANIFEST, shape=(blocks * width,), chunks=(width,), dtype=dtype, fill_value=0,
+            MANIFEST, shape=(blocks * width,), chunks=(width,), dtype="uint32", fill_value=0,
             compressors=[*([ZstdCodec(level=1)] if width > 64 else []), Crc32cCodec()], attributes={"distrf": MANIFEST},
         )  # fmt: skip
-    if attributes["format"] > 1 and "checksum" not in attributes:
-        group.attrs["distrf"] = {**attributes, "checksum": checksum(path, attributes, storage_options)}
+    if "checksum" not in attributes:
+        whole = {**attributes, "checksum": checksum(path, attributes, storage_options)}
+        # Else these would become the attributes of the arrays of another job.
+        found = read_attributes(path, storage_options) or {}
+        require_id(path, found.get("id"), attributes["id"])
+        group.attrs["distrf"] = whole
 
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
     fs, root = files.filesystem(path, storage_options)
     # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
     group = files.open_group(path, "r+", storage_options)
-    group.attrs["distrf"] = {**attributes, "complete": False}
+    group.attrs["distrf"] = {**attributes, "complete": False, "id": uuid.uuid4().hex}
     # The manifest goes first, so that no block counts as finished whose data are gone.
     for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
         files.remove(fs, f"{root}/{name}")

@@ -67,10 +67,11 @@ def whole(tmp_path_factory):
     dump_svmlight_file(S.toarray(), Y, str(folder / "rows.svmlight"))
     (folder / "rows.svmlight.gz").write_bytes(gzip.compress((folder / "rows.svmlight").read_bytes(), mtime=0))
     pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1], "t": Y}), folder / "rows.parquet", row_group_size=20)
-    create_parts(folder / "parts.parquet", {}, 2)
+    folder_id, _ = create_parts(folder / "parts.parquet", {}, 2)
     for index in range(2):
-        write_parquet_block(folder / "parts.parquet", index, {"p": X[30 * index : 30 * index + 30]})
-    finish_parts(folder / "parts.parquet", 2)
+        block = {"p": X[30 * index : 30 * index + 30]}
+        write_parquet_block(folder / "parts.parquet", index, block, folder_id=folder_id)
+    finish_parts(folder / "parts.parquet", 2, folder_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):

@@ -24,7 +24,7 @@ from distrf.execution.open_rows import open_array
 from distrf.execution.progress import listening
 from distrf.execution.write_parquet import write_parts
 from distrf.execution.write_zarr import write_rows
-from distrf.store import Contents, create, create_parts, finish_parts, pending_blocks, write_block
+from distrf.store import Contents, create, create_parts, finish_parts, info, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)
@@ -121,10 +121,10 @@ def test_resume_computes_only_unfinished_blocks(tmp_path, present, where, reques
         request.getfixturevalue("client")
     write(tmp_path / "whole.zarr")
     path = tmp_path / "part.zarr"
-    create(path, Contents({"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1}))
+    store = create(path, Contents({"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1}))
     for index in present:
         rows = slice(index * 10, index * 10 + 10)
-        write_block(path, index, {"X": X[rows], "y": Y[rows]})
+        write_block(path, index, {"X": X[rows], "y": Y[rows]}, store_id=store.id)
     before = times(path)
     done = write(path, x=counted(tmp_path / "calls"))
     left = sorted(set(range(10)) - set(present))
@@ -174,7 +174,7 @@ def test_values_that_are_not_finite_name_their_row(tmp_path, bad):
     # The blocks that are there now shift nothing when it is tried again.
     for index in (0, 1, 2, 8):
         rows = slice(index * 10, index * 10 + 10)
-        write_block(path, index, {"X": X[rows], "y": Y[rows]})
+        write_block(path, index, {"X": X[rows], "y": Y[rows]}, store_id=info(path).id)
     with pytest.raises(InputError, match=r"row 57 is not.*\[block: rows 50 to 59\]"):
         write(path, x=lazy(values))
     with pytest.raises(InputError, match=r"\[block: from row 50 on\]"):
@@ -325,12 +325,12 @@ def test_parts_resume(tmp_path, table, present, client):
 
     assert write_to(tmp_path / "whole.parquet", rows) == (n, n)
     path = tmp_path / "part.parquet"
-    create_parts(path, {"s": 1}, n)
+    folder_id, _ = create_parts(path, {"s": 1}, n)
     for index in present:
         name = f"part-{index:06d}.parquet"
         (path / name).write_bytes((tmp_path / "whole.parquet" / name).read_bytes())
     with pytest.raises(StoreError, match=f"{n - len(present)} of {n} part files"):
-        finish_parts(path, n)
+        finish_parts(path, n, folder_id=folder_id)
     folder = tmp_path / "calls"
     folder.mkdir()
     x = rows.map_blocks(count_calls, str(folder), dtype=rows.dtype, meta=np.empty((0, 0), rows.dtype))

@@ -276,7 +276,7 @@ def described(transformer=None):
     [
         ({"class": "Ridge"}, "the spec names the transformer 'Ridge'; this release loads"),
         ({"class": "os.system"}, "the spec names the transformer 'os.system'"),
-        ({"more": 1}, "the spec names the transformer"),
+        ({"more": 1}, "is not one of this release"),
         ({"parameters": {"nope": 1}}, "does not take the stored parameters"),
         ({"parameters": {"copy": {"$function": "eval"}}}, "is not one of this release"),
         ({"parameters": {"copy": {"$ufunc": "load"}}}, "none of NumPy's functions"),

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import zarr
 
 from distrf import open_rows
 from distrf.errors import StoreError
@@ -24,7 +23,6 @@ from distrf.store import (
     finish,
     pending_blocks,
     write_block,
-    zarr_layout,
 )
 
 RNG = np.random.default_rng(5)
@@ -34,7 +32,7 @@ S = sp.random_array((50, 6), density=0.4, format="csr", rng=np.random.default_rn
 
 def fill(path, sparse=False, chunk_rows=None, values=X, kind="rows", seed=1):
     arrays = {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}
-    create(
+    store = create(
         path,
         Contents(
             arrays,
@@ -48,8 +46,9 @@ def fill(path, sparse=False, chunk_rows=None, values=X, kind="rows", seed=1):
     )
     for index in pending_blocks(path):
         rows = slice(20 * index, min(50, 20 * index + 20))
-        write_block(path, index, {"X": (S if sparse else values)[rows], "y": np.arange(50, dtype="i4")[rows]})
-    finish(path)
+        block = {"X": (S if sparse else values)[rows], "y": np.arange(50, dtype="i4")[rows]}
+        write_block(path, index, block, store_id=store.id)
+    finish(path, store_id=store.id)
     return Path(path)
 
 
@@ -155,32 +154,15 @@ def test_changed_attributes(tmp_path):
             call(path)
 
 
-def test_stores_of_the_first_format(tmp_path, monkeypatch):
-    """They have no checksums; they are read, and finished where they are not."""
-    monkeypatch.setattr(zarr_layout, "FORMAT", 1)
-    path = fill(tmp_path / "a.zarr")
-    half = tmp_path / "b.zarr"
-    create(half, Contents({"X": ((4,), "f8")}, 50, 20, kind="rows", spec={}))
-    write_block(half, 1, {"X": X[20:40]})
-    monkeypatch.undo()
-    assert zarr.open(path)["manifest"].dtype == np.uint8
-    np.testing.assert_array_equal(read(path)[0], X)
-    create(half, Contents({"X": ((4,), "f8")}, 50, 20, kind="rows", spec={}))
-    for index in pending_blocks(half):
-        write_block(half, index, {"X": X[20 * index : 20 * index + 20]})
-    finish(half)
-    np.testing.assert_array_equal(open_rows(half)[0].compute(scheduler="sync"), X)
-
-
 def test_the_check_costs_little(tmp_path):
     """Of a block of 32 MiB: a small part of reading it, which is itself a small part of a pass."""
     rows, d = 2**15, 256
     path = tmp_path / "a.zarr"
-    create(path, Contents({"X": ((d,), "f4")}, 2 * rows, rows, kind="features", spec={}))
+    store = create(path, Contents({"X": ((d,), "f4")}, 2 * rows, rows, kind="features", spec={}))
     block = RNG.normal(size=(rows, d)).astype("f4")
     for index in range(2):
-        write_block(path, index, {"X": block})
-    finish(path)
+        write_block(path, index, {"X": block}, store_id=store.id)
+    finish(path, store_id=store.id)
     lazy, _ = open_rows(path)
     spent = []
 

@@ -218,7 +218,7 @@ def test_a_worker_looks_now_and_then(place, jump, monkeypatch):
     claim.check()
     put(place)
     jump()
-    monkeypatch.setattr(job_lock, "_read", lambda *args: (_ for _ in ()).throw(OSError()))
+    monkeypatch.setattr(job_lock.files, "read_object", lambda *args: (_ for _ in ()).throw(OSError()))
     claim.check()
 
 

@@ -12,7 +12,15 @@ from hypothesis import given
 from strategies import specs, stored_arrays
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.store import array_shapes, files, is_model_folder, read_model_folder, read_spec, write_model_folder
+from distrf.store import (
+    array_shapes,
+    files,
+    is_model_folder,
+    job_lock,
+    read_model_folder,
+    read_spec,
+    write_model_folder,
+)
 from distrf.store.model_folder import with_checksum
 
 
@@ -68,6 +76,15 @@ def test_what_is_not_plain_data_is_refused(tmp_path, spec, arrays, message):
     with pytest.raises(InputError, match=message):
         write_model_folder(tmp_path / "m", spec, arrays)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_holds_the_path_removes_what_others_have_left(tmp_path):
+    (tmp_path / "m/arrays-0123456789abcdef.zarr").mkdir(parents=True)
+    for path, seed in ((tmp_path / "m", 1), (tmp_path / "new", 1), (tmp_path / "new", 2)):
+        with job_lock.hold(path):
+            write_model_folder(path, {"seed": seed}, {"w": np.ones(2)}, overwrite=True)
+        assert read_model_folder(path)[0] == {"seed": seed}
+        assert len(list(path.iterdir())) == 2
 
 
 def test_other_spec_needs_overwrite(tmp_path):
@@ -139,6 +156,42 @@ def test_a_killed_write_leaves_the_old_model_and_the_next_one_cleans_up(tmp_path
     assert len(files.names_in(fs, root)) == 2
 
 
+@pytest.mark.parametrize("place", ["m", "memory://at-once/m"])
+@pytest.mark.parametrize("held", ["nothing", "arrays of a killed writer", "a model"])
+@pytest.mark.parametrize("seed", [2, 3])
+def test_two_writers_at_once(tmp_path, monkeypatch, place, held, seed):
+    """While one writes its arrays, the other finds the path as it was, and ends: neither removes what the other has made."""
+    from distrf.store import model_folder
+
+    path = str(tmp_path / place) if place == "m" else f"{place}-{held}-{seed}".replace(" ", "-")
+    fs, root = files.filesystem(path)
+    if held != "nothing":
+        write_model_folder(path, {"seed": 1}, {"w": np.ones(2)})
+    if held != "a model":
+        files.remove(fs, f"{root}/model.json")
+    write_arrays, meanwhile = model_folder._write_arrays, [2]
+
+    def write(*args):
+        write_arrays(*args)
+        if meanwhile:
+            value = meanwhile.pop()
+            write_model_folder(path, {"seed": value}, {"w": np.full(2, value)}, overwrite=held == "a model")
+
+    monkeypatch.setattr(model_folder, "_write_arrays", write)
+    if seed != 2 and held != "a model":
+        with pytest.raises(SpecMismatchError, match="seed: 2 -> 3"):
+            write_model_folder(path, {"seed": seed}, {"w": np.full(2, 7)})
+        expected = 2, [2, 2]
+    else:
+        write_model_folder(path, {"seed": seed}, {"w": np.full(2, 7)}, overwrite=held == "a model")
+        expected = seed, [7, 7]
+    spec, arrays = read_model_folder(path)
+    assert (spec["seed"], arrays["w"].tolist()) == expected
+    left = files.names_in(fs, root)
+    assert len(left) == 2 + (held == "arrays of a killed writer"), left
+    assert place != "m" or [p.name for p in tmp_path.iterdir()] == ["m"]
+
+
 def test_a_model_that_is_replaced_while_it_is_read(tmp_path, monkeypatch):
     from distrf.store import model_folder
 
@@ -184,14 +237,6 @@ def test_every_flipped_bit_of_the_document(tmp_path):
             assert "model.json" in str(error) or "version" in str(error)  # noqa: PT017
         else:  # blanks between entries
             assert spec == {"scale": [0.5, 1.25], "seed": 12}
-
-
-def test_models_of_the_first_version(tmp_path):
-    write_model_folder(tmp_path / "m", {"seed": 1}, {"w": np.ones(2)})
-    document = json.loads((tmp_path / "m/model.json").read_text())
-    del document["sha256"]
-    (tmp_path / "m/model.json").write_text(json.dumps(document | {"version": 1}))
-    assert read_model_folder(tmp_path / "m")[0] == {"seed": 1}
 
 
 def test_damage(tmp_path):

@@ -25,8 +25,8 @@ def fill(path, arrays, block_rows=10, **options):
     options = {"kind": "rows", "spec": {}, **options}
     store = create(path, Contents(tails, n, block_rows, sparse=sparse, **options))
     for index, start, stop in store.blocks():
-        write_block(path, index, {name: a[start:stop] for name, a in arrays.items()})
-    return finish(path)
+        write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
+    return finish(path, store_id=store.id)
 
 
 @pytest.fixture

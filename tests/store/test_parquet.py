@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import shapes
 
 from distrf import open_rows, open_table
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.execution.write_parquet import write_parts
 from distrf.store import (
     ParquetSource,
@@ -26,6 +26,7 @@ from distrf.store import (
     find_format,
     finish_parts,
     open_source,
+    parquet_writer,
     pending_parts,
     table_source,
     write_parquet_block,
@@ -370,32 +371,59 @@ def test_part_files_with_keys(tmp_path):
     keys = open_source(source, Selection(columns=["x"], rows_per_block=10)).key_blocks(["id", "day"])
     X, _ = open_rows(source, columns=["x"], rows_per_block=10)
     out = tmp_path / "out"
-    assert create_parts(out, {"model": 1}, len(keys)) == [0, 1, 2]
+    folder_id, pending = create_parts(out, {"model": 1}, len(keys))
+    assert pending == [0, 1, 2]
     for index in (2, 0):
         (reader, first, last), block = keys[index], run(X.blocks[index])
         table = reader.read_table(first, last)
         columns = {name: table.column(name) for name in table.column_names}
         prediction = np.where(block[:, 0] > 12, "yes", "no")
-        assert write_parquet_block(
-            out, index, {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
-        ) == len(block)
+        written = {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
+        assert write_parquet_block(out, index, written, folder_id=folder_id) == len(block)
         if index == 2:
             assert pending_parts(out, 3) == [0, 1]
     with pytest.raises(StoreError, match="1 of 3 part files"):
-        finish_parts(out, 3)
-    assert create_parts(out, {"model": 1}, 3) == [1]
+        finish_parts(out, 3, folder_id=folder_id)
+    assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
         create_parts(out, {"model": 2}, 3)
     write_parquet_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
-                                 "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))})  # fmt: skip
-    finish_parts(out, 3)
+                                 "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))},
+                        folder_id=folder_id)  # fmt: skip
+    finish_parts(out, 3, folder_id=folder_id)
     assert (out / "_SUCCESS").exists()
     got = pq.read_table(out)
     assert got.column_names == ["id", "day", "prediction", "decision_0", "decision_1"]
     assert got.column("id").to_pylist()[:10] == [f"k{i}" for i in range(10)]
     assert got.column("day").type == pa.date32() or pa.types.is_date(got.column("day").type)
-    assert create_parts(out, {"model": 2}, 2, overwrite=True) == [0, 1]
+    assert create_parts(out, {"model": 1}, 3) == (None, [])
+    assert create_parts(out, {"model": 2}, 2, overwrite=True)[1] == [0, 1]
     assert not (out / "_SUCCESS").exists()
+
+
+@pytest.mark.parametrize("place", ["p", "memory://ids/p"])
+def test_a_job_does_not_write_into_the_folder_of_another(tmp_path, monkeypatch, place):
+    path = str(tmp_path / place) if place == "p" else place
+    first, _ = create_parts(path, {"job": 1}, 2, overwrite=True)
+    write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
+    second, pending = create_parts(path, {"job": 2}, 2, overwrite=True)
+    assert pending == [0, 1]
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
+    with monkeypatch.context() as late:  # it looked, and wrote after the other job had begun
+        spec, looks = parquet_writer._spec, [{"id": first}]
+        late.setattr(parquet_writer, "_spec", lambda *args: looks.pop() if looks else spec(*args))
+        with pytest.raises(InUseError, match="another job has made it anew"):
+            write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
+    assert pending_parts(path, 2) == [0, 1]
+    for index in (0, 1):
+        write_parquet_block(path, index, {"a": [2]}, folder_id=second)
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        finish_parts(path, 2, folder_id=first)
+    finish_parts(path, 2, folder_id=second)
+    with pytest.raises(InUseError, match="or finished it"):  # a task that Dask ran twice
+        write_parquet_block(path, 0, {"a": [1]}, folder_id=second)
+    assert create_parts(path, {"job": 2}, 2) == (None, [])
 
 
 def test_part_folder_refusals(tmp_path):
@@ -404,12 +432,12 @@ def test_part_folder_refusals(tmp_path):
     with pytest.raises(StoreError, match="must be free"):
         create_parts(tmp_path / "other", {}, 1, overwrite=True)
     with pytest.raises(StoreError, match="create it before"):
-        write_parquet_block(tmp_path / "none", 0, {"a": [1]})
-    create_parts(tmp_path / "p", {}, 1)
+        write_parquet_block(tmp_path / "none", 0, {"a": [1]}, folder_id=None)
+    folder_id, _ = create_parts(tmp_path / "p", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
-        write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))})
+        write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
     with pytest.raises(InputError, match="the same rows"):
-        write_parquet_block(tmp_path / "p", 0, {"a": [1], "b": [1, 2]})
+        write_parquet_block(tmp_path / "p", 0, {"a": [1], "b": [1, 2]}, folder_id=folder_id)
 
 
 def test_remote_parquet(memory_url):
@@ -422,9 +450,10 @@ def test_remote_parquet(memory_url):
     np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
     assert set(run(y)) == {"a"}
     assert find_format(f"{memory_url}/data/part-*.parquet") is ParquetSource
-    assert create_parts(f"{memory_url}/out", {}, 1) == [0]
-    write_parquet_block(f"{memory_url}/out", 0, {"p": np.arange(3)})
-    finish_parts(f"{memory_url}/out", 1)
+    folder_id, pending = create_parts(f"{memory_url}/out", {}, 1)
+    assert pending == [0]
+    write_parquet_block(f"{memory_url}/out", 0, {"p": np.arange(3)}, folder_id=folder_id)
+    finish_parts(f"{memory_url}/out", 1, folder_id=folder_id)
     assert open_rows(f"{memory_url}/out")[0].shape == (3, 1)
 
 

@@ -120,11 +120,11 @@ def s3(s3_endpoint, monkeypatch):
 
 def write(url, n=160, block=10, **spec):
     """A store of distrf."""
-    create(url, Contents({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
+    store = create(url, Contents({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
     for index in pending_blocks(url):
         rows = slice(index * block, (index + 1) * block)
-        write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]})
-    finish(url)
+        write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]}, store_id=store.id)
+    finish(url, store_id=store.id)
     return url
 
 
@@ -152,12 +152,12 @@ def test_rows(s3):
     store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     for index in (2, 0):
         start, stop = store.bounds(index)
-        write_block(url, index, {"X": X[start:stop]})
+        write_block(url, index, {"X": X[start:stop]}, store_id=store.id)
     assert pending_blocks(url) == [1]
     with pytest.raises(StoreError, match="2 of 3 blocks"):
         open_rows(url)
-    write_block(url, 1, {"X": X[10:20]})
-    finish(url)
+    write_block(url, 1, {"X": X[10:20]}, store_id=store.id)
+    finish(url, store_id=store.id)
     rows, _ = open_rows(url)
     np.testing.assert_array_equal(rows.compute(), X[:25])
     s3.fs.rm(f"{s3.bucket}/a.zarr/X/c/1/0")
@@ -172,10 +172,10 @@ def test_a_sparse_store(s3):
 
     url = f"{s3.url}/a.zarr"
     rows = sp.random_array((20, 6), density=0.4, format="csr", rng=np.random.default_rng(1))
-    create(url, Contents({"X": ((6,), "f8")}, 20, 10, kind="rows", spec={}, sparse=["X"]))
+    store = create(url, Contents({"X": ((6,), "f8")}, 20, 10, kind="rows", spec={}, sparse=["X"]))
     for index in range(2):
-        write_block(url, index, {"X": rows[10 * index : 10 * index + 10]})
-    finish(url)
+        write_block(url, index, {"X": rows[10 * index : 10 * index + 10]}, store_id=store.id)
+    finish(url, store_id=store.id)
     np.testing.assert_array_equal(open_rows(url)[0].compute().toarray(), rows.toarray())
 
 
@@ -256,18 +256,15 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create(f"{s3.url}/a.zarr", other)
     assert create(f"{s3.url}/a.zarr", same).pending == 2
-    found, real = [None], parquet_writer.existing_parts
-    monkeypatch.setattr(
-        parquet_writer, "existing_parts", lambda *args, **kw: found.pop() if found else real(*args, **kw)
-    )
+    found, real = [(None, None)], parquet_writer._existing
+    monkeypatch.setattr(parquet_writer, "_existing", lambda *args: found.pop() if found else real(*args))
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
-    old = model_folder._existing
-    for found in (lambda *args: None, lambda *args: old(*args) | {"sha256": ""}):  # free, or held another model
-        monkeypatch.setattr(model_folder, "_existing", found)
-        monkeypatch.setattr(model_folder.files, "remove", lambda *args: None)
-        with pytest.raises(StoreError, match="two jobs have written a model"):
-            write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.arange(4)}, overwrite=True)
+    absent, existing = [None], model_folder._existing
+    monkeypatch.setattr(model_folder, "_existing", lambda *args: absent.pop() if absent else existing(*args))
+    with pytest.raises(SpecMismatchError, match="a: 1 -> 2"):
+        write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.zeros(4)})
+    np.testing.assert_array_equal(read_model_folder(f"{s3.url}/model")[1]["w"], np.arange(4))
 
 
 def test_a_job_holds_its_output(s3, monkeypatch):
@@ -343,7 +340,7 @@ def test_the_bucket_vanishes(s3):
     for job in (
         lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
         lambda: write_model_folder(f"{s3.url}/model", {}, {"w": X}),
-        lambda: write_parquet_block(f"{s3.url}/p.parquet", 0, {"x": X[:, 0]}),
+        lambda: write_parquet_block(f"{s3.url}/p.parquet", 0, {"x": X[:, 0]}, folder_id=None),
     ):
         with pytest.raises(StoreError):
             job()

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps.table_missing import MISSING, is_missing
-from distrf.store.table_codes import as_arrow, coded, text_codes, texts_of
+from distrf.store.table_codes import as_arrow, coded, text_codes
 from distrf.store.table_schema import ColumnType, TableSchema, drift, merged, schema_of
 
 UTC = dt.UTC
@@ -366,21 +366,9 @@ def test_columns_are_found_by_name():
     assert coded(table.slice(0, 0), schema_of(table.schema, ["a", "b"])).shape == (0, 2)
 
 
-def test_texts_behind_codes():
-    table = pa.table(
-        {"n": [1, 2, 3, 4], "t": ["b", None, "b", ""], "d": pa.array(list("xyxz")).dictionary_encode()}
-    )
-    found = texts_of(table, schema_of(table.schema))
-    assert found == [{}, {hashed("b"): "b"}, {hashed(c): c for c in "xyz"}]
-    trained = schema_of(table.schema)
-    assert texts_of(pa.table({"n": [1], "t": pa.nulls(1), "d": pa.nulls(1)}), trained) == [{}, {}, {}]
-
-
 def test_bytes_that_are_no_unicode_have_a_code():
     broken = pa.array([b"\xff", b"a"]).view(pa.string())
     assert codes(broken)[1] == hashed("a")
-    table = pa.table({"c": broken})
-    assert "\ufffd" in texts_of(table, schema_of(table.schema))[0].values()
 
 
 FRAME = {

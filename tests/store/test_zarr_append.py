@@ -26,7 +26,7 @@ from sklearn.datasets import dump_svmlight_file
 
 from distrf import RandomFourierFeatures as Fourier
 from distrf import StreamingRidge, add_rows, append_rows, featurize, ingest, open_rows, save_model, write_rows
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
 from distrf.store import info, part_fingerprints, zarr_append, zarr_layout, zarr_writer
 
@@ -487,3 +487,33 @@ def test_command_and_models(tmp_path, cli):
     one = StreamingRidge(alpha=1e-6, keep_state=True).fit(X[:200], y[:200])
     save_model(one, tmp_path / "n")
     assert add_rows(tmp_path / "n", store).state_.rows == 500  # saved without a word of its rows
+
+
+def test_a_store_that_another_job_makes_anew_during_an_append(tmp_path):
+    path = str(tmp_path / "a.zarr")
+    write_rows(blocks_of(rows(20), 10), path)
+    append = zarr_append.begin(path, 5, {"fingerprint": "new"})
+    append.share_blocks()
+    zarr_writer.write_block(append.info.path, 2, {"X": rows(5)}, store_id=append.info.id)
+    write_rows(blocks_of(rows(30, seed=1), 10), path, overwrite=True)
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        append.finish()
+    np.testing.assert_array_equal(read(path)[0], rows(30, seed=1))
+
+
+def test_two_appends_to_one_store(tmp_path):
+    """The second makes the longer store anew; the first writes nothing into it."""
+    path = str(tmp_path / "a.zarr")
+    write_rows(blocks_of(rows(20), 10), path)
+    first, second = (zarr_append.begin(path, 5, {"fingerprint": name}) for name in ("one", "other"))
+    for step in (
+        first.share_blocks,
+        lambda: zarr_writer.write_block(first.info.path, 2, {"X": rows(5)}, store_id=first.info.id),
+        first.finish,
+    ):
+        with pytest.raises(InUseError, match="another job has made it anew"):
+            step()
+    second.share_blocks()
+    zarr_writer.write_block(second.info.path, 2, {"X": rows(5, seed=2)}, store_id=second.info.id)
+    second.finish()
+    np.testing.assert_array_equal(read(path)[0], np.concatenate([rows(20), rows(5, seed=2)]))

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from strategies import shapes
 
 from distrf import open_rows
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.store import Contents, create, finish, info, pending_blocks, write_block, zarr_layout
 
 WRITER = """
@@ -34,10 +34,10 @@ store = create(path, contents)
 for index in pending_blocks(path):
     start, stop = store.bounds(index)
     X = np.random.default_rng(index).normal(size=(stop - start, 7)).astype("f4")
-    write_block(path, index, {"X": X, "y": np.arange(start, stop)})
+    write_block(path, index, {"X": X, "y": np.arange(start, stop)}, store_id=store.id)
     print(index, flush=True)
     time.sleep(delay)
-finish(path)
+finish(path, store_id=store.id)
 """
 
 
@@ -61,8 +61,8 @@ def fill(path, X, y=None, block_rows=10, kind="rows", **options):
         block = {"X": X[start:stop]}
         if y is not None:
             block["y"] = y[start:stop]
-        assert write_block(path, index, block) == stop - start
-    return finish(path)
+        assert write_block(path, index, block, store_id=store.id) == stop - start
+    return finish(path, store_id=store.id)
 
 
 @settings(max_examples=25)
@@ -82,8 +82,8 @@ def test_round_trip_in_any_block_order(tmp_path_factory, shape, block_rows, dtyp
     order.shuffle(indices)
     for index in indices:
         start, stop = store.bounds(index)
-        write_block(path, index, {"X": X[start:stop]})
-    assert finish(path).complete
+        write_block(path, index, {"X": X[start:stop]}, store_id=store.id)
+    assert finish(path, store_id=store.id).complete
     got, y = open_rows(path)
     assert y is None
     assert got.dtype == dtype
@@ -184,7 +184,7 @@ def test_kill_and_resume_gives_the_same_bytes(tmp_path):
     with pytest.raises(StoreError, match=rf"{21 - len(left)} of 21 blocks of .* are finished; run the command"):
         open_rows(killed)
     with pytest.raises(StoreError, match="are missing"):
-        finish(killed)
+        finish(killed, store_id=info(killed).id)
     subprocess.run([sys.executable, script, killed, "0"], check=True, stdout=subprocess.DEVNULL)
     assert contents(whole) == contents(killed)
     X, _ = open_rows(killed)
@@ -245,7 +245,7 @@ def test_foreign_paths_are_never_touched(tmp_path):
     with pytest.raises(StoreError, match="no such store"):
         info(tmp_path / "nothing.zarr")
     with pytest.raises(StoreError, match="create it before"):
-        write_block(tmp_path / "nothing.zarr", 0, {})
+        write_block(tmp_path / "nothing.zarr", 0, {}, store_id=None)
 
 
 def test_newer_format_is_refused(tmp_path):
@@ -268,13 +268,13 @@ def test_newer_format_is_refused(tmp_path):
 )
 def test_wrong_blocks_are_refused_before_anything_is_written(tmp_path, block, message):
     path = tmp_path / "a.zarr"
-    create(path, Contents({"X": ((2,), "f4"), "y": ((), "i4")}, 20, 10, kind="rows", spec={}))
+    store = create(path, Contents({"X": ((2,), "f4"), "y": ((), "i4")}, 20, 10, kind="rows", spec={}))
     with pytest.raises(InputError, match=message):
-        write_block(path, 0, block)
+        write_block(path, 0, block, store_id=store.id)
     assert pending_blocks(path) == [0, 1]
     assert not (path / "X/c").exists()
     with pytest.raises(StoreError, match="block 2 is outside the store"):
-        write_block(path, 2, block)
+        write_block(path, 2, block, store_id=store.id)
 
 
 @pytest.mark.parametrize(
@@ -316,3 +316,49 @@ def memory_url():
     url = f"memory://{uuid.uuid4().hex}"
     yield url
     fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)
+
+
+def other_store(path):
+    """Another job makes the store anew, and writes nothing yet."""
+    return create(path, Contents({"X": ((2,), "f4")}, 20, 10, kind="rows", spec={"job": 2}), overwrite=True)
+
+
+@pytest.mark.parametrize("place", ["a.zarr", "memory://ids/a.zarr"])
+def test_a_job_does_not_write_into_the_store_of_another(tmp_path, place):
+    """The same shapes, so that nothing else tells them apart."""
+    path = str(tmp_path / place) if place == "a.zarr" else place
+    first = create(path, Contents({"X": ((2,), "f4")}, 20, 10, kind="rows", spec={"job": 1}), overwrite=True)
+    ones = np.ones((10, 2), "f4")
+    write_block(path, 0, {"X": ones}, store_id=first.id)
+    second = other_store(path)
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        write_block(path, 0, {"X": ones}, store_id=first.id)
+    assert pending_blocks(path) == [0, 1]
+    for index in (0, 1):
+        write_block(path, index, {"X": 2 * ones}, store_id=second.id)
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        finish(path, store_id=first.id)
+    assert finish(path, store_id=second.id).id is None
+    with pytest.raises(InUseError, match="or finished it"):  # a task that Dask ran twice
+        write_block(path, 0, {"X": ones}, store_id=second.id)
+    assert (open_rows(path)[0].compute(scheduler="sync") == 2).all()
+
+
+@pytest.mark.parametrize("step", ["_create_nodes", "checksum", "info"])
+def test_a_store_that_another_job_makes_anew_while_it_is_created(tmp_path, monkeypatch, step):
+    from distrf.store import zarr_writer
+
+    path, real, made = str(tmp_path / "a.zarr"), getattr(zarr_writer, step), []
+
+    def meanwhile(*args, **options):
+        if not made:
+            made.append(None)
+            made.append(other_store(path).id)
+        return real(*args, **options)
+
+    monkeypatch.setattr(zarr_writer, step, meanwhile)
+    with pytest.raises(InUseError, match="another job has made it anew"):
+        create(path, Contents({"X": ((3,), "f8")}, 30, 10, kind="rows", spec={"job": 1}))
+    monkeypatch.undo()
+    assert info(path).id == made[1]
+    assert info(path).spec == {"job": 2}

@@ -1,0 +1,133 @@
+"""What becomes of errors that libraries raise."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import numpy as np
+import pytest
+import zarr
+from sklearn.preprocessing import FunctionTransformer
+
+import distrf
+from distrf import StreamingRidge, load_model, open_rows, open_table, save_model, write_rows
+from distrf.checkpoint import Checkpoint
+from distrf.cli import faults, kept_options
+from distrf.errors import InputError, StoreError, reworded
+from distrf.maps.blockwise import BlockwiseMap
+
+
+def lacking(*args, **kwargs):
+    raise MemoryError("Unable to allocate 8.00 GiB")
+
+
+def unpicklable(rows):
+    return rows
+
+
+def test_what_is_reworded_and_what_passes():
+    with pytest.raises(StoreError, match="damaged") as caught, reworded(lambda e: StoreError(f"damaged: {e}")):
+        raise KeyError("a")
+    assert isinstance(caught.value.__cause__, KeyError)
+    for error in (MemoryError("m"), InputError("i")):
+        with pytest.raises(type(error)), reworded(lambda e: StoreError(f"damaged: {e}")):
+            raise error
+
+
+def stored(folder):
+    write_rows(np.arange(20.0).reshape(10, 2), folder / "a.zarr")
+    save_model(StreamingRidge(1e-3).fit(np.eye(3), np.arange(3.0)), folder / "m")
+    Checkpoint(folder / "c", {"job": 1}).run(lambda _: {"w": np.arange(3.0)})
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("target", "use"),
+    [
+        (zarr.Array, lambda f: load_model(f / "m")),
+        (zarr.Array, lambda f: open_rows(f / "a.zarr")[0].compute(scheduler="sync")),
+        (zarr.Array, lambda f: Checkpoint(f / "c", {"job": 1})),
+    ],
+    ids=["model", "rows", "checkpoint"],
+)
+def test_where_memory_lacks_nothing_is_called_damaged(tmp_path, monkeypatch, target, use):
+    stored(tmp_path)
+    monkeypatch.setattr(target, "__getitem__", lacking)
+    with pytest.raises(MemoryError, match="Unable to allocate"):
+        use(tmp_path)
+
+
+def test_memory_lacks_for_the_checksums_of_a_block(tmp_path, monkeypatch):
+    from distrf.store.checksums import Ledger
+
+    class Manifest:
+        __getitem__ = lacking
+
+    with pytest.raises(MemoryError):
+        Ledger({}, 2, b"").read(Manifest(), 0, "a.zarr")
+
+
+def test_memory_lacks_while_a_table_is_read(tmp_path, monkeypatch):
+    from distrf.store import parquet_files
+
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    pq = pytest.importorskip("pyarrow.parquet")
+    pq.write_table(pytest.importorskip("pyarrow").table({"a": [1.0]}), tmp_path / "a.parquet")
+    monkeypatch.setattr(pq, "ParquetFile", lacking)
+    monkeypatch.setattr(parquet_files.pq, "ParquetFile", lacking, raising=False)
+    with pytest.raises(MemoryError):
+        open_table(tmp_path / "a.parquet")
+
+
+def test_memory_lacks_while_a_column_is_made(monkeypatch):
+    import pyarrow as pa
+
+    from distrf.store import table_codes
+
+    def arrow(*args):
+        raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
+
+    monkeypatch.setattr(table_codes, "_plain", arrow)
+    with pytest.raises(MemoryError):
+        open_table({"a": [1.0, 2.0]})
+
+
+def test_memory_lacks_while_a_transformer_is_pickled(monkeypatch):
+    transformer = FunctionTransformer(unpicklable)
+    monkeypatch.setattr(FunctionTransformer, "__getstate__", lacking)
+    with pytest.raises(MemoryError):
+        BlockwiseMap.of_transformer(transformer, 2, 2)
+
+
+def test_memory_lacks_while_a_plugin_is_imported(monkeypatch):
+    class Entry:
+        name, load = "own", lacking
+
+    monkeypatch.setattr(kept_options, "entry_points", lambda group: [Entry()])
+    kept_options.load_plugins.cache_clear()
+    with pytest.raises(MemoryError):
+        kept_options.load_plugins()
+    kept_options.load_plugins.cache_clear()
+
+
+def test_the_command_line_says_what_lacks(capsys):
+    assert faults.report(MemoryError("Unable to allocate 8.00 GiB")) == 1
+    assert "Not enough memory: Unable to allocate 8.00 GiB" in capsys.readouterr().err
+
+
+#: Functions that may raise another error in place of any: each lets MemoryError through, or says why not.
+REWORDING = {("errors.py", "reworded"), ("store/zarr_reader.py", "read"), ("store/remote.py", "explained"), ("cluster.py", "_client")}  # fmt: skip
+
+
+def test_no_other_function_rewords_any_error():
+    root, found = Path(distrf.__file__).parent, set()
+    for path in root.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(function, ast.FunctionDef):
+                continue
+            for handler in (node for node in ast.walk(function) if isinstance(node, ast.ExceptHandler)):
+                wide = handler.type is None or ast.unparse(handler.type) in ("Exception", "BaseException")
+                if wide and any(isinstance(node, ast.Raise) and node.exc for node in ast.walk(handler)):
+                    found.add((path.relative_to(root).as_posix(), function.name))
+    assert found == REWORDING
