@@ -18,7 +18,6 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import cloudpickle
 import numpy as np
@@ -268,7 +267,8 @@ def made(folder):
     for place in ("rows.zarr", "model"):
         for node in sorted((folder / place).rglob("zarr.json")):
             if json.loads(node.read_text())["node_type"] == "array":
-                arrays[str(node.parent.relative_to(folder))] = np.asarray(zarr.open_array(node.parent, mode="r")[...])
+                array = zarr.open_array(node.parent, mode="r")
+                arrays[str(node.parent.relative_to(folder))] = np.asarray(array[...])
     scores = json.loads((folder / "evaluate.json").read_text())
     scores = {k: v for k, v in scores.items() if k not in ("model", "seconds", "peak_bytes_per_worker")}
     return arrays, scores, pq.read_table(folder / "predictions.parquet")
@@ -404,8 +404,11 @@ def test_a_notebook(folder, servers, undisturbed):
 
 def test_an_adaptive_cluster(folder, undisturbed):
     place = folder / "adaptive"
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50, "local_directory": str(folder)}
-    with LocalCluster(n_workers=1, **options) as cluster, Client(cluster, set_as_default=False) as client:
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
+    with (
+        LocalCluster(n_workers=1, **options, local_directory=str(folder)) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
         client.register_plugin(Finished())
         cluster.adapt(minimum=1, maximum=3, interval="200ms", target_duration="200ms", wait_count=2)
         write_jobs(place, cluster.scheduler_address)

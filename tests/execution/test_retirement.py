@@ -13,7 +13,6 @@ import os
 import queue
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import dask
 import dask.array as da
