@@ -18,7 +18,6 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError
 from ..execution.keeping import keeping_blocks
 from ..execution.labelled import plain_rows
-from ..execution.open_rows import open_rows
 from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
@@ -34,7 +33,7 @@ from ..store import find_format
 from ..store.table_source import TableSource
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
-from .inputs import Arrays
+from .inputs import Arrays, open_input
 from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
@@ -159,15 +158,15 @@ def train(
         )
     check_split(split, by)
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    name, dates, learned, kinds = None, False, None, []
+    name, dates, learned, kinds, reading = None, False, None, [], NOT_SAID
     if isinstance(X, (str, os.PathLike)) and (numbers or not issubclass(find_format(X), TableSource)):
-        path = os.fspath(X)
         if others := sorted(key for key, value in table.items() if value is not None and key != "target"):
             raise InputError(
-                f"{', '.join(others)} name columns of a table, but the columns of {path!r} are read as numbers; leave "
+                f"{', '.join(others)} name columns of a table, but the columns of {os.fspath(X)!r} are read as numbers; leave "
                 "them out, or choose columns by open_rows(..., columns=)"
             )
-        X, found = open_rows(path, target=target)
+        data = open_input(os.fspath(X), target)
+        (X, found), reading = data.rows(), {key: data.description[key] for key in NOT_SAID}
         learned = target if y is None else None
         y = found if y is None else y
     elif is_table(X) and not numbers:
@@ -212,7 +211,7 @@ def train(
         keep_reasons(pipeline, kinds)
         if out is not None:
             seconds = time.perf_counter() - start
-            outputs.save(pipeline, NOT_SAID | identity, job, seconds, lambda: Arrays(X, y).parts)
+            outputs.save(pipeline, reading | identity, job, seconds, lambda: Arrays(X, y).parts)
     return pipeline
 
 

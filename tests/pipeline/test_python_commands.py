@@ -341,3 +341,25 @@ def test_a_training_is_kept_resumed_and_done_once(tmp_path):
     plain = {"map": None, "model": "ridge-classifier", "scale": None, "random_state": np.random.default_rng(1)}
     distrf.train(X, y, out=tmp_path / "drawn", **plain)
     assert (tmp_path / "drawn" / "model.json").exists()
+
+
+def test_a_model_of_a_store_reads_a_table_as_the_store_was_made(tmp_path):
+    """By the names of its columns, whatever their order, and with the numbers that replaced nulls."""
+    rng = np.random.default_rng(0)
+    a, b, gaps = rng.normal(size=400), rng.normal(size=400), np.arange(400) % 20 == 0
+    names = ["key", "text", "b", "a", "label"]
+    parts = [np.arange(400), ["t"] * 400, b, pa.array(a, mask=gaps), (a > b).astype(np.int64)]
+    pq.write_table(pa.table(parts, names=names), tmp_path / "rows.parquet")
+    distrf.ingest(
+        tmp_path / "rows.parquet", tmp_path / "rows.zarr", target="label", columns=["a", "b"], impute="median"
+    )
+    model = distrf.train(
+        tmp_path / "rows.zarr", map="none", scale="none", model="ridge-classifier", out=tmp_path / "model"
+    )
+    X, y = open_rows(tmp_path / "rows.zarr")
+    distrf.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "out.parquet", keys=["key"])
+    np.testing.assert_array_equal(
+        pq.read_table(tmp_path / "out.parquet")["prediction"], np.asarray(model.predict(X))
+    )
+    scores = distrf.evaluate(tmp_path / "model", tmp_path / "rows.parquet", target="label")
+    assert scores["accuracy"] == np.mean(np.asarray(model.predict(X)) == np.asarray(y)) > 0.9

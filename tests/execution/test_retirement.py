@@ -1,0 +1,171 @@
+"""A worker is retired while its task runs: others get what it holds, and run the task again, to the same bits.
+
+An adaptive cluster retires workers, and so do `--lifetime` of a worker, operators of clusters and `Client.retire_workers`. Dask
+copies what the worker holds while its task still runs: a task that has changed one of its inputs would find the change
+made when it runs again. `DISTRF_RETIREMENTS=50` retires as many workers in each case.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+import queue
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import zarr
+from dask.utils import key_split
+from distributed import Client, LocalCluster, WorkerPlugin
+from distributed.utils import get_mp_context
+
+from distrf import (
+    TEFM,
+    CompactNonlinearClassifier,
+    RandomFourierFeatures,
+    StreamingRidge,
+    StreamingSGDClassifier,
+    featurize,
+)
+
+RETIREMENTS = int(os.environ.get("DISTRF_RETIREMENTS", "2"))
+#: Names, as Dask's dashboard shows them, of the tasks in which workers are retired: those that add to a state, take a
+#: gradient or write. Nothing else here knows how passes are run.
+TASKS = {
+    "ridge": ("gram-sum",),
+    "ridge on blocks in memory": ("gram", "gram-sum"),
+    "sgd": ("sgd-gradient", "sample-rows-sum"),
+    "tefm": ("range-finder-sum", "sample-rows-sum"),
+    "cnm": ("sgd-gradient", "sample-rows-sum"),
+    "featurize": ("featurize-dense", "featurize-dense-sum"),
+}
+N, CHUNK, WORKERS = 32_768, 1024, 3
+#: Seconds that a fit, or a retirement, may take.
+PATIENCE = 200
+
+
+def fourier():
+    return RandomFourierFeatures(gamma=0.1, n_components=32, random_state=7)
+
+
+def features(X):
+    return fourier().fit(X).transform(X)
+
+
+def ridge(X, y, labels, out):
+    return StreamingRidge(1e-3).fit(features(X), y).coef_
+
+
+def ridge_in_memory(X, y, labels, out):
+    return StreamingRidge(1e-3).fit(features(X).persist(), y).coef_
+
+
+def sgd(X, y, labels, out):
+    model = StreamingSGDClassifier(alpha=1e-4, n_epochs=1, tol=None, batch_size=8192)
+    return model.fit(features(X), labels).coef_
+
+
+def tefm(X, y, labels, out):
+    return TEFM(fourier(), n_components=8, solver="finder", random_state=0).fit(X).map_.basis
+
+
+def cnm(X, y, labels, out):
+    model = CompactNonlinearClassifier(n_components=8, n_epochs=1, random_state=0, batch_size=8192)
+    return model.fit(X, labels).coef_
+
+
+def write(X, y, labels, out):
+    featurize(fourier(), X, out)
+    return zarr.open_group(out, mode="r")["X"][:]
+
+
+FITS = dict(zip(TASKS, (ridge, ridge_in_memory, sgd, tefm, cnm, write), strict=True))
+
+
+class Lingering(WorkerPlugin):
+    """One task is not done before its worker is retired, though its function has returned.
+
+    Tasks of some names are counted as they return, by files in `folder`; it is the one that gets the number in `wanted`.
+    """
+
+    def __init__(self, names, folder, wanted):
+        self.names, self.folder, self.wanted = names, folder, wanted
+
+    def setup(self, worker):
+        self.worker, self.key, self.submit = worker, None, worker.executor.submit
+        worker.executor.submit = lambda function, *arguments: self.submit(self.run, function, *arguments)
+
+    def transition(self, key, start, finish, **more):
+        if finish == "executing":
+            self.key = key
+
+    def run(self, function, *arguments):
+        key = self.key
+        result = function(*arguments)
+        if key_split(key) in self.names and self.number() == int(self.wanted.read_text()):
+            self.worker.log_event("lingering", self.worker.address)
+            end = time.monotonic() + PATIENCE
+            while self.worker.status.name in ("running", "closing_gracefully") and time.monotonic() < end:
+                time.sleep(0.01)
+        return result
+
+    def number(self):
+        """How many such tasks have returned before; no two get the same."""
+        for number in itertools.count(len(os.listdir(self.folder))):
+            try:
+                (self.folder / str(number)).touch(exist_ok=False)
+            except FileExistsError:
+                continue
+            return number
+
+
+@pytest.fixture(scope="module")
+def rows():
+    X = np.random.default_rng(3).normal(size=(N, 5)).astype(np.float32)
+    y, labels = np.sin(X.sum(1)), (X[:, 0] * X[:, 1] > 0).astype(np.int64)
+    return [da.from_array(a, chunks=(CHUNK, *a.shape[1:])) for a in (X, y, labels)]
+
+
+@pytest.fixture
+def workers():
+    """A client of workers that start quickly, all through the test."""
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        get_mp_context().set_forkserver_preload(["distributed.nanny", "distrf.pipeline", "distrf.learned"])
+        with LocalCluster(n_workers=WORKERS, **options) as cluster, Client(cluster) as client:
+            yield client
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(2 * PATIENCE + 60 * RETIREMENTS)
+@pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("case", TASKS)
+def test_workers_retired_amid_their_tasks(workers, rows, tmp_path, case):
+    folder, wanted, lingering = tmp_path / "returned", tmp_path / "wanted", queue.SimpleQueue()
+    folder.mkdir()
+    wanted.write_text("-1")
+    workers.register_plugin(Lingering(TASKS[case], folder, wanted))
+    workers.subscribe_topic("lingering", lambda event: lingering.put(event[1]))
+    undisturbed = FITS[case](*rows, tmp_path / "undisturbed")
+    returned = len(os.listdir(folder))
+    draw, wrong = np.random.default_rng(sum(map(ord, case))), []
+    for trial in range(RETIREMENTS):
+        for file in folder.iterdir():
+            file.unlink()
+        wanted.write_text(str(draw.integers(returned)))
+        with ThreadPoolExecutor(1) as pool:
+            fit = pool.submit(FITS[case], *rows, tmp_path / str(trial))
+            worker = lingering.get(timeout=PATIENCE)
+            assert worker in workers.retire_workers([worker])
+            made = fit.result(timeout=PATIENCE)
+        if not np.array_equal(made, undisturbed):
+            error = np.abs(made - undisturbed).max() / np.abs(undisturbed).max()
+            wrong.append(f"task {wanted.read_text()} of {returned}: {error:.1e}")
+        workers.cluster.scale(WORKERS + trial + 1)  # the retired one counts too
+        workers.wait_for_workers(WORKERS, timeout=PATIENCE)
+    print(f"{case}: {len(wrong)} of {RETIREMENTS} wrong")
+    assert not wrong
