@@ -76,8 +76,10 @@ def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path
         found[part.name] = results.placed(part, measure(benchmark, part, run, path), results.machine())
         seconds = time.perf_counter() - started
         print(f"\n{part.name}: {seconds:.0f} s\n\n{part.table(found[part.name])}\n", flush=True)
-    for claim in benchmark.claims(found):
-        print(spoken(claim))
+    claims = benchmark.claims(found)
+    print("\n".join(map(spoken, claims)))
+    if benchmark.guard and any(claim.verdict == "does not hold" for claim in claims):
+        raise SystemExit(1)
 
 
 def measure(benchmark: Benchmark, part: Part, run: Run, path: Path | None) -> list[Record]:

@@ -85,6 +85,7 @@ class Benchmark:
     about : Markdown above the tables: the source, the setting, how it differs from the source, and what is left out
     claims : from the records of the parts that were measured, {part: records}; a part that was not is absent
     extracts : {name: Markdown made of the same records}, which other pages show
+    guard : whether the command fails where a claim does not hold
     """
 
     name: str
@@ -93,6 +94,7 @@ class Benchmark:
     parts: tuple[Part, ...]
     claims: Callable[[dict[str, list[Record]]], list[Claim]] = field(default=lambda records: [])
     extracts: Mapping[str, Callable[[dict[str, list[Record]]], str]] = field(default_factory=dict)
+    guard: bool = False
 
     def part(self, name: str) -> Part:
         """The part of that name."""

@@ -17,6 +17,8 @@ NAMES: dict[str, tuple[str, str]] = {
         "papers.altcirc_2018",
         "Mukuta et al. 2018: alternating circulant Laplace features, Figure 1, Tables 2-5",
     ),
+    # guards
+    "goldens": ("goldens", "quality, memory and speed beside those of commit aea275b, frozen (hour)"),
     # beside others
     "peers": (
         "peers.peers",
@@ -45,10 +47,6 @@ NAMES: dict[str, tuple[str, str]] = {
     ),
     "scale": ("planning.scale", "time and memory against rows, features and workers"),
     "end_to_end": ("execution.end_to_end", "wall time and memory of the main job beside a bare NumPy loop"),
-    "big_table": (
-        "tables.big_table",
-        "ten million rows of a table on two workers: trained, predicted, killed, resumed (half an hour)",
-    ),
 }
 
 

@@ -159,11 +159,6 @@ def dumps(file: dict[str, Any]) -> str:
     return text + "\n }\n}\n"
 
 
-def link(name: str) -> str:
-    """The name of a benchmark, as a link to its page where it has one."""
-    return f"[`{name}`]({name}.md)" if (FOLDER / f"{name}.json").exists() else f"`{name}`"
-
-
 def rounded(value: Any) -> Any:
     """Numbers to six digits: more are noise."""
     if isinstance(value, dict):

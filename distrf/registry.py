@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, is_classifier
 
-from .errors import InputError, did_you_mean
+from .errors import InputError, did_you_mean, reworded
 from .features import (
     TEFM,
     Blockwise,

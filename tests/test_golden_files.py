@@ -1,11 +1,10 @@
 """Stores and model folders that were written before: they open, say what they said, and are made anew alike.
 
-Run as a script to write the file anew after a meant change: python tests/test_golden_files.py [path]
+`python tests/golden.py` makes the file anew after a meant change.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import warnings
 import zipfile
@@ -205,5 +204,16 @@ def write_golden(target):
                 archive.write(path, path.relative_to(folder))
 
 
-if __name__ == "__main__":
-    write_golden(sys.argv[1] if len(sys.argv) > 1 else FILE)
+def test_a_map_that_changed_is_not_written_unless_it_is_named():
+    import golden  # which imports this file
+
+    before = np.ones(3)
+    changes = {
+        "fourier dense: transform": golden.change(before, before * (1 + 1e-8)),
+        "fourier quasi: transform": golden.change(before, before),
+        "laplace: transform": golden.change(before, before[:2]),
+        "binning: transform": golden.change(None, before),
+        "ridge: predict": golden.change(before, 2 * before),
+    }
+    assert golden.refused(changes, ["laplace"]) == ["fourier dense", "binning"]
+    assert changes["ridge: predict"] == 1.0

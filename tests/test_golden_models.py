@@ -1,11 +1,10 @@
 """What small seeded fits of every model that goes in rounds or passes gave before: a change of them is meant, or a fault.
 
-Run as a script to write the file anew after a meant change: python tests/test_golden_models.py [path]
+`python tests/golden.py` makes the file anew after a meant change.
 """
 
 from __future__ import annotations
 
-import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -198,6 +197,5 @@ def test_as_before(name):
             np.testing.assert_allclose(value, golden[key], rtol=rtol, atol=rtol * scale, err_msg=key)
 
 
-if __name__ == "__main__":
-    arrays = {key: value for name in CASES for key, value in made(name).items()}
-    np.savez_compressed(sys.argv[1] if len(sys.argv) > 1 else FILE, **arrays)
+def write_golden(target):
+    np.savez_compressed(target, **{key: value for name in CASES for key, value in made(name).items()})

@@ -27,7 +27,6 @@ from benchmarks.peers.shown import (
     show_subspace,
     show_tables,
 )
-from benchmarks.results import link
 
 #: Processor seconds that one go may take.
 SECONDS = 150.0
@@ -216,7 +215,6 @@ method that has no line below has not been measured.
 * `ridge`, `million`: labels are the sign of a function that the kernel's own law draws. All have the kernel, D and
   $\\alpha = 10^{{-5}}$ of the mean loss, but for LIBLINEAR's and LIBSVM's SVMs: C = 1. Peers in a *loop over blocks* are a loop around `partial_fit`, three epochs;
   dask-ml's `Incremental` takes one, as it does by itself. distrf's SGD goes on until its loss falls no more, unless its line says *three epochs*.
-  A table of ten million rows in files is another benchmark, {link("big_table")}.
 * `tables`: no method is given an option, except those that keep it to one thread. covtype_sample is a table for trees, kin40k one for kernels, a9a neither; all
   tables are in [figures on tables](../guide/tables_results.md). xgboost.dask
   and lightgbm.dask run on a Dask worker in the same process.

@@ -194,14 +194,14 @@ def fitted(problem: Problem, name: str, seed: int) -> Record:
     return record
 
 
-def work(there: Any, *given: Any) -> None:
-    """`fitted` with a limit of CPU seconds, and what it found sent there."""
+def work(there: Any, call: Callable[..., Record], *given: Any) -> None:
+    """The call with a limit of CPU seconds, and what it found sent there."""
     resource.setrlimit(resource.RLIMIT_CPU, (LIMIT, LIMIT + 5))
-    there.send(fitted(*given))
+    there.send(call(*given))
 
 
-def isolated(*given: Any) -> Record:
-    """`fitted` in a process of its own, ended after so many CPU seconds, or ten times that by the clock.
+def isolated(call: Callable[..., Record], *given: Any) -> Record:
+    """The call in a process of its own, ended after so many CPU seconds, or ten times that by the clock.
 
     A crash, a time limit or lack of memory is one record and not the end. The process is forked from one that has imported
     this module and run nothing, so that it may start threads of its own.
@@ -209,7 +209,7 @@ def isolated(*given: Any) -> Record:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
     here, there = context.Pipe(duplex=False)
-    child = context.Process(target=work, args=(there, *given))
+    child = context.Process(target=work, args=(there, call, *given))
     child.start()
     there.close()
     try:
@@ -240,7 +240,7 @@ def fits(run: Run) -> Iterator[Record]:
             problem = load(name, run.data, seed) if names else None
             for method in names:
                 record = {"set": name, "method": method, "seed": seed, "task": task}
-                yield record | isolated(problem, method, seed)
+                yield record | isolated(fitted, problem, method, seed)
 
 
 def suitable(task: str, methods: Iterable[str]) -> list[str]:

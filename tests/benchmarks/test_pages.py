@@ -81,11 +81,6 @@ def test_records_without_a_commit_are_of_an_earlier_state():
         assert (pages.EARLIER in text) == earlier
 
 
-def test_a_link_needs_a_page():
-    assert results.link("speed") == "[`speed`](speed.md)"
-    assert results.link("nobody") == "`nobody`"
-
-
 def test_names_in_the_picture_of_plans_stand_clear():
     """Each name in its panel, and none on another or on a point."""
     names_ = [f"job {i}" for i in range(12)]

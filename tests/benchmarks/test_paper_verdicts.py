@@ -253,15 +253,6 @@ def timed(method, *runs):
     ]
 
 
-def test_a_curve_at_some_seconds():
-    runs = timed("fourier", (2, 1.0, 16.0), (8, 100.0, 4.0))
-    found = rff.at_seconds(runs, 10.0)
-    assert found["mean"] == pytest.approx(8)
-    assert found["standard_error"] == pytest.approx(8 * math.hypot(0.05 / 16, 0.05 / 4))
-    assert rff.at_seconds(runs, 0.5) is rff.at_seconds(runs, 200.0) is None
-    assert rff.at_seconds(runs, 1.0)["mean"] == 16
-
-
 @pytest.mark.parametrize(
     ("first", "last", "verdict", "why"),
     [
@@ -281,39 +272,6 @@ def test_binning_at_equal_time_at_every_size(first, last, verdict, why):
     assert why in claim.why
     assert bool(why) == bool(claim.why)
     assert "P = 4" not in rff.equal_time(records, [])[0].ours  # no run of Fourier features is as long
-
-
-@pytest.mark.parametrize(
-    ("laplacian", "exact", "verdict"),
-    [
-        (11.0, (), ALL),
-        (18.0, (), HALF),
-        (20.1, (), NONE),
-        (20.1, (20.0, 24.0, 19.0), NONE),  # no better than an SVM of the other kernel
-        (20.1, (20.0, 24.0, 23.0), HALF),
-        (20.1, (20.0, 20.1, 23.0), NONE),
-    ],
-)
-def test_the_kernel_of_binning(laplacian, exact, verdict):
-    records = timed("fourier", (8, 1.0, 20.0)) + timed("fourier-laplacian", (8, 1.0, laplacian))
-    records += timed("binning", (1, 2.0, 10.0))
-    methods = ("ridge-laplacian", "ridge-gaussian", "SVM")
-    known = [
-        {"set": "covtype_sample", "method": m, "rows": 9, "error": e}
-        for m, e in zip(methods, exact, strict=False)
-    ]
-    claim = rff.kernel_of_binning(records, known)[0]
-    assert claim.verdict == verdict
-    assert ("worse, not better" in claim.ours) == (laplacian > 20)
-
-
-@pytest.mark.parametrize("binning", [19.9, 20.0, 25.0])
-@pytest.mark.parametrize("laplacian", [11.0, 20.1])
-def test_no_kernel_explains_an_advantage_that_is_not_there(laplacian, binning):
-    records = timed("fourier", (8, 1.0, 20.0)) + timed("fourier-laplacian", (8, 1.0, laplacian))
-    claim = rff.kernel_of_binning(records + timed("binning", (1, 2.0, binning)), [])[0]
-    assert claim.verdict == "not measured"
-    assert "binning is no better here" in claim.why
 
 
 def test_what_ours_takes_over_the_algorithm_as_printed():
@@ -345,15 +303,6 @@ def test_the_half_and_the_rate_of_theorem_1(rks, slope, verdict):
     claim = tefm.claims_figure1(records)[1]
     assert claim.verdict == verdict
     assert ("4l plain features" in claim.why) == (verdict == HALF)
-
-
-@pytest.mark.parametrize(("quick", "name"), [("Quasi", "Quasi, s0, l = 8"), ("Ffood", "Ffood, s0, l = 8")])
-def test_the_method_that_comes_nearer_is_named(quick, name):
-    records = errors(0, "TEFM-G", 0.5, "RKS", 0.5, sets=1)
-    records += errors(0, quick, 0.6, "none", 0.6, sets=1)[:1]
-    claim = tefm.claims_figure1(records)[0]
-    assert claim.verdict == HALF
-    assert name in claim.why
 
 
 @pytest.mark.parametrize(("largest", "most", "verdict"), [(0.4, 0.9, ALL), (0.4, 1.1, HALF), (1.05, 1.1, NONE)])

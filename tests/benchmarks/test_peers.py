@@ -209,18 +209,6 @@ def test_the_memory_is_that_of_the_limit():
     assert large.verdict == "holds"
 
 
-@pytest.mark.parametrize(
-    ("method", "known"), [("Incremental(SGDClassifier)", "a step of SGD"), ("SVC", "on few rows")]
-)
-def test_the_reason_is_that_of_the_peer(method, known):
-    quick = record(method, "someone", 0.5, 0.1)
-    assert f"20.0 x as quick: {known}" in verdict([OURS, quick], "million", f"{method} of someone").why
-    assert (
-        "20.0 x as quick: not looked into"
-        in verdict([OURS, quick | {"method": "other"}], "million", "than other").why
-    )
-
-
 def values(method, error, fit, **more):
     """A record of singular values."""
     return record(method, "someone", error, fit, n_iter=5, k=3, **more)
@@ -277,43 +265,6 @@ def test_the_average_is_the_loop_where_it_is_better():
     assert "with averages" in claim.said
     assert claim.verdict == "holds in part"
     assert verdict([OURS, short, loops[0]], "million", "three epochs of both").verdict == "holds"
-
-
-@pytest.mark.parametrize(
-    ("walls", "words"),
-    [
-        ((2.0, 6.0), "Wall time was 2.00 times the processor time (median; 1.00 to 3.00): other processes"),
-        ((2.0, 2.0), "Wall time was 1.00 times the processor time (median; 1.00 to 1.00): next to nothing"),
-        ((), None),
-    ],
-)
-def test_a_crowded_machine_is_told(walls, words):
-    found = [OURS | {"wall": wall} for wall in walls] or [OURS]
-    for text in (shown.show_ridge(found), shown.show_features(found), shown.crowd(found)):
-        assert words in text if words else "Wall time" not in text
-
-
-def test_a_lack_of_memory_is_said_in_words():
-    error = "numpy._core._exceptions._ArrayMemoryError: Unable to allocate 37.3 GiB for an array with shape (100000, 100000)"
-    assert shown.failure({"failed": error}) == "out of memory: it asked for 37.3 GiB"
-    assert shown.failure({"error": "MemoryError"}) == "out of memory"
-    assert shown.failure({"failed": "ValueError: no"}) == "ValueError: no"
-
-
-def test_methods_that_are_not_tried_are_told_with_the_reason():
-    text = shown.missing([OURS | {"n": 1_000_000}], "ridge")
-    assert "time or memory grows with their square: SVC, KernelRidge, thundersvm.SVC." in text
-    assert "SVC, KernelRidge" not in shown.missing([OURS], "ridge").split("Not measured")[0]
-
-
-def test_maps_that_are_not_tried_with_a_million_rows_are_told():
-    few, many = ([r for r in FEATURES if r["n"] == n] for n in (10_000, 1_000_000))
-    assert {r["method"] for r in few} > {r["method"] for r in many}
-    text = shown.show_features(few + many)
-    assert text.count("Not tried with so many rows, since they hold all features at once") == 1
-    assert (
-        "tried: distrf Fastfood, distrf Nystroem, distrf TensorSketch, Nystroem, PolynomialCountSketch" in text
-    )
 
 
 #: As a run makes them.

@@ -10,7 +10,6 @@ from benchmarks.maps import polynomial
 from benchmarks.models import calibration, sgd
 from benchmarks.planning import plan_claims, scale_claims
 from benchmarks.speed import maps, maps_claims, subspace_claims
-from benchmarks.tables import big_table
 
 
 def solvers(*gaps):
@@ -161,46 +160,6 @@ def test_the_reason_of_a_plan_is_that_of_its_direction():
     *_, claim = plan_claims.claims({"jobs": [job("svm", 2.0), job("table", 0.5)]})
     assert claim.verdict == "does not hold"
     assert claim.why == f"{UNKNOWN}: svm, table"
-
-
-def killed(resumed, died=True):
-    """Records of the benchmark of a big table, with something else in what was resumed."""
-    scores = {"what": "R²", "rows": "9 rows", "machine": 0.9, "linear": 0.8, "constant": 0.0}
-    parts = {"predicted": 600, "same bytes": True, "blocks": 8, "blocks computed": 4}
-    return [
-        {"step": "train", "rows": 600, "files": 2, "bytes": 9, "rows per second": 1.0, "baseline": scores},
-        {"step": "train by SGD, killed", "killed": died},
-        {"step": "train by SGD, killed", "killed": True},
-        {"step": "train by SGD, resumed", "same bytes": True},
-        {"step": "predict, killed", "killed": died},
-        {"step": "predict, resumed", **parts, **resumed},
-    ]
-
-
-@pytest.mark.parametrize(
-    ("resumed", "died", "verdict", "why"),
-    [
-        ({}, True, "holds", ""),
-        ({}, False, "not measured", "it had ended before it was to be killed"),
-        ({"same bytes": False}, True, "does not hold", "the bytes differ"),
-        ({"predicted": 599}, True, "does not hold", "rows are missing"),
-        ({"blocks computed": 8}, True, "does not hold", "it began anew"),
-    ],
-)
-def test_a_prediction_that_was_killed(resumed, died, verdict, why):
-    records = [{"seconds": 1.0, "MiB": [9]} | r for r in killed(resumed, died)]
-    training, prediction = (c for c in big_table.claims({"job": records}) if "was killed" in c.said)
-    assert prediction.verdict == verdict
-    assert prediction.why.startswith(why)
-    assert training.verdict == ("holds" if died else "not measured")
-    assert "2 times" in training.said
-    assert "| predict, resumed | 1 | 9 | " in big_table.show(records)
-
-
-def test_a_table_that_is_no_better_than_a_linear_model():
-    records = [{"seconds": 1.0, "MiB": [9]} | r for r in killed({})]
-    records[0]["baseline"] = records[0]["baseline"] | {"linear": 0.95}
-    assert big_table.claims({"job": records})[0].verdict == "does not hold"
 
 
 def test_the_bar_of_speed_is_that_of_the_processor():

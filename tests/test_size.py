@@ -1,0 +1,139 @@
+"""A ratchet: the code lines and files of each folder, and the functions that are too long, only ever become fewer.
+
+The figures are exact, so that what one change saves, no other one spends: a change that makes them smaller writes the smaller ones here,
+and none raises them. Lines may move from one folder to another, with the reason in the commit. `python tests/test_size.py` prints both
+tables as they are now. The goal is `distrf/` of at most 21,000 lines in 190 files, `tests/` of 20,000 lines and `benchmarks/` of 2,500.
+
+A code line is no docstring, no comment and not blank.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+#: {folder: (code lines, files)}; "distrf" has the files at its top.
+SIZES: dict[str, tuple[int, ...]] = {
+    "benchmarks": (10212, 79),
+    "distrf": (2811, 25),
+    "distrf/cli": (2302, 23),
+    "distrf/compiled": (1350, 19),
+    "distrf/datasets": (224, 4),
+    "distrf/execution": (2904, 30),
+    "distrf/features": (1515, 16),
+    "distrf/ingestion": (653, 8),
+    "distrf/inspection": (360, 3),
+    "distrf/kernels": (494, 6),
+    "distrf/learned": (1208, 9),
+    "distrf/linear_model": (1701, 13),
+    "distrf/maps": (2489, 22),
+    "distrf/metrics": (427, 6),
+    "distrf/pipeline": (2482, 15),
+    "distrf/planning": (407, 5),
+    "distrf/plot": (1524, 19),
+    "distrf/projections": (791, 11),
+    "distrf/ridge": (1320, 11),
+    "distrf/scores": (786, 10),
+    "distrf/sgd": (2463, 20),
+    "distrf/store": (4444, 40),
+    "distrf/subspace": (814, 7),
+    "distrf/tables": (970, 10),
+    "tests": (34077, 192),
+}  # fmt: skip
+#: {function of the package of more than 60 code lines: its lines}.
+LONG: dict[str, tuple[int, ...]] = {
+    "distrf.cli.models.train": (81,),
+    "distrf.compiled.csv_lines._scan": (63,),
+    "distrf.ingestion.ingest.ingest": (79,),
+    "distrf.learned.features.CompactNonlinearMap.__init__": (62,),
+    "distrf.pipeline.training.train": (91,),
+}  # fmt: skip
+LIMIT = 60
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def code_lines(source: str, tree: ast.Module) -> list[int]:
+    """The numbers of the lines that are code."""
+    texts: set[int] = set()
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Module | ast.ClassDef | Function)
+            and ast.get_docstring(node, False) is not None
+        ):
+            texts.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    lines = enumerate(source.split("\n"), 1)
+    return [i for i, line in lines if line.strip() and not line.strip().startswith("#") and i not in texts]
+
+
+def functions(node: ast.AST, name: str) -> list[tuple[str, Function]]:
+    """All functions below a node with their qualified names."""
+    found: list[tuple[str, Function]] = []
+    for child in ast.iter_child_nodes(node):
+        named = isinstance(child, ast.ClassDef | Function)
+        own = f"{name}.{child.name}" if named else name
+        found += [(own, child)] if isinstance(child, Function) else []
+        found += functions(child, own)
+    return found
+
+
+def measured() -> tuple[dict[str, tuple[int, ...]], dict[str, tuple[int, ...]]]:
+    """Both tables, as they are."""
+    lines: Counter[str] = Counter()
+    files: Counter[str] = Counter()
+    long: dict[str, tuple[int, ...]] = {}
+    for path in sorted(p for top in ("distrf", "tests", "benchmarks") for p in (ROOT / top).rglob("*.py")):
+        parts, source = path.relative_to(ROOT).with_suffix("").parts, path.read_text()
+        folder = "/".join(parts[:-1][:2]) if parts[0] == "distrf" else parts[0]
+        tree = ast.parse(source)
+        code = code_lines(source, tree)
+        lines[folder] += len(code)
+        files[folder] += 1
+        for name, node in functions(tree, ".".join(parts)) if parts[0] == "distrf" else ():
+            count = sum(node.lineno <= i <= (node.end_lineno or 0) for i in code)
+            long |= {name: (count,)} if count > LIMIT else {}
+    return {folder: (lines[folder], files[folder]) for folder in sorted(lines)}, long
+
+
+def compare(what: str, recorded: dict[str, tuple[int, ...]], now: dict[str, tuple[int, ...]]) -> str:
+    """What to do about each figure that is not the recorded one; "" where all are."""
+    lines = []
+    for name in sorted(recorded | now):
+        old, new = recorded.get(name), now.get(name)
+        grew = new is not None and (old is None or any(b > a for a, b in zip(old, new, strict=True)))
+        if grew:
+            lines.append(f"{name}: {old} became {new}: delete as much, or move it from where it became less")
+        elif old != new:
+            lines.append(f"{name}: {old} became {new}: write this down")
+    return "\n".join([f"{what}; `python tests/test_size.py` prints the table:", *lines]) if lines else ""
+
+
+def test_no_folder_grows():
+    found = compare("(code lines, files) of folders", SIZES, measured()[0])
+    assert not found, found
+
+
+def test_no_long_function_is_new_or_grows():
+    found = compare(f"functions of more than {LIMIT} code lines", LONG, measured()[1])
+    assert not found, found
+
+
+def test_both_directions_are_told():
+    """More, fewer, new and gone are four differences, and only what is equal is none."""
+    before, now = (
+        {"a": (5, 1), "b": (5, 1), "c": (5, 1), "d": (5, 1)},
+        {"a": (6, 1), "b": (4, 1), "d": (5, 1), "e": (1, 1)},
+    )
+    told = compare("sizes", before, now).splitlines()[1:]
+    assert [line.split(":")[0] for line in told if "delete" in line] == ["a", "e"]
+    assert [line.split(":")[0] for line in told if "write" in line] == ["b", "c"]
+
+
+if __name__ == "__main__":
+    for title, table in zip(("SIZES", "LONG"), measured(), strict=True):
+        print(
+            f"{title}: dict[str, tuple[int, ...]] = {{\n"
+            + "".join(f'    "{k}": {v},\n' for k, v in table.items())
+            + "}  # fmt: skip"
+        )
