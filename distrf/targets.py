@@ -62,14 +62,17 @@ class Targets:
         ------
         InputError : a weight that is negative or not finite, or weights of another length
         """
-        weight = None if weight is None else checked_weights(weight, y) / self.weight_unit
+        if (
+            weight is not None or self.weight_unit != 1.0
+        ):  # rows without weights, added to others that have some, have 1
+            weight = checked_weights(np.ones(len(y)) if weight is None else weight, y) / self.weight_unit
         if self.classes is None:
             Y = float_columns(y) - self.centre
             return Y if self.units is None else Y * self.units, weight
         codes = np.searchsorted(self.classes, y)
         if self.class_weight is not None:
             factor = self.class_weight[codes]
-            weight = factor / self.weight_unit if weight is None else weight * factor
+            weight = factor if weight is None else weight * factor
         if len(self.classes) == 2:
             return np.where(codes == 1, 1.0, -1.0)[:, None], weight
         Y = np.full((len(y), len(self.classes)), -1.0)

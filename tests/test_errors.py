@@ -11,9 +11,9 @@ import zarr
 from sklearn.preprocessing import FunctionTransformer
 
 import distrf
-from distrf import StreamingRidge, load_model, open_rows, open_table, save_model, write_rows
+from distrf import StreamingRidge, load_model, open_rows, open_table, registry, save_model, write_rows
 from distrf.checkpoint import Checkpoint
-from distrf.cli import faults, kept_options
+from distrf.cli import faults
 from distrf.errors import InputError, StoreError, reworded
 from distrf.maps.blockwise import BlockwiseMap
 
@@ -104,11 +104,10 @@ def test_memory_lacks_while_a_plugin_is_imported(monkeypatch):
     class Entry:
         name, load = "own", lacking
 
-    monkeypatch.setattr(kept_options, "entry_points", lambda group: [Entry()])
-    kept_options.load_plugins.cache_clear()
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry()])
+    registry.load_plugins.cache_clear()
     with pytest.raises(MemoryError):
-        kept_options.load_plugins()
-    kept_options.load_plugins.cache_clear()
+        registry.load_plugins()
 
 
 def test_the_command_line_says_what_lacks(capsys):

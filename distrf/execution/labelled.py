@@ -56,7 +56,7 @@ def plain_rows(X: Any, name: str = "X") -> Any:
     if is_lazy_frame(X):
         return _lazy_values(X, name)
     if type(X).__module__.split(".")[0] != "xarray":
-        if getattr(getattr(X, "dtype", None), "kind", "") != "T":  # NumPy's text of any width
+        if not isinstance(getattr(X, "dtype", None), np.dtypes.StringDType):
             return X
         if not is_dask_collection(X):
             return X.astype(object)

@@ -62,7 +62,7 @@ def said(text):
         (["--model", "svm", "--loss", "logistic"], "--loss of svm is one of hinge, squared_hinge, got 'logistic'"),
         (["--model", "svm", "--alpha", "1e-6,1e-5"], "--alpha must be a finite number .* got '1e-6,1e-5'"),
         (["--model", "svm", "--epsilon", "1"], "--epsilon needs --loss huber or epsilon_insensitive"),
-        (["--model", "svm", "--penalty", "l1"], "penalty='l1' is for the squared loss"),
+        (["--model", "svm", "--penalty", "l1"], "--penalty l1 is for the squared loss"),
         (
             ["--model", "svm", "--validation-fraction", "0.5", "--no-calibrate"],
             "--validation-fraction needs --early-stopping or --calibrate, got False, False",

@@ -644,7 +644,7 @@ def test_width_of_other_rows():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_weights_that_are_lost_are_an_error():
     X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"no longer numbers|finite|overflow float64"):
+    with pytest.raises(InputError, match="y must be at most"):
         StreamingRidge(1e-3).fit(X * 1e200, y * 1e200)
 
 

@@ -216,7 +216,7 @@ def test_hinges_that_learn_nothing_predict_the_most_frequent_class(dtype):
     rng = np.random.default_rng(0)
     X = rng.standard_cauchy(size=(2000, 5))
     y = np.digitize(np.tanh(X[:, 0]) + np.tanh(X[:, 1]) + 0.5 * rng.normal(size=2000), [-0.9, 0.2])
-    model = StreamingSGDClassifier("hinge")
+    model = StreamingSGDClassifier("hinge", alpha=1e4)
     with pytest.warns(
         ConvergenceWarning, match=r"than a constant, whose loss is 2 \(theirs 2.0\d+ .* scale them"
     ):

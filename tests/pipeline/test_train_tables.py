@@ -125,6 +125,7 @@ def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
     assert distrf.evaluate(model, opened)["accuracy"] == expected["accuracy"]
 
 
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 def test_targets_of_rows_that_no_path_names(model):
     test = frame(100, seed=1)
     cases = [

@@ -33,7 +33,9 @@ D = 200
 def problem():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(2500, 4))
-    Z = RandomFourierFeatures(length_scale=1.5, n_components=D, random_state=0).fit_transform(X)
+    Z = RandomFourierFeatures(
+        length_scale=1.5, n_components=D, projection="dense", random_state=0
+    ).fit_transform(X)
     y = np.stack([np.sin(2 * X[:, 0]) + 3, X[:, 1] * X[:, 2]], axis=1) + 0.1 * rng.normal(size=(2500, 2))
     return Z, y
 

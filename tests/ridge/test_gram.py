@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
+from distrf.execution.states import add_states
 from distrf.gram_tiles import SLICE_ROWS, add_tiles, each_tile, empty_tiles
 from distrf.ridge import gram
 from distrf.ridge.gram import FoldRule, GramReduction
@@ -124,11 +125,12 @@ def test_states_of_other_shifts_add_up():
     fold = GramReduction(1030, Targets(None, np.zeros(2)), FoldRule.of_cv(3, 0))
     parts = [fold.update(fold.initial(), a, X[a : a + 30], y[a : a + 30], w[a : a + 30]) for a in (0, 30, 60)]
     assert not np.allclose(parts[0].shift, parts[1].shift)
-    for part in parts[:2]:
+    for part in parts:
         for name in ("tiles", "products", "sums"):
             getattr(part, name).flags.writeable = False  # as they come over the wire
-    made = fold.combine(fold.combine(fold.combine(fold.initial(), parts[0]), fold.initial()), parts[1])
-    made = fold.combine(made, parts[2])
+    made = fold.initial()
+    for part in (parts[0], fold.initial(), *parts[1:]):
+        made = add_states(fold, made, part)
     made.move(np.full(1030, 1000.0))
     Z = X - 1000.0
     sets = fold.rule.of_rows(0, 90)

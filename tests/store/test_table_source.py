@@ -105,7 +105,7 @@ def test_files_whose_types_differ(tmp_path):
     pq.write_table(other, tmp_path / "c.parquet")
     source = opened(tmp_path)
     first = opened(tmp_path / "b.parquet").coded
-    wider = {"x": "double", "n": "int64", "c": "string"}
+    wider = {"x": "double", "n": "int64", "c": "string", "d": "timestamp[ms]"}
     assert source.coded == TableSchema(
         tuple(ColumnType(c.name, wider.get(c.name, c.arrow), c.base) for c in first.columns)
     )

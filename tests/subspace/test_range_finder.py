@@ -38,7 +38,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def base(rows):
-    return RandomFourierFeatures(gamma=0.05, n_components=D, random_state=3).fit(rows).map_
+    return RandomFourierFeatures(gamma=0.05, n_components=D, projection="dense", random_state=3).fit(rows).map_
 
 
 @pytest.fixture(scope="module")
