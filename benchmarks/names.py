@@ -37,7 +37,7 @@ NAMES: dict[str, tuple[str, str]] = {
     "ridge_cg": ("models.ridge_cg", "ridge by conjugate gradients beside the Gram matrix"),
     "calibration": ("models.calibration", "log loss of calibrated ridge and SVM"),
     "ranking": ("models.ranking", "AUC and average precision from bins: bounds, errors, time"),
-    "polynomial": ("maps.polynomial", "TensorSketch, landmarks of Nystroem, compact features"),
+    "polynomial": ("maps.polynomial", "TensorSketch, Maclaurin features, landmarks of Nystroem"),
     "subspace": ("speed.subspace", "the range finder of TEFM: residuals, sketches, solvers, D = 1,000,000"),
     "speed": ("speed.maps", "Fourier maps beside RBFSampler and beside what each cannot do without"),
     # large jobs

@@ -13,7 +13,6 @@ _EXPORTS = {
     "RandomBinningFeatures": "distrf.features",
     "StreamingScaler": "distrf.features",
     "Blockwise": "distrf.features",
-    "CompactRandomFeatures": "distrf.features",
     "NystroemFeatures": "distrf.features",
     "RandomMaclaurinFeatures": "distrf.features",
     "TensorSketchFeatures": "distrf.features",

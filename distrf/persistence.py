@@ -203,7 +203,7 @@ def _refuse_lost(where: str, attribute: str, value: Any) -> None:
 
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
-    """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a compact map."""
+    """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a TEFM."""
     if isinstance(value, FeatureMap):
         names = {}
         for name, array in value.arrays.items():

@@ -17,7 +17,6 @@ from .errors import InputError, did_you_mean, reworded
 from .features import (
     TEFM,
     Blockwise,
-    CompactRandomFeatures,
     NystroemFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -137,7 +136,6 @@ for _name, _map in {
     "binning": RandomBinningFeatures,
     "tensor-sketch": TensorSketchFeatures,
     "maclaurin": RandomMaclaurinFeatures,
-    "compact": CompactRandomFeatures,
     "nystroem": NystroemFeatures,
     "tefm": TEFM,
     "cnm": CompactNonlinearMap,

@@ -31,7 +31,6 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from distrf import (
     TEFM,
-    CompactRandomFeatures,
     NystroemFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -141,8 +140,6 @@ def test_every_registered_class(tmp_path, name):
         model.set_params(n_epochs=5)
     if name == "TEFM":
         model.set_params(base=RandomFourierFeatures(n_components=32, random_state=1))
-    if name == "CompactRandomFeatures":
-        model.set_params(base=RandomMaclaurinFeatures(random_state=1))
     model.fit(rows, y)
     save_model(model, tmp_path / "m")
     loaded = load_without_pickle(tmp_path / "m")
@@ -455,7 +452,7 @@ LARGE = {
     "laplace": RandomLaplaceFeatures(n_components=8, projection="alternating_circulant", random_state=0),
     "binning": RandomBinningFeatures(n_grids=4, bins="exact", random_state=0),
     "sketch": TensorSketchFeatures(n_components=8, random_state=0),
-    "compact": CompactRandomFeatures(RandomMaclaurinFeatures(n_components=16), n_components=4, random_state=0),
+    "maclaurin": RandomMaclaurinFeatures(n_components=4, random_state=0),
     "columns": WithColumns(RandomFourierFeatures(n_components=8, random_state=0)),
     "subspace": TEFM(RandomFourierFeatures(n_components=16, random_state=0), n_components=4, random_state=0),
     "scikit-learn": TruncatedSVD(3, random_state=0),

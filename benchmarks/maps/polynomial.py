@@ -1,4 +1,4 @@
-"""TensorSketch beside scikit-learn's PolynomialCountSketch, landmarks of Nystroem, compact features beside their base."""
+"""TensorSketch beside scikit-learn's PolynomialCountSketch, landmarks of Nystroem, errors of polynomial maps by degree."""
 
 from __future__ import annotations
 
@@ -15,13 +15,7 @@ from sklearn.preprocessing import normalize
 from benchmarks import data
 from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run, judged, markdown, spread, where
 from benchmarks.clocks import cpu, in_turn, medians
-from distrf import (
-    CompactRandomFeatures,
-    NystroemFeatures,
-    RandomFourierFeatures,
-    RandomMaclaurinFeatures,
-    TensorSketchFeatures,
-)
+from distrf import NystroemFeatures, RandomFourierFeatures, RandomMaclaurinFeatures, TensorSketchFeatures
 
 RULES = ("uniform", "k-means++", "kmeans", "leverage")
 
@@ -128,49 +122,31 @@ def show_landmarks(records: list[Record]) -> str:
     )
 
 
-# ---- compact ------------------------------------------------------------------------------------------
+# ---- degrees ------------------------------------------------------------------------------------------
 
 
-def bases(degree: int) -> dict[str, Any]:
-    return {
-        "TensorSketch": TensorSketchFeatures(degree, gamma=1.0, n_jobs=1),
-        "Maclaurin": RandomMaclaurinFeatures(degree=degree, gamma=1.0, n_jobs=1),
-    }
-
-
-def compact(run: Run) -> Iterator[Record]:
-    """Relative error of the kernel matrix of 1,000 rows of unit length at equal D; processor seconds of transform."""
+def degrees(run: Run) -> Iterator[Record]:
+    """Relative error of the kernel matrix of 1,000 rows of unit length, of TensorSketch and Maclaurin features."""
     X = normalize(some(run, "usps", 2000))
-    cases = {(f"degree {degree}", D): bases(degree) for degree, D in ((7, 512), (2, 1024))}
-    cases["Gaussian", 1024] = {"Fourier": RandomFourierFeatures(n_jobs=1)}
-    for (kernel, D), made in cases.items():
-        D = run.pick(D, 32)
-        for name, base in made.items():
-            for up in (1, 8):
-                errors, maps = [], []
-                for seed in range(run.pick(5, 2)):
-                    if up == 1:
-                        est = base.set_params(n_components=D, random_state=seed)
-                    else:
-                        base.set_params(random_state=None)
-                        est = CompactRandomFeatures(
-                            base, up_factor=up, n_components=D, n_jobs=1, random_state=seed
-                        )
-                    maps.append(est.fit(X).map_)
-                    errors.append(relative_error(maps[-1].exact_kernel(X[:1000]), maps[-1](X[:1000])))
-                seconds = float(np.median([cpu(lambda map_=map_: map_(X))[0] for map_ in maps]))
-                yield {"kernel": kernel, "base": name, "D": D, "up": up, **spread(errors), "seconds": seconds}
+    for degree, D in ((2, run.pick(1024, 32)), (7, run.pick(512, 32))):
+        for name, cls in (("TensorSketch", TensorSketchFeatures), ("Maclaurin", RandomMaclaurinFeatures)):
+            errors = []
+            for seed in range(run.pick(5, 2)):
+                est = cls(degree=degree, gamma=1.0, n_components=D, n_jobs=1, random_state=seed)
+                map_ = est.fit(X).map_
+                errors.append(relative_error(map_.exact_kernel(X[:1000]), map_(X[:1000])))
+            yield {"degree": degree, "map": name, "D": D, **spread(errors)}
 
 
-def show_compact(records: list[Record]) -> str:
+def show_degrees(records: list[Record]) -> str:
+    names = list(dict.fromkeys(r["map"] for r in records))
     rows = []
-    for kernel, name, D in dict.fromkeys((r["kernel"], r["base"], r["D"]) for r in records):
-        mine = where(records, kernel=kernel, base=name)
-        cells = [f"{r['mean']:.3f} ± {r['standard_error']:.3f} ({r['seconds']:.2f} s)" for r in mine]
-        rows.append([f"{kernel}, D = {D:,}: {name}", *cells])
+    for degree, D in dict.fromkeys((r["degree"], r["D"]) for r in records):
+        mine = [where(records, degree=degree, map=name)[0] for name in names]
+        rows.append([f"{degree}, D = {D:,}", *(f"{r['mean']:.3f} ± {r['standard_error']:.3f}" for r in mine)])
     return (
-        f"Relative error of the kernel matrix on usps at equal D, mean over {records[0]['n']} seeds; in brackets processor seconds of 2,000 rows.\n\n"
-        + markdown(["", "base alone", "compact, 8 D up"], rows)
+        f"Relative error of the kernel matrix of $(x \\cdot y + 1)^p$ on usps, mean over {records[0]['n']} seeds.\n\n"
+        + markdown(["p", *names], rows)
     )
 
 
@@ -192,8 +168,6 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
         )  # fmt: skip
     if "landmarks" in found:
         made.append(claim_landmarks(found["landmarks"]))
-    if "compact" in found:
-        made += claim_compact(found["compact"])
     return made
 
 
@@ -212,45 +186,18 @@ def claim_landmarks(records: list[Record]) -> Claim:
     )  # fmt: skip
 
 
-def claim_compact(records: list[Record]) -> list[Claim]:
-    made = []
-    for helped, kernels in ((True, ("degree 7",)), (False, ("degree 2", "Gaussian"))):
-        mine = [r for r in records if r["kernel"] in kernels]
-        said, other = [], []
-        for kernel, name in dict.fromkeys((r["kernel"], r["base"]) for r in mine):
-            alone, up = (where(mine, kernel=kernel, base=name, up=up)[0] for up in (1, 8))
-            gain, error = (
-                alone["mean"] - up["mean"],
-                (alone["standard_error"] ** 2 + up["standard_error"] ** 2) ** 0.5,
-            )
-            said.append(
-                f"{kernel} {name} {up['mean'] / alone['mean']:.2f} times"
-                + (" (within two standard errors)" if abs(gain) < 2 * error else "")
-            )
-            if (gain > 2 * error) != helped:
-                other.append(f"{kernel} {name}")
-        made.append(
-            Claim(
-                f"compact features {'have less error than their base at degree 7' if helped else 'do not help at degree 2 or over Fourier features'}",
-                "< 1 times" if helped else "not < 1 times", ", ".join(said),
-                "holds" if not other else "does not hold", f"otherwise for {', '.join(other)}" if other else "",
-            )
-        )  # fmt: skip
-    return made
-
-
 ABOUT = """
 [TensorSketch](../methods/tensor_sketch.md) against scikit-learn's way to the same features, the rules that choose landmarks of
-[Nyström features](../methods/nystroem.md), and [compact features](../methods/compact.md) beside the maps that they make compact.
+[Nyström features](../methods/nystroem.md), and errors of TensorSketch and [Maclaurin features](../methods/maclaurin.md) by degree.
 Grey values are as the files have them for landmarks, other columns in standard units; rows have unit length for the others.
 """
 
 BENCHMARK = Benchmark(
-    "polynomial", "Sketches, landmarks, compact features", ABOUT,
+    "polynomial", "Sketches and landmarks", ABOUT,
     (
         Part("sketch", sketch, show_sketch),
         Part("landmarks", landmarks, show_landmarks),
-        Part("compact", compact, show_compact),
+        Part("degrees", degrees, show_degrees),
     ),
     claims,
 )  # fmt: skip

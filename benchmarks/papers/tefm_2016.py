@@ -191,7 +191,7 @@ ABOUT = """
 Xixian Chen, Haiqin Yang, Irwin King, Michael R. Lyu, *Training-Efficient Feature Map for Shift-Invariant Kernels*, 2016.
 
 RKS are [Fourier features](../methods/fourier.md) with cosines and sines, Quasi takes quasi-random frequencies, Ffood is Fastfood,
-Comp are compact features out of $4l$, and TEFM-G and TEFM-S are [TEFM](../methods/tefm.md) with a Gaussian sketch and $q = 1$, and
+Comp are compact features (Hamid et al., 2014) out of $4l$, and TEFM-G and TEFM-S are [TEFM](../methods/tefm.md) with a Gaussian sketch and $q = 1$, and
 with an SRHT sketch and $q = 0$. Ours differs from Algorithms 1 and 2: it makes features anew in every pass, orthonormalises between
 products in float64, sketches $2(l + 10)$ columns, at most 2,048 unless $l + 10$ is more, and keeps the leading $l$. Its SRHT
 transforms blocks of $2^{\\lceil \\log_2 l \\rceil}$ rows alone and combines their samples, which is exactly the transform of all rows.

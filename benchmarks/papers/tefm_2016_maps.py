@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from distrf import TEFM, CompactRandomFeatures, RandomFourierFeatures
+from distrf import TEFM, RandomFourierFeatures
+from distrf.compiled import walsh_hadamard
 from distrf.subspace.sketches import make_sketch
 
 #: d = 4 l.
@@ -58,6 +59,24 @@ class AsPrinted:
         return made
 
 
+class Compact:
+    """Comp, of Hamid et al. (2014): features brought down to l by random signs and l sampled rows of a Hadamard matrix."""
+
+    def __init__(self, base: Any, l: int, seed: int):  # noqa: E741
+        self.base, self.l, self.seed = base, l, seed
+
+    def fit_transform(self, X: np.ndarray) -> np.ndarray:
+        self.base.fit(X)
+        return self.transform(X)
+
+    def transform(self, X: np.ndarray) -> np.ndarray:
+        F, rng = self.base.transform(X), np.random.default_rng(self.seed)
+        padded = np.zeros((len(F), 1 << (F.shape[1] - 1).bit_length()), F.dtype)
+        padded[:, : F.shape[1]] = F * rng.choice(np.array([-1, 1], F.dtype), F.shape[1])
+        walsh_hadamard(padded)
+        return padded[:, rng.permutation(padded.shape[1])[: self.l]] / np.sqrt(F.dtype.type(self.l))
+
+
 def maps_of_figure(l: int, scale: float, seed: int) -> dict[str, Any]:  # noqa: E741
     """All methods, and F, the features that TEFM starts from."""
     base = plain(TIMES * l, scale, seed)
@@ -65,7 +84,7 @@ def maps_of_figure(l: int, scale: float, seed: int) -> dict[str, Any]:  # noqa: 
     return {
         "RKS": plain(l, scale, seed),
         "Quasi": plain(l, scale, seed, "quasi"),
-        "Comp": CompactRandomFeatures(base, up_factor=TIMES, n_components=l, random_state=seed),
+        "Comp": Compact(base, l, seed),
         "Ffood": plain(l, scale, seed, "fastfood"),
         "TEFM-G": TEFM(base, l, n_iter=1, **finder),
         "TEFM-S": TEFM(base, l, sketch="srht", n_iter=0, **finder),

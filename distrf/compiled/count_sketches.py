@@ -1,4 +1,4 @@
-"""Count sketches of rows, products of neighbouring columns, and sums of signed columns."""
+"""Count sketches of rows, and products of neighbouring columns."""
 
 from __future__ import annotations
 
@@ -80,20 +80,3 @@ def column_products(P: np.ndarray, ends: np.ndarray, factors: np.ndarray, out: n
             for r in range(ends[f], ends[f + 1]):
                 product *= p[r]
             o[f] = product
-
-
-@jit
-def add_signed_columns(T: np.ndarray, places: np.ndarray, factors: np.ndarray, out: np.ndarray) -> None:
-    """Add ``factors[k] * T[i, places[k]]`` to out[i, k].
-
-    Parameters
-    ----------
-    T : C-contiguous array of shape (n, b)
-    places : array of shape (D,), columns of T
-    factors : array of shape (D,), of the dtype of T
-    out : C-contiguous array of shape (n, D), added to in place
-    """
-    for i in range(out.shape[0]):
-        t, o = T[i], out[i]
-        for k in range(places.size):
-            o[k] += factors[k] * t[places[k]]

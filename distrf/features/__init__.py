@@ -2,7 +2,6 @@
 
 from .binning import RandomBinningFeatures
 from .blockwise import Blockwise
-from .compact import CompactRandomFeatures
 from .fourier import RandomFourierFeatures
 from .laplace import RandomLaplaceFeatures
 from .maclaurin import RandomMaclaurinFeatures
@@ -15,7 +14,6 @@ from .with_columns import WithColumns
 __all__ = [
     "TEFM",
     "Blockwise",
-    "CompactRandomFeatures",
     "NystroemFeatures",
     "RandomBinningFeatures",
     "RandomFourierFeatures",

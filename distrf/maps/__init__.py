@@ -11,7 +11,6 @@ from ..errors import SpecMismatchError
 from .base import FeatureMap, check_rows, verify_checksum, working_dtype
 from .binning import BinningMap
 from .blockwise import BlockwiseMap
-from .compact import CompactMap
 from .fourier import FourierMap
 from .laplace import LaplaceMap
 from .learned import LearnedFourierMap
@@ -32,7 +31,6 @@ MAPS: dict[str, type[FeatureMap]] = {
         BinningMap,
         ScalingMap,
         BlockwiseMap,
-        CompactMap,
         MaclaurinMap,
         NystroemMap,
         SubspaceMap,
@@ -78,7 +76,6 @@ __all__ = [
     "MAPS",
     "BinningMap",
     "BlockwiseMap",
-    "CompactMap",
     "FeatureMap",
     "FourierMap",
     "LaplaceMap",

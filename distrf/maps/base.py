@@ -374,38 +374,6 @@ def _cached_sum(map_: SeededMap) -> float:
     return map_._sum_of_weights()
 
 
-@dataclass(frozen=True)
-class OverBase(FeatureMap):
-    """Base of the maps that change the features of another map, and learn nothing from data of their own.
-
-    Parameters
-    ----------
-    base : FeatureMap
-    """
-
-    base: FeatureMap
-
-    @property
-    def label(self) -> str:
-        return self.base.label
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.base.arrays
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, base=self.base.with_arrays(arrays))
-
-    def without_arrays(self) -> Self:
-        return replace(self, base=self.base.without_arrays())
-
-    def held_bytes(self, itemsize: int) -> int:
-        return self.base.held_bytes(itemsize)
-
-    def scratch_bytes(self, itemsize: int) -> int:
-        return self.base.scratch_bytes(itemsize)
-
-
 def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> object:
     """The map that was sent, or `_OtherWeights` where this process makes other weights than its sender."""
     map_ = cls.__new__(cls)

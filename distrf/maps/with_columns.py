@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from ..errors import InputError
 from ..typing import Rows
-from .base import FeatureMap, OverBase, dense
+from .base import FeatureMap, dense
 
 
 @dataclass(frozen=True)
-class WithColumnsMap(OverBase):
+class WithColumnsMap(FeatureMap):
     """Features z(x) = [x / scale, base(x)]: the kernel of the base map plus x.y / scale^2.
 
     Parameters
@@ -25,6 +25,7 @@ class WithColumnsMap(OverBase):
     scale : a positive number
     """
 
+    base: FeatureMap
     scale: float
 
     kind: ClassVar[str] = "with-columns"
@@ -47,6 +48,26 @@ class WithColumnsMap(OverBase):
         """The map of the columns and the features of `base`."""
         d = base.n_features_in
         return cls(d, d + base.n_components, base, float(scale))
+
+    @property
+    def label(self) -> str:
+        return self.base.label
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.base.arrays
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        return replace(self, base=self.base.with_arrays(arrays))
+
+    def without_arrays(self) -> Self:
+        return replace(self, base=self.base.without_arrays())
+
+    def held_bytes(self, itemsize: int) -> int:
+        return self.base.held_bytes(itemsize)
+
+    def scratch_bytes(self, itemsize: int) -> int:
+        return self.base.scratch_bytes(itemsize)
 
     @property
     def whole_rows(self) -> bool:  # type: ignore[override]

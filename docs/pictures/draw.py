@@ -346,28 +346,6 @@ def maclaurin():
     return figure
 
 
-def compact():
-    figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.1))
-    X = digits()[0][:300]
-    gamma = 1 / np.mean((X**2).sum(axis=1))
-    for ax, degree in zip(axes, (2, 7), strict=True):
-        exact = polynomial_kernel(X, degree)
-
-        def base(degree=degree):
-            return distrf.TensorSketchFeatures(degree=degree, gamma=gamma)
-
-        def plain(seed, D, base=base):
-            return base().set_params(n_components=D, random_state=seed)
-
-        def reduced(seed, D, base=base):
-            return distrf.CompactRandomFeatures(base(), n_components=D, random_state=seed)
-
-        lines = {"TensorSketch alone": (exact, plain), "compact, from 8 D": (exact, reduced)}
-        errors_by_size(ax, X, lines, 2 ** np.arange(6, 11))
-        ax.set_title(f"degree {degree}", fontsize=10)
-    return figure
-
-
 def nystroem():
     figure, axes = plt.subplots(1, 3, figsize=(7.6, 2.9), sharex=True, sharey=True)
     random = rng(1)

@@ -41,18 +41,6 @@ MAPS = {
         ["--kernel", "exponential", "--gamma", "0.1"],
         distrf.RandomMaclaurinFeatures("exponential", gamma=0.1, n_components=D, random_state=3),
     ),
-    "compact": (
-        ["--base", "maclaurin", "--up-factor", "4", "--degree", "3"],
-        distrf.CompactRandomFeatures(
-            distrf.RandomMaclaurinFeatures(degree=3), up_factor=4.0, n_components=D, random_state=3
-        ),
-    ),
-    "compact-fourier": (
-        ["--base", "fourier", "--length-scale", "median"],
-        distrf.CompactRandomFeatures(
-            distrf.RandomFourierFeatures(length_scale="median"), n_components=D, random_state=3
-        ),
-    ),
     "nystroem": (
         ["--landmarks", "kmeans", "--length-scale", "4"],
         distrf.NystroemFeatures(length_scale=4.0, n_components=D, landmarks="kmeans", random_state=3),
@@ -162,8 +150,6 @@ def test_train_and_evaluate(cli, files, tmp_path, name):
         (["tensor-sketch", "--kernel", "gaussian"], "--kernel is for --map fourier, .*; this is --map tensor-sketch"),
         (["tensor-sketch", "--degree", "0"], "--degree must be an integer >= 1, got 0"),
         (["maclaurin", "--coef0", "-1"], "--coef0 must be a finite number >= 0, got -1"),
-        (["compact", "--base", "compact"], "--base is one of fourier, .* got 'compact'"),
-        (["compact", "--up-factor", "0.5"], "--up-factor must be a finite number >= 1, got 0.5"),
         (["nystroem", "--landmarks", "best"], "--landmarks must be .*got 'best'"),
         (["nystroem", "--kernel", "cubic"], "--kernel must be .*got 'cubic'"),
         (["nystroem", "--kernel", "exponential_semigroup", "--beta", "0"], "--beta must be a finite number > 0"),

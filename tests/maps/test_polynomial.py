@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contracts import EPS, FourierContract, MapContract
+from contracts import EPS, MapContract
 from hypothesis import given
 from hypothesis import strategies as st
 from reductions import count_calls
@@ -22,21 +22,16 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import (
-    CompactRandomFeatures,
-    RandomFourierFeatures,
     RandomMaclaurinFeatures,
-    StreamingScaler,
     TensorSketchFeatures,
     load_model,
     save_model,
 )
 from distrf.cli.estimator_options import MapOptions
 from distrf.cli.usage import UsageError
-from distrf.compiled import walsh_hadamard
 from distrf.errors import InputError
-from distrf.kernels import DOT_PRODUCTS, Exponential, Gaussian, Homogeneous, Polynomial, get_dot_product_kernel
-from distrf.maps import CompactMap, FourierMap, MaclaurinMap, TensorSketchMap
-from distrf.maps.compact import _TILE
+from distrf.kernels import DOT_PRODUCTS, Exponential, Homogeneous, Polynomial, get_dot_product_kernel
+from distrf.maps import MaclaurinMap, TensorSketchMap
 
 KERNELS = [
     Polynomial(1),
@@ -265,114 +260,6 @@ def test_bad_maclaurin():
         MaclaurinMap(3, 4, Polynomial(2), 2.0, 1, 0)
 
 
-# ---- compact features -------------------------------------------------------------------------------
-
-
-def compact_of(base):
-    return lambda d, D: CompactMap(d, D, base(d, 5 * D + D % 2), seed=5)
-
-
-class TestCompactFourier(MapContract):
-    inner = FourierContract()
-
-    @pytest.fixture(params=["paired", "offset"])
-    def make(self, request):
-        return compact_of(lambda d, E: FourierMap(d, E, Gaussian(), 1.3, "dense", request.param, seed=6))
-
-    def explicit(self, map_, X):
-        """D^(-1/2) times rows R of H S u, H dense."""
-        E, p = map_.base.n_components, map_.order
-        H = np.eye(p)
-        walsh_hadamard(H)
-        padded = np.zeros((len(X), p))
-        padded[:, :E] = self.inner.explicit(map_.base, X) * map_.input_signs(0, E)
-        return padded @ H[map_.rows()].T / np.sqrt(map_.n_components)
-
-    def tolerance(self, map_, X, dtype):
-        u, p = self.inner.explicit(map_.base, X), map_.order
-        error = self.inner.tolerance(map_.base, X, dtype).sum(axis=1)
-        rounding = 2 * EPS[dtype] * (np.log2(p) + 8) * abs(u).sum(axis=1)
-        each = (error + rounding) / np.sqrt(map_.n_components)
-        return np.broadcast_to(each[:, None], (len(X), map_.n_components))
-
-
-class TestCompactTensorSketch(TestCompactFourier):
-    inner = TestTensorSketch()
-
-    @pytest.fixture
-    def make(self):
-        return compact_of(lambda d, E: TensorSketchMap(d, E, Polynomial(2, 0.3, 0.7), seed=6))
-
-
-class TestCompactMaclaurin(TestCompactFourier):
-    inner = TestMaclaurin()
-
-    @pytest.fixture
-    def make(self):
-        return compact_of(lambda d, E: MaclaurinMap(d, E, Exponential(0.1), 2.0, 0, seed=6))
-
-
-class TestCompactWhitened(TestCompactFourier):
-    """Arrays of the base are those of the compact map."""
-
-    seeded = False
-
-    @pytest.fixture
-    def make(self):
-        def base(d, E):
-            A = np.diag(np.linspace(0.5, 2, d))
-            return FourierMap(d, E, Gaussian(), 1.3, "dense", "paired", seed=6, whitening=A)
-
-        return compact_of(base)
-
-
-def test_compact_tiles(rng):
-    """More base features than a tile holds: the Hadamard matrix in parts."""
-    X = rng.normal(size=(5, 4))
-    map_ = CompactMap(4, 300, FourierMap(4, 3 * _TILE - 10, Gaussian(), 2.0, "dense", "paired", 1), 2)
-    u = np.zeros((5, map_.order))
-    u[:, : map_.base.n_components] = map_.base(X) * map_.input_signs(0, map_.base.n_components)
-    walsh_hadamard(u)
-    np.testing.assert_allclose(map_(X), u[:, map_.rows()] / np.sqrt(300), atol=1e-13)
-    np.testing.assert_allclose(map_.columns(X, 50, 60), map_(X)[:, 50:60], atol=1e-15)
-
-
-def test_compact_moments_given_the_base():
-    X, Y = PAIRS
-    base = FourierMap(3, 20, Gaussian(), 1.5, "dense", "paired", 3)
-    U, V = base(X), base(Y)
-    make = lambda seed: CompactMap(3, 6, base, seed)  # noqa: E731
-    assert_moments(estimates(make, X, Y, 3000), (U * V).sum(axis=1), make(0).reduction_variance(U, V))
-    whole = CompactMap(3, 16, FourierMap(3, 16, Gaussian(), 1.5, "dense", "paired", 3), 1)
-    np.testing.assert_allclose(whole(X) @ whole(Y).T, whole.base(X) @ whole.base(Y).T, atol=1e-13)
-
-
-@pytest.mark.parametrize("kind", ["fourier", "tensor-sketch", "maclaurin"])
-def test_compact_is_unbiased(kind):
-    X, Y = PAIRS / 2
-    kernel = Polynomial(2, 0.5, 1.0)
-
-    def make(seed):
-        base = {
-            "fourier": lambda: FourierMap(3, 32, Gaussian(), 1.5, "dense", "paired", seed),
-            "tensor-sketch": lambda: TensorSketchMap(3, 32, kernel, seed),
-            "maclaurin": lambda: MaclaurinMap(3, 32, kernel, 2.0, 0, seed),
-        }[kind]()
-        return CompactMap(3, 8, base, seed + 10**6)
-
-    E = estimates(make, X, Y, 800)
-    exact = np.diag(make(0).exact_kernel(X, Y))
-    assert (abs(E.mean(axis=0) - exact) <= 5 * E.std(axis=0) / np.sqrt(800) + 1e-12).all()
-
-
-def test_compact_goes_down():
-    base = FourierMap(3, 8, Gaussian(), 1.5, "dense", "paired", 3)
-    with pytest.raises(InputError, match="1 <= D <= E, got D = 9, E = 8; ask for a larger up_factor"):
-        CompactMap(3, 9, base, 0)
-    with pytest.raises(InputError, match="has the columns of its base map, got 4 and 3"):
-        CompactMap(4, 8, base, 0)
-
-
 # ---- estimators -------------------------------------------------------------------------------------
 
 ESTIMATORS = [
@@ -380,8 +267,6 @@ ESTIMATORS = [
     TensorSketchFeatures(3, gamma=0.1, coef0=0.0, n_components=15),
     RandomMaclaurinFeatures(n_components=16, exact=-1, random_state=0),
     RandomMaclaurinFeatures("exponential", n_components=16, exact=-1, n_jobs=1),
-    CompactRandomFeatures(n_components=16, random_state=0),
-    CompactRandomFeatures(RandomFourierFeatures(length_scale="median"), up_factor=4, n_components=15),
 ]
 
 
@@ -401,8 +286,6 @@ def test_dask_is_numpy(shape, est, dtype, chunk_bytes):
     X = rows(sum(chunks), d, dtype)
     X[0] = 1.0  # no rule lacks a row that is not zero
     est = clone(est).set_params(random_state=3)
-    if isinstance(est, CompactRandomFeatures) and est.base is not None:
-        est.set_params(base__length_scale=1.5)
     Z = est.fit_transform(X)
     dX = da.from_array(X, chunks=shape)
     with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
@@ -461,33 +344,9 @@ def test_kernels_by_name(name, rng):
     assert map_.kernel.gamma == 0.2
 
 
-def test_compact_estimator(rng):
-    X = rng.normal(size=(50, 4))
-    est = CompactRandomFeatures(
-        RandomFourierFeatures(length_scale=2.0), up_factor=6, n_components=11, random_state=1
-    ).fit(X)
-    assert est.map_.base.n_components == 66
-    assert est.map_.base.seed != est.map_.seed
-    assert est.fit(X).map_ == est.map_
-    own = CompactRandomFeatures(RandomFourierFeatures(length_scale=2.0, random_state=9), n_components=4).fit(X)
-    assert own.map_.base.seed == 9
-    with pytest.raises(InputError, match=r"up_factor must be a finite number >= 1, got 0.5"):
-        CompactRandomFeatures(up_factor=0.5).fit(X)
-    with pytest.raises(InputError, match=r"base must be a feature estimator .*, got StreamingScaler"):
-        CompactRandomFeatures(StreamingScaler()).fit(X)
-
-
-def test_compact_whitened_base(tmp_path, rng):
-    X = rng.normal(size=(60, 4)) * [1, 10, 100, 0.1]
-    est = CompactRandomFeatures(RandomFourierFeatures(whiten=True), n_components=8, random_state=1).fit(X)
-    assert set(est.map_.arrays) == {"whitening"}
-    save_model(est, tmp_path / "model")
-    np.testing.assert_array_equal(load_model(tmp_path / "model").transform(X), est.transform(X))
-
-
 @pytest.mark.parametrize("bad", [0, -1, 2.0, "8", True, None])
 def test_bad_components(bad):
-    for est in (TensorSketchFeatures, RandomMaclaurinFeatures, CompactRandomFeatures):
+    for est in (TensorSketchFeatures, RandomMaclaurinFeatures):
         with pytest.raises(InputError, match="n_components must be an integer >= 1"):
             est(n_components=bad).fit(np.ones((3, 2)))
 
@@ -500,8 +359,8 @@ def test_bad_components(bad):
     [
         ("tensor-sketch", {"degree": "3", "coef0": "0.5"}),
         ("maclaurin", {"kernel": "exponential", "gamma": "0.2"}),
-        ("compact", {"base": "fourier", "up_factor": "4.0"}),
-        ("compact", {"base": "maclaurin"}),
+        ("tefm", {"base": "fourier", "base_n_components": "32"}),
+        ("tefm", {"base": "maclaurin"}),
         ("nystroem", {"kernel": "polynomial", "landmarks": "kmeans"}),
         ("nystroem", {"kernel": "matern", "nu": "2.5"}),
         ("blockwise", {"transformer": "AdditiveChi2Sampler"}),
@@ -530,8 +389,7 @@ def test_maps_of_the_command_line(name, options, rng):
         ("tensor-sketch", {"degree": "0"}, "degree must be"),
         ("maclaurin", {"kernel": "gaussian"}, "--kernel must be 'polynomial'.* got 'gaussian'"),
         ("maclaurin", {"gamma": "-1"}, "--gamma must be a finite number > 0"),
-        ("compact", {"base": "tefm"}, "--base is one of fourier, .*, got 'tefm'"),
-        ("compact", {"up_factor": "0.5"}, "--up-factor must be a finite number >= 1, got 0.5"),
+        ("tefm", {"base": "tefm"}, "--base is one of fourier, .*, got 'tefm'"),
         ("nystroem", {"landmarks": "best"}, "--landmarks must be 'uniform'.* got 'best'"),
         ("nystroem", {"kernel": "best"}, "--kernel must be .* got 'best'"),
         ("blockwise", {}, "--map blockwise needs --transformer: 'AdditiveChi2Sampler'"),

@@ -19,7 +19,6 @@ import distrf
 from distrf import (
     TEFM,
     Blockwise,
-    CompactRandomFeatures,
     NystroemFeatures,
     RandomLaplaceFeatures,
     StreamingRidge,
@@ -628,7 +627,6 @@ LAPLACE = RandomLaplaceFeatures(n_components=16)
         NystroemFeatures("exponential_semigroup", n_components=16),
         NystroemFeatures(ReciprocalSemigroup(), n_components=16),
         TEFM(LAPLACE, n_components=8),
-        CompactRandomFeatures(LAPLACE, n_components=8),
         WithColumns(TEFM(LAPLACE, n_components=8)),
         Blockwise(make_pipeline(AdditiveChi2Sampler())),
         Blockwise(make_union("passthrough", AdditiveChi2Sampler())),
