@@ -39,7 +39,7 @@ from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
-from .ridge import StreamingRidge
+from .lasso import fit_lasso, lasso_of
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -321,7 +321,7 @@ class BaseSGD(LinearModel):
         self.check()
         self.__dict__.pop("calibration_", None)
         if self.penalty == "l1":
-            return self._fit_l1(X, y, weight, targets, folds)
+            return fit_lasso(self, X, y, weight, targets, folds)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
@@ -336,22 +336,6 @@ class BaseSGD(LinearModel):
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=5)
         self._stream: Stream | None = None
-
-    def _fit_l1(self, X: Any, y: Any, weight: Any, targets: Targets, folds: GivenFolds | None) -> None:
-        """The exact solution with an l1 penalty, by one pass; there are no epochs."""
-        exact = self._exact()
-        exact._fit(X, y, weight, folds, targets, None, False)
-        for name in ("coef_", "intercept_", "alpha_", *(["calibration_"] if self._calibrates else [])):
-            setattr(self, name, getattr(exact, name))
-        self.epsilon_, self.batch_size_ = self._loss(targets).epsilon, X.shape[0]
-        self.t_ = self.best_epoch_ = self.n_iter_ = 0
-        self.history_, self._stream = [], None
-
-    def _exact(self) -> StreamingRidge:
-        options = {name: getattr(self, name) for name in ("alpha", "fit_intercept", "random_state")}
-        exact = StreamingRidge(**options, calibrate=self._calibrates, solver="gram")
-        exact.l1 = True
-        return exact
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
@@ -411,10 +395,8 @@ class BaseSGD(LinearModel):
         self.__dict__.pop("calibration_", None)  # of other weights
         stream: Stream | None = getattr(self, "_stream", None)
         unit = weight_unit(weights.mean) if stream is None else stream.work.targets.weight_unit
-        targets, weights = (
-            replace(targets, weight_unit=unit),
-            Weights(weights.mean / unit, weights.largest / unit),
-        )
+        targets = replace(targets, weight_unit=unit)
+        weights = Weights(weights.mean / unit, weights.largest / unit)
         call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
         seen = Seen.of(call, None if stream is None else stream.seen)
         if stream is None:
@@ -513,6 +495,6 @@ class BaseSGD(LinearModel):
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
         if self.penalty == "l1":
-            return self._exact().planned_costs(rows)
+            return lasso_of(self).planned_costs(rows)
         held = round(rows.n * self.held_out_share) if self._calibrates else 0
         return fit_costs(self, rows) + (calibration_costs(self, rows, held) if held else Costs())
