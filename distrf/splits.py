@@ -191,13 +191,18 @@ def _mapped(rows: Any, function: Any) -> Any:
     return rows.map_blocks(function, dtype=np.int8, drop_axis=dropped, meta=np.empty(0, np.int8))
 
 
-def hold_copies_together(X: Any, seed: int) -> Split:
+def hold_copies_together(X: Any, seed: int) -> Split | None:
     """Folds at random in which equal rows share one: of a hash of what they hold, in place of their number.
+
+    None where that leaves a fold empty, or with two fifths of the rows: few rows are unlike, or most are the same.
 
     X : array, CSR matrix or Dask array of shape (n, d), d in one chunk
     """
-    word = int(raw_words(seed, "split of copies", 0, 1)[0])
-    return Split("random", None, _count(_mapped(X, _Contents(word))), "copies of a row are in one fold")
+    folds = _mapped(X, _Contents(int(raw_words(seed, "split of copies", 0, 1)[0])))
+    counts = run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS)
+    if not counts[:_FOLDS].all() or counts.max() > 2 * X.shape[0] // _FOLDS:
+        return None
+    return Split("random", None, counted(folds, counts), "copies of a row are in one fold")
 
 
 @dataclass(frozen=True)

@@ -260,7 +260,7 @@ def joined_classes(known: np.ndarray | None, classes: Any) -> np.ndarray | None:
     """Known classes and further ones, each of them None for none, sorted. Raises InputError for text and numbers together."""
     if classes is None:
         return known
-    named = np.unique(np.asarray(classes))
+    named = np.unique(np.asarray(list(classes)))  # a list has no text of any width
     if known is None:
         return named
     if (named.dtype.kind in "US") != (known.dtype.kind in "US"):

@@ -82,6 +82,11 @@ def compared(kind):
         same = rows.copy()
         same[:, 1:] = others[:, 1:]
         return rows, [(rounded, True), (others, False), (same, False)]
+    if kind == "wide id":  # of float32 rows, whose rounding is more than the other columns hold
+        for table in (rows, others):
+            table[:, 0] = 3e6 * np.arange(16)
+        rows, others = rows.astype("f4"), others.astype("f4")
+        return rows, [(rows.copy(), True), (others, False)]
     if kind == "noise":  # a column that is rounding alone, as of a subspace wider than the rank
         for table in (rows, rounded, others):
             table[:, 2] = 1e-16 * rng.normal(size=16)
@@ -97,7 +102,9 @@ def compared(kind):
     return rows, [(rounded, True), (others, False)]
 
 
-@pytest.mark.parametrize("kind", ["float32", "float64", "id", "noise", "missing", "codes", "constant"])
+@pytest.mark.parametrize(
+    "kind", ["float32", "float64", "id", "wide id", "noise", "missing", "codes", "constant"]
+)
 def test_rows_are_compared_column_by_column(tmp_path, kind):
     rows, cases = compared(kind)
     Checkpoint(tmp_path / "c", JOB).check_rows(rows)

@@ -150,6 +150,10 @@ def test_copies_share_a_fold():
     for made in (lazy(rows, 333), lazy(rows, 7).map_blocks(sp.csr_array)):
         assert (hold_copies_together(made, 0).folds.values.compute() == folds).all()
     assert (hold_copies_together(rows, 1).folds.values != folds).any()
+    assert hold_copies_together(rows[which < 4], 0) is None  # a fold would be empty
+    assert (
+        hold_copies_together(np.where(np.arange(N)[:, None] % 2, rows, 0.0), 0) is None
+    )  # half of the rows are one
 
 
 def test_keys_of_equal_values_are_equal_and_of_dates_in_order():

@@ -115,7 +115,7 @@ def in_plain_words(client: Any) -> Iterator[None]:
         if not _is_lost(client, isinstance(error, (OSError, CancelledError, asyncio.CancelledError))):
             raise
         raise ClusterError(
-            f"the scheduler was lost while the job waited for it ({error or type(error).__name__}); look in its log for why it "
+            f"the scheduler was lost while the job waited for it ({str(error) or type(error).__name__}); look in its log for why it "
             "ended, connect again, and repeat the call: what was written or is in a checkpoint is not made again"
         ) from error
 

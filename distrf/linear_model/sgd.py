@@ -35,7 +35,8 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     penalty : {"l2", "l1"}, default="l2"
         "l2" is (alpha / 2) |u|^2. "l1" is alpha |u|_1, for the squared loss alone: scikit-learn's coordinate
         descent solves it from the Gram matrix of one pass (D^2 numbers), each output for itself, and warns where
-        it has not converged. Then the parameters of steps, epochs and early stopping are not read.
+        it has not converged. Then the parameters of steps, epochs and early stopping are not read, and float32
+        rows of more than 1,024 features count to the rounding of float32 products.
     epsilon : float or {"auto"}, default="auto"
         Width of a loss of regression; the losses of classification do not read it.
     fit_intercept : bool, default=True

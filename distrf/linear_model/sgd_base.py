@@ -190,6 +190,10 @@ class BaseSGD(LinearModel):
                 "penalty='l1' is for the squared loss, whose exact solution follows from one pass (gradient steps end far "
                 f"above it), got loss={self.loss!r}; take loss='squared', or penalty='l2'"
             )
+        if self.penalty == "l1" and (self.checkpoint is not None or self.warm_start):
+            raise InputError(
+                "penalty='l1' is solved at once: checkpoint= and warm_start= are for penalty='l2'; leave them out"
+            )
 
     def _momentum(self) -> float | None:
         """Nesterov's momentum; None takes it from the curvature of the batches."""
@@ -321,6 +325,8 @@ class BaseSGD(LinearModel):
         self.check()
         self.__dict__.pop("calibration_", None)
         if self.penalty == "l1":
+            if any(part is not None for part in given):
+                raise InputError("X_val and y_val judge epochs, and penalty='l1' has none; leave them out")
             return fit_lasso(self, X, y, weight, targets, folds)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None

@@ -33,7 +33,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     penalty : {"l2", "l1"}, default="l2"
         "l2" is (alpha / 2) |u|^2. "l1" is alpha |u|_1, for the squared loss alone: scikit-learn's coordinate
         descent solves it from the Gram matrix of one pass (D^2 numbers), each output for itself, and warns where
-        it has not converged. Then the parameters of steps, epochs and early stopping are not read.
+        it has not converged. Then the parameters of steps, epochs and early stopping are not read, and float32
+        rows of more than 1,024 features count to the rounding of float32 products.
     epsilon : float or {"auto"}, default="auto"
         Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
         standard deviation of the targets for the first, a tenth of it for the second.

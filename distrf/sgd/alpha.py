@@ -99,6 +99,8 @@ def sample_alpha(
     parts = []
     for f in range(count if s <= _FEW_ROWS else 1):
         held, train = (np.flatnonzero(chosen & (w > 0)) for chosen in (fold == f, fold != f))
+        # Some of them are taken at equal steps, here and for halves: in the order of given rows, labels may come in cycles.
+        train = train if folds is None else train[permutation(seed, "sgd penalty rows", f, len(train))]
         train = train[:: max(1, -(-len(train) // most))]
         if len(held) and len(train) > 2:
             parts.append(_Fold(Z, Y, w, train, held, loss, smoothness, apart is not None))

@@ -39,14 +39,20 @@ _PROTOCOLS = {"s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _
 
 #: Options, at any depth, that hold no credentials. There are too many names of those that do: any other one may be one.
 _OPEN = {
-    "access", "account_host", "account_name", "addressing_style", "anon", "block_size", "cache_storage", "cache_type",
-    "connect_timeout", "consistency", "default_block_size", "default_cache_type", "default_fill_cache", "default_location",
-    "endpoint_url", "host", "location_mode", "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port",
-    "profile", "project", "read_timeout", "region", "region_name", "requester_pays", "requests_timeout", "signature_version",
-    "skip_instance_cache", "target_protocol", "timeout", "trust_env", "use_listings_cache", "use_ssl", "username", "verify",
-    "version_aware",
+    "ACL", "ServerSideEncryption", "StorageClass", "access", "account_host", "account_name", "acl",
+    "addressing_style", "anon", "asynchronous", "block_size", "cache_regions", "cache_storage", "cache_type",
+    "connect_timeout", "consistency", "default_block_size", "default_cache_type", "default_fill_cache",
+    "default_location", "endpoint_url", "host", "http", "https", "listings_expiry_time", "location_mode",
+    "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port", "profile", "project", "read_timeout",
+    "region", "region_name", "request_checksum_calculation", "requester_pays", "requests_timeout",
+    "response_checksum_validation", "signature_version", "simple_links", "skip_instance_cache", "target_protocol",
+    "timeout", "trust_env", "use_emulator", "use_listings_cache", "use_ssl", "username", "verify", "version_aware",
 }  # fmt: skip
-_PASSWORD = re.compile(r"://[^/]*:[^/]*@")
+#: In a URL: a password, whatever stands before the host of a web server, or what signs a query.
+_PASSWORD = re.compile(
+    r"://[^/]*:[^/]*@|^https?://[^/]*@|[?&](sig|signature|token|password|x-amz-[a-z-]+|x-goog-[a-z-]+)=",
+    re.IGNORECASE,
+)
 _NO_CREDENTIALS = {
     "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
     "DefaultCredentialsError",
@@ -78,7 +84,7 @@ def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str
     if secrets or _PASSWORD.search(path):
         raise InputError(
             f"credentials come from the environment of each machine, never from a URL or from storage_options, which "
-            f"travel in every task; received {', '.join(secrets) or 'a URL with a password'}; set {_protocol(path).credentials}, on "
+            f"travel in every task; received {', '.join(secrets) or 'a URL with a password or a signature'}; set {_protocol(path).credentials}, on "
             "the workers too; what is no credential goes into fsspec's configuration there"
         )
     # A cached listing would hide blocks that other processes have just written.
@@ -99,7 +105,9 @@ def _secrets(options: Mapping[str, Any], where: str = "") -> Iterator[str]:
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _secrets(value, f"{where}{name}.")
-        elif value and (name not in _OPEN or _PASSWORD.search(str(value))):
+        elif (
+            value and (name, value) != ("token", "anon") and (name not in _OPEN or _PASSWORD.search(str(value)))
+        ):
             yield f"{where}{name}"
 
 

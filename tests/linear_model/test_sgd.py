@@ -221,6 +221,17 @@ def test_l1_is_the_lasso(lazy, weighted, intercept):
             assert loss == pytest.approx(best, rel=1e-6 if intercept else 2e-5)
 
 
+@pytest.mark.parametrize(
+    "options", [{"checkpoint": "c"}, {"warm_start": True}, {"X_val": np.zeros((2, 3)), "y_val": [0.0, 1.0]}]
+)
+def test_l1_refuses_what_epochs_are_for(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given = {name: options[name] for name in options if name.endswith("_val")}
+    model = StreamingSGDRegressor(penalty="l1", **{k: v for k, v in options.items() if k not in given})
+    with pytest.raises(InputError, match="penalty='l1'"):
+        model.fit(np.eye(3), [0.0, 1.0, 2.0], **given)
+
+
 def test_l1_that_does_not_converge_says_so(monkeypatch):
     monkeypatch.setattr(normal_equations, "_L1_ENDS", {True: (1e-9, 2), False: (1e-4, 2)})
     X, y = regression(300)

@@ -92,6 +92,18 @@ def test_alpha_of_a_loss_is_that_of_least_loss():
     assert loss(alpha) < 1.3 * min(loss(factor * alpha) for factor in (0.1, 10.0))
 
 
+def test_labels_that_come_in_cycles_are_all_fitted():
+    """Every third of the rows has the same label, and few enough rows are fitted that every third or sixth might be taken."""
+    rng = np.random.default_rng(0)
+    n = 7_500
+    codes = np.arange(n) % 6
+    Z = np.eye(6)[codes] + 0.5 * rng.normal(size=(n, 6))
+    Y = np.where(np.eye(6)[codes] > 0, 1.0, -1.0)
+    options = {"loss": get_loss("multinomial", "classification", 6), "smoothness": 0.5}
+    by_number = sample_alpha(Z, Y, None, n, 0, folds=(np.arange(n) >= n // 5).astype(np.int8), **options)
+    assert by_number < 30 * sample_alpha(Z, Y, None, n, 0, **options)
+
+
 @pytest.mark.parametrize("name", ["squared", "logistic", "hinge", "huber"])
 def test_the_path_of_a_loss_ends_at_its_minima(name):
     rng = np.random.default_rng(0)

@@ -63,13 +63,19 @@ def test_options_that_may_hold_credentials(name):
         {"project": "p", "requester_pays": True, "access": "read_only"},
         {"account_name": "me", "key": None, "token": ""},
         {"s3": {"anon": True}, "simplecache": {"cache_storage": "/tmp"}},
+        {"token": "anon", "acl": "bucket-owner-full-control", "s3_additional_kwargs": {"ServerSideEncryption": "AES256"}},
+        {"config_kwargs": {"request_checksum_calculation": "when_required", "proxies": {"https": "http://proxy:80"}}},
     ],
 )  # fmt: skip
 def test_other_options_pass(options):
     assert options_of("gs://bucket/a.zarr", options).items() >= options.items()
 
 
-@pytest.mark.parametrize("url", ["https://me:x@host/a.csv", "ftp://me:x@host/a.csv"])
+@pytest.mark.parametrize("url", [
+    "https://me:x@host/a.csv", "ftp://me:x@host/a.csv", "https://x@host/a.csv", "https://host/a.csv?X-Amz-Signature=x",
+    "https://host/a.csv?sv=1&sig=x",
+])  # fmt: skip
 def test_a_url_with_a_password(url):
     with pytest.raises(InputError, match="received a URL with a password"):
         options_of(url, None)
+    assert options_of("abfs://container@account.dfs.core.windows.net/a.csv?version=1", None)
