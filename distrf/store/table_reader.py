@@ -186,8 +186,8 @@ def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray
         return column if column.type == kind else decoded(column).cast(kind)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} that is "
-            f"none ({error}); write them with one schema"
+            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} "
+            f"with values that {kind} cannot hold ({error}); write them with one schema"
         ) from None
 
 
