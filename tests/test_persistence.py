@@ -450,7 +450,7 @@ def few_resources():
 LARGE = {
     **{p: RandomFourierFeatures(n_components=8, projection=p, random_state=0) for p in ("circulant", "quasi", "fastfood")},
     "laplace": RandomLaplaceFeatures(n_components=8, projection="alternating_circulant", random_state=0),
-    "binning": RandomBinningFeatures(n_grids=4, bins="exact", random_state=0),
+    "binning": RandomBinningFeatures(n_grids=4, n_components=8, random_state=0),
     "sketch": TensorSketchFeatures(n_components=8, random_state=0),
     "maclaurin": RandomMaclaurinFeatures(n_components=4, random_state=0),
     "columns": WithColumns(RandomFourierFeatures(n_components=8, random_state=0)),

@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import numpy as np
-
-from ..errors import InputError
-from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import rows_per_block
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
-from ..maps.base import FeatureMap, check_rows
-from ..maps.binning import BINS, BinningMap, check_pitch
-from ..parameters import JOBS, SEED, Rule, one_of, whole
+from ..maps.base import FeatureMap
+from ..maps.binning import BinningMap, check_pitch
+from ..parameters import JOBS, SEED, Rule, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .fourier import GAMMA, KERNEL
 from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
-
-#: Bins that an exact dictionary may hold: 256 MB of keys, on every worker.
-_MOST_BINS = 2**25
 
 
 class RandomBinningFeatures(FeatureEstimator):
@@ -46,10 +37,7 @@ class RandomBinningFeatures(FeatureEstimator):
         P, the number of grids. A row has P entries, and the kernel estimate has variance k (1 - k) / P.
     n_components : int, default=4096
         D, the columns that bins are hashed into, about D / P for each grid. Hashing adds a variance of (1 -
-        k) / D and no bias. bins="exact" does not read it.
-    bins : {"hashed", "exact"}, default="hashed"
-        "hashed" learns nothing. "exact" gives a column to every bin that one pass of `fit` meets, for small
-        data; rows have no entry for other bins.
+        k) / D and no bias.
     n_jobs : int or None, default=-1
         Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
     random_state : int, Generator, RandomState or None, default=None
@@ -58,7 +46,7 @@ class RandomBinningFeatures(FeatureEstimator):
     Attributes
     ----------
     map_ : BinningMap
-        The frozen map, a few hundred bytes for hashed bins.
+        The frozen map, a few hundred bytes.
     length_scale_ : float
         l, in the units of the columns.
     n_features_in_ : int
@@ -87,7 +75,6 @@ class RandomBinningFeatures(FeatureEstimator):
         "gamma": GAMMA,
         "n_grids": whole(),
         "n_components": whole(),
-        "bins": one_of(*BINS),
         "n_jobs": JOBS,
         "random_state": SEED,
     }
@@ -100,7 +87,6 @@ class RandomBinningFeatures(FeatureEstimator):
         gamma: float | None = None,
         n_grids: int = 128,
         n_components: int = 4096,
-        bins: str = "hashed",
         n_jobs: int | None = -1,
         random_state: RandomState = None,
     ):
@@ -109,14 +95,11 @@ class RandomBinningFeatures(FeatureEstimator):
         self.gamma = gamma
         self.n_grids = n_grids
         self.n_components = n_components
-        self.bins = bins
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomBinningFeatures:
         """Set the length scale from a row sample and freeze the map.
-
-        bins="exact" takes one pass more.
 
         Parameters
         ----------
@@ -133,76 +116,27 @@ class RandomBinningFeatures(FeatureEstimator):
         Raises
         ------
         InputError
-            A parameter breaks a rule, the kernel has no law of bin widths, X holds NaN or infinity, or
-            bins="exact" meets more bins than memory allows.
+            A parameter breaks a rule, the kernel has no law of bin widths, or X holds NaN or infinity.
         """
         X = validate_rows(self, X, reset=True)
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         check_pitch(kernel)
         seed = draw_seed(self.random_state)
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
-        map_ = BinningMap(
+        self.map_ = BinningMap(
             n_features_in=X.shape[1],
             n_components=int(self.n_components),
             kernel=kernel,
             length_scale=self.length_scale_,
             n_grids=int(self.n_grids),
             seed=seed,
-            bins=self.bins,
         )
-        if map_.bins == "exact":
-            keys = run_pass(BinReduction(map_), [X], label="bins", block_rows=rows_per_block(8 * map_.n_grids))
-            starts = np.concatenate([[0], np.cumsum([len(k) for k in keys])])
-            map_ = replace(map_, n_components=int(starts[-1]), keys=np.concatenate(keys), starts=starts)
-        self.map_ = map_
         return self
 
     def _planned_map(self, d: int) -> BinningMap:
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         scale = known_length_scale(kernel, self.length_scale, self.gamma)
-        return BinningMap(d, int(self.n_components), kernel, scale, int(self.n_grids), 0, self.bins)
+        return BinningMap(d, int(self.n_components), kernel, scale, int(self.n_grids), 0)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
-        if self.bins != "exact":
-            return costs
-        D = planned.n_components
-        note = f"counted with {D} columns: exact bins have one for each that a pass over the rows meets"
-        return costs + Costs(notes=(note,))
-
-
-@dataclass(frozen=True)
-class BinReduction:
-    """Pass that collects the bins that rows fall into: sorted hashes, one array for each grid."""
-
-    map_: BinningMap
-
-    @property
-    def nbytes(self) -> int:
-        return 8 * self.map_.n_grids * 10_000
-
-    @property
-    def flops_per_row(self) -> float:
-        return self.map_.work()[0]
-
-    @property
-    def scratch_per_row(self) -> float:
-        return 16.0 * self.map_.n_grids
-
-    def initial(self) -> list[np.ndarray]:
-        return [np.empty(0, dtype=np.uint64) for _ in range(self.map_.n_grids)]
-
-    def update(self, state: list[np.ndarray], first_row: int, X: Any) -> list[np.ndarray]:
-        X = check_rows(X, self.map_.n_features_in)
-        self.map_.refuse_far(X)
-        return self.combine(state, list(self.map_.hashes(X).T))
-
-    def combine(self, left: list[np.ndarray], right: list[np.ndarray]) -> list[np.ndarray]:
-        merged = [np.union1d(a, b) for a, b in zip(left, right, strict=True)]
-        count = sum(map(len, merged))
-        if count > _MOST_BINS:
-            raise InputError(
-                f"bins='exact' is for small data: at most {_MOST_BINS} bins, but the rows fill {count} already; use "
-                "bins='hashed', fewer grids or a larger length scale"
-            )
-        return merged
+        return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

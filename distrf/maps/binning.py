@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError
 from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
@@ -19,7 +19,6 @@ from ..typing import Rows
 from .base import SeededMap, check_rows, row_tiles, working_dtype
 from .reach import near_rows
 
-BINS = ("hashed", "exact")
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
 _GRID_BYTES = 2**24
 #: Rows of a dense block that are cast to float64 at once, and hashes of rows that are held at once.
@@ -43,17 +42,13 @@ class BinningMap(SeededMap):
 
     E[z(x) . z(y)] = k(x, y): two rows share a bin of a random grid with probability k(x, y).
 
-    With bins="hashed", grid p owns about D / P neighbouring columns. A hash of the bin chooses one of them, and
+    Grid p owns about D / P neighbouring columns. A hash of the bin chooses one of them, and
     a sign. Two bins of a grid that share a column by chance add s s' / P to the estimate, where s and s' are
     their signs. Signs of different bins are pairwise independent given the columns (`distrf.compiled.binning`),
     so E[s s'] = 0, and the estimate is exactly unbiased for every number of columns. Sharing costs, over all P
     grids, a variance of (1 - k) / D. (One set of columns shared by all grids would cost up to (1 + k^2) / D,
     and signs that are all 1 a bias of (1 - k) P / D.) Where D < P, neighbouring grids share a column, with the
     same mean.
-
-    With bins="exact", each bin that held a row in training has a column of its own, and other bins have none.
-    Bins are told apart by their whole 64-bit hash: two whose numbers differ by multiples of 2^v have the same
-    hash with probability 2^(v - 64).
 
     Parameters
     ----------
@@ -63,9 +58,6 @@ class BinningMap(SeededMap):
     length_scale : l, the unit of the distances between rows
     n_grids : P
     seed : seed of all draws
-    bins : "hashed" or "exact"
-    keys : hashes of the bins that held training rows, ascending within each grid, shape (D,), uint64; for "exact"
-    starts : first column of each grid, and D, array of shape (P + 1,); for "exact"
 
     References
     ----------
@@ -76,9 +68,6 @@ class BinningMap(SeededMap):
     length_scale: float
     n_grids: int
     seed: int
-    bins: str = "hashed"
-    keys: np.ndarray | None = field(default=None, compare=False, repr=False)
-    starts: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "binning"
     spec_fields: ClassVar[tuple[str, ...]] = (
@@ -87,7 +76,6 @@ class BinningMap(SeededMap):
         "n_features_in",
         "n_components",
         "n_grids",
-        "bins",
         "seed",
     )
     sparse_output: ClassVar[bool] = True
@@ -101,8 +89,6 @@ class BinningMap(SeededMap):
             raise InputError(f"n_components must be below 2^31, got {self.n_components}")
         if not (np.isfinite(self.length_scale) and self.length_scale > 0):
             raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
-        if self.bins not in BINS:
-            raise InputError(f"bins is 'hashed' or 'exact', got {self.bins!r}")
         check_pitch(self.kernel)
 
     @property
@@ -187,7 +173,7 @@ class BinningMap(SeededMap):
 
         Returns
         -------
-        CSR array of shape (n, D), with P entries a row, or fewer for bins="exact".
+        CSR array of shape (n, D), with P entries a row.
 
         Raises
         ------
@@ -205,16 +191,13 @@ class BinningMap(SeededMap):
         ]  # the grids wanted: from the first that ends after `start` to the last that begins before `stop`
         first = int(np.searchsorted(ends, start, side="right"))
         last = max(first + 1, int(np.searchsorted(self._bounds[:-1], stop, side="left")))
-        if self.n_components < self.n_grids and self.bins == "hashed":
+        if self.n_components < self.n_grids:
             first, last = 0, self.n_grids
         return self._features(X, first, min(last, self.n_grids))[:, start:stop]
 
     @property
     def _bounds(self) -> np.ndarray:
         """First column of each grid, and D: shape (P + 1,)."""
-        if self.bins == "exact":
-            assert self.starts is not None
-            return self.starts
         return np.arange(self.n_grids + 1) * self.n_components // self.n_grids
 
     def _features(self, X: Rows, start: int, stop: int) -> sp.csr_array:
@@ -226,11 +209,7 @@ class BinningMap(SeededMap):
         n, P = X.shape[0], stop - start
         index = np.int32 if n * P < 2**31 else np.int64
         columns, size = np.empty((n, P), dtype=index), dtype.type(1.0 / np.sqrt(self.n_grids))
-        exact = self.bins == "exact"
-        values, known = (
-            np.empty((0 if exact else n, P), dtype=dtype),
-            np.empty((n if exact else 0, P), dtype=bool),
-        )
+        values = np.empty((n, P), dtype=dtype)
         bounds = self._bounds
         widths = np.maximum(np.diff(bounds), 1)[start:stop]
         firsts = np.minimum(bounds[start:stop], self.n_components - 1)
@@ -239,41 +218,12 @@ class BinningMap(SeededMap):
         fit = 24 * P * self.n_features_in <= weight_cache.max_bytes
         for a, b in row_tiles(n, max(_TILE, _HASHES // P) if fit else max(n, 1)):
             hashes = self.hashes(X[a:b], start, stop)
-            if exact:
-                known[a:b] = self._look_up(hashes, start, columns[a:b])
-            else:
-                signed_columns(hashes, firsts, widths, columns[a:b], values[a:b], size)
-        if exact:
-            counts = np.concatenate([[0], np.cumsum(known.sum(axis=1))]).astype(index)
-            data = np.full(int(counts[-1]), size, dtype=dtype)
-            return sp.csr_array((data, columns[known], counts), shape=(n, self.n_components))
+            signed_columns(hashes, firsts, widths, columns[a:b], values[a:b], size)
         indptr = np.arange(n + 1, dtype=index) * P
         out = sp.csr_array((values.ravel(), columns.ravel(), indptr), shape=(n, self.n_components))
         if self.n_components < self.n_grids:
             out.sum_duplicates()
         return out
-
-    def _look_up(self, hashes: np.ndarray, start: int, columns: np.ndarray) -> np.ndarray:
-        """Write the columns of bins that held a training row.
-
-        Parameters
-        ----------
-        hashes : array of shape (n, Q), uint64, of Q grids from `start` on
-        start : number of the first grid
-        columns : array of shape (n, Q), overwritten; arbitrary for all other bins
-
-        Returns
-        -------
-        Array of shape (n, Q), bool: which bins held a training row.
-        """
-        assert self.keys is not None
-        bounds, known = self._bounds, np.empty(hashes.shape, dtype=bool)
-        for p in range(hashes.shape[1]):
-            a, b = bounds[start + p], bounds[start + p + 1]
-            place = np.minimum(np.searchsorted(self.keys[a:b], hashes[:, p]), max(b - a - 1, 0))
-            known[:, p] = self.keys[a:b][place] == hashes[:, p] if b > a else False
-            columns[:, p] = a + place
-        return known
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y, self.length_scale)
@@ -294,10 +244,5 @@ class BinningMap(SeededMap):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BinningMap:
-        if spec["bins"] == "exact" and not {"keys", "starts"} <= set(arrays):
-            raise SpecMismatchError(
-                "the spec says bins='exact', but its arrays 'keys' and 'starts' are missing; save the map again"
-            )
-        learned: dict[str, Any] = {name: arrays[name] for name in ("keys", "starts") if spec["bins"] == "exact"}
         kernel = get_shift_invariant_kernel(dict(spec["kernel"]))
-        return cls(kernel=kernel, **learned, **cls._plain_fields(spec))
+        return cls(kernel=kernel, **cls._plain_fields(spec))

@@ -29,10 +29,6 @@ MAPS = {
         ["--n-grids", "8", "--length-scale", "20"],
         distrf.RandomBinningFeatures(length_scale=20.0, n_grids=8, n_components=D, random_state=3),
     ),
-    "binning-exact": (
-        ["--n-grids", "4", "--gamma", "0.01", "--bins", "exact"],
-        distrf.RandomBinningFeatures(gamma=0.01, n_grids=4, bins="exact", random_state=3),
-    ),
     "tensor-sketch": (
         ["--degree", "3", "--coef0", "0.5", "--gamma", "0.1"],
         distrf.TensorSketchFeatures(3, gamma=0.1, coef0=0.5, n_components=D, random_state=3),
@@ -145,7 +141,6 @@ def test_train_and_evaluate(cli, files, tmp_path, name):
         (["laplace", "--projection", "fastfood"], "keeps weights nonnegative"),
         (["laplace", "--n-mixed", "3"], "--n-mixed must be 2 or 'log2', got 3"),
         (["binning", "--kernel", "gaussian"], "random binning needs a product of one-dimensional kernels"),
-        (["binning", "--bins", "some"], "--bins must be 'hashed' or 'exact', got 'some'"),
         (["binning", "--n-grids", "0"], "--n-grids must be an integer >= 1, got 0"),
         (["tensor-sketch", "--kernel", "gaussian"], "--kernel is for --map fourier, .*; this is --map tensor-sketch"),
         (["tensor-sketch", "--degree", "0"], "--degree must be an integer >= 1, got 0"),

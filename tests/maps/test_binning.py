@@ -1,9 +1,8 @@
-"""Random binning features: grids, hashing, exact dictionaries, the estimator, out of core."""
+"""Random binning features: grids, hashing, the estimator, out of core."""
 
 from __future__ import annotations
 
 import pickle
-from dataclasses import fields
 
 import dask.array as da
 import numpy as np
@@ -22,8 +21,7 @@ from distrf import (
     save_model,
 )
 from distrf.compiled.binning import bin_hashes, signed_columns
-from distrf.errors import InputError, SpecMismatchError
-from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.errors import InputError
 from distrf.execution.write_zarr import write_rows
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import BinningMap, map_from_spec
@@ -88,42 +86,6 @@ class TestHashed(MapContract):
 
         assert tokenize(map_) == tokenize(make(self.d, self.D))
         assert tokenize(map_) != tokenize(make(self.d + 1, self.D))
-
-
-class TestExact(TestHashed):
-    """Bins of 30 rows; another row may have none of them."""
-
-    seeded = False
-
-    @pytest.fixture
-    def make(self):
-        def make(d, D):
-            est = RandomBinningFeatures(length_scale=6.0, n_grids=9, bins="exact", random_state=5)
-            map_ = est.fit(self.rows(30, d)).map_
-            return Dense(**{field.name: getattr(map_, field.name) for field in fields(map_)})
-
-        return make
-
-    def explicit(self, map_, X):
-        Z = np.zeros((len(X), map_.n_components))
-        met, seen = bins(map_, self.rows(30, self.d)), bins(map_, X)
-        known = hashes(map_, self.rows(30, self.d))
-        for p in range(9):
-            column = {}
-            order = np.argsort(known[:, p])
-            for i in order:
-                column.setdefault(tuple(met[i, p]), len(column))
-            for i in range(len(X)):
-                if tuple(seen[i, p]) in column:
-                    Z[i, map_.starts[p] + column[tuple(seen[i, p])]] = 1 / 3
-        return Z
-
-    def test_spec_round_trip(self, map_):
-        again = map_from_spec(map_.spec(), map_.arrays)
-        X = self.rows(9, self.d)
-        np.testing.assert_array_equal(again(X).toarray(), map_(X))
-        with pytest.raises(SpecMismatchError, match="its arrays 'keys' and 'starts' are missing"):
-            map_from_spec(map_.spec())
 
 
 def test_rows_have_one_entry_a_grid():
@@ -237,7 +199,6 @@ def test_kernels_without_a_pitch_law(kernel, why):
         ({"n_grids": 0}, "at least 1, got 64 and 0"),
         ({"n_components": 2**31}, "below 2\\^31"),
         ({"length_scale": -1.0}, "length_scale must be a positive number, got -1.0"),
-        ({"bins": "both"}, "bins is 'hashed' or 'exact', got 'both'"),
     ],
 )
 def test_refuses(change, message):
@@ -255,7 +216,6 @@ def test_refuses(change, message):
     [
         RandomBinningFeatures(n_grids=8, n_components=64, random_state=0),
         RandomBinningFeatures(n_grids=8, gamma=0.5, n_components=20),
-        RandomBinningFeatures(n_grids=8, bins="exact", n_jobs=1, random_state=0),
     ]
 )
 def test_scikit_learn_checks(estimator, check):
@@ -267,11 +227,10 @@ def rows(n, d, dtype=np.float64):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("kind", ["hashed", "exact"])
-def test_dask_as_numpy_and_csr(dtype, kind):
+def test_dask_as_numpy_and_csr(dtype):
     X = rows(203, 5, dtype)
     X[abs(X) < 0.3] = 0
-    settings = {"length_scale": 4.0, "n_grids": 16, "n_components": 100, "bins": kind, "random_state": 3}
+    settings = {"length_scale": 4.0, "n_grids": 16, "n_components": 100, "random_state": 3}
     est = RandomBinningFeatures(**settings)
     Z = est.fit_transform(X)
     assert sp.issparse(Z)
@@ -291,16 +250,13 @@ def test_dask_as_numpy_and_csr(dtype, kind):
     sparse = RandomBinningFeatures(**settings).fit(sp.csr_array(X))
     assert (sparse.transform(sp.csr_array(X)) != Z).nnz == 0
     assert len(pickle.dumps(est.map_.without_arrays())) < 1024
-    if kind == "exact":  # learned bins travel under one key
-        keys = [key for key in made.__dask_graph__() if str(key).startswith(ARRAYS_PREFIX)]
-        assert len(keys) == 1
 
 
-def test_hashed_and_exact_agree():
-    """The same grids: exact products are the share of common bins, hashed ones add noise of mean zero."""
+def test_products_near_the_share_of_common_bins():
+    """Hashing adds noise of mean zero to it, less with more columns."""
     X = rows(30, 3)
-    exact = RandomBinningFeatures(length_scale=3.0, n_grids=400, bins="exact", random_state=0).fit_transform(X)
-    K = (exact @ exact.T).toarray()
+    in_bins = bins(BinningMap(3, 400, Laplacian(), 3.0, 400, 0), X)
+    K = (in_bins[:, None] == in_bins).all(axis=3).mean(axis=2)
     errors = []
     for D in (400, 4_000, 400_000):
         est = RandomBinningFeatures(length_scale=3.0, n_grids=400, n_components=D, random_state=0)
@@ -316,17 +272,6 @@ def test_jobs():
     X = rows(3000, 4)
     est = RandomBinningFeatures(length_scale=1.0, n_grids=8, n_components=64, random_state=0, n_jobs=2).fit(X)
     assert (est.transform(X) != est.map_(X)).nnz == 0
-
-
-def test_dictionary_that_grows_too_large(monkeypatch):
-    monkeypatch.setattr("distrf.features.binning._MOST_BINS", 100)
-    with pytest.raises(InputError, match=r"at most 100 bins, but the rows fill .* use bins='hashed'"):
-        RandomBinningFeatures(length_scale=0.1, n_grids=8, bins="exact").fit(rows(200, 4))
-
-
-def test_new_rows_have_no_column():
-    est = RandomBinningFeatures(length_scale=1.0, n_grids=8, bins="exact", random_state=0).fit(rows(20, 2))
-    assert est.transform(np.full((1, 2), 1e6)).nnz == 0
 
 
 def test_ridge_out_of_core(client):
@@ -353,11 +298,10 @@ def test_features_in_a_store(tmp_path):
     assert (sp.vstack(blocks, format="csr") != est.transform(X)).nnz == 0
 
 
-@pytest.mark.parametrize("kind", ["hashed", "exact"])
-def test_save_and_load(tmp_path, kind):
+def test_save_and_load(tmp_path):
     X = rows(300, 3)
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    est = RandomBinningFeatures(length_scale=3.0, n_grids=50, n_components=400, bins=kind, random_state=0)
+    est = RandomBinningFeatures(length_scale=3.0, n_grids=50, n_components=400, random_state=0)
     model = make_pipeline(est, StreamingRidgeClassifier(1e-4)).fit(X, y)
     assert model.score(X, y) > 0.9
     save_model(model, tmp_path / "model")
