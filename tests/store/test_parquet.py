@@ -321,7 +321,9 @@ def test_keys_that_no_common_type_holds(tmp_path):
     for number, ids in enumerate(([2**60 + 1, 2], [0.5, 1.5])):
         save(tmp_path / f"{number}.parquet", {"x": np.arange(2.0), "id": ids, f"only{number}": ids})
     ((reader, first, last),) = open_source(tmp_path, Selection(columns=["x"], others=["id"])).key_blocks(["id"])
-    with pytest.raises(InputError, match=r"'id' is double, and row group 0 of .* has int64 with values that double cannot hold"):
+    with pytest.raises(
+        InputError, match=r"'id' is double, and row group 0 of .* has int64 with values that double cannot hold"
+    ):
         reader.read_table(first, last)
     assert open_table(tmp_path, columns=["id"]).sample().column("id").to_pylist() == [2.0**60, 2, 0.5, 1.5]
     with pytest.raises(StoreError, match=r"'only0' of .*0.parquet' is not in .*1.parquet'"):
