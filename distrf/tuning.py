@@ -25,7 +25,6 @@ from .execution.labelled import plain_rows
 from .execution.memory import PassMemory, Workers, able_workers
 from .execution.sampling import sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
-from .execution.worker_release import same_release
 from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
@@ -409,7 +408,6 @@ class Task:
         return 3 * rows * D * itemsize
 
 
-@same_release
 def run_trial(
     arrays: dict[str, np.ndarray], task: Task, parameters: Mapping[str, Any], level: int, rows: int
 ) -> Trial:

@@ -32,7 +32,6 @@ from .graph_nodes import DataNode, GraphNode, Task, TaskRef, convert_legacy_grap
 from .kept_blocks import Keep
 from .progress import report
 from .row_blocks import ARRAYS_PREFIX, shared_arrays
-from .worker_release import same_release
 
 #: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError).
 PAUSES = (0.5, 2.0, 8.0)
@@ -302,7 +301,6 @@ def add_block(reduction: Any, state: Any, start: int, values: Sequence[Any]) -> 
         return reduction.update(state, start, *(aligned(value) for value in values))
 
 
-@same_release
 def _reduce_values(
     reduction: Any, learned: Any, state: Any, start: int, topic: str | None, *values: Any
 ) -> Any:
@@ -315,7 +313,6 @@ def _reduce_values(
     return state
 
 
-@same_release
 def reduce_blocks_after(gate: None, *arguments: Any) -> Any:
     """Call `reduce_blocks`. The unused argument `gate` makes the task depend on a gate, see `passes._run_threads`."""
     return reduce_blocks(*arguments)
@@ -325,7 +322,6 @@ def passed(*states: Any) -> None:
     """The task of a gate. It depends on sums and returns nothing: it only marks that they have been made."""
 
 
-@same_release
 def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, names: Packed, *inputs: Any) -> Any:
     """The task of a segment: evaluate the packed graph of each block and add the block, one at a time.
 

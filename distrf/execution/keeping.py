@@ -28,7 +28,6 @@ from .kept_blocks import Keep, kept_blocks
 from .labelled import is_lazy_frame, plain_rows
 from .memory import PROCESS_BYTES, SLACK, Workers, reading_scratch
 from .row_blocks import row_bytes, source_of
-from .worker_release import same_release
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -227,6 +226,5 @@ def unspilled_share() -> float:
     return min(_SHARE, *(memory[name] for name in ("target", "spill", "pause") if memory.get(name)), 1.0)
 
 
-@same_release
 def _drop(fit: str) -> None:
     kept_blocks.drop(fit)

@@ -23,7 +23,6 @@ from .graph_nodes import DataNode
 from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
 from .task_names import task_name
-from .worker_release import same_release
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
@@ -240,7 +239,6 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
 
-@same_release
 def _apply(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
     """Apply a frozen function to one block. On the worker, its learned arrays are put back into it first."""
     if arrays is not None:

@@ -15,7 +15,7 @@ import dask
 from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
-from .worker_release import check_release
+from ..errors import ClusterError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
@@ -112,6 +112,35 @@ def prepare(client: Any) -> None:
         if isinstance(client.cluster, LocalCluster):
             dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
         _prepared.add(client)
+
+
+#: The workers whose release is known, by client.
+_known: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
+
+
+def check_release(client: Any) -> None:
+    """Ask for the release of distrf on all workers, where some are new: another one might compute other numbers without any error.
+
+    Each map compares a checksum of its weights besides, when a worker unpickles it.
+
+    Raises
+    ------
+    ClusterError
+        A worker has another release than the client, or no distrf; the message names it.
+    """
+    known = _known.setdefault(client, set())
+    if client.nthreads().keys() <= known:
+        return
+    found = client.get_versions(packages=["distrf"])
+    release = found["client"]["packages"]["distrf"]
+    for worker, has in sorted(found["workers"].items()):
+        if (other := has["packages"]["distrf"]) != release:
+            raise ClusterError(
+                f"workers need the distrf of the client, {release}; the worker {worker} has "
+                f"{f'distrf {other}' if other else 'no distrf'}. Install distrf=={release} in its environment (or its "
+                "image), and start it anew"
+            )
+    known.update(found["workers"])
 
 
 def register(client: Any, plugin: Any, name: str) -> None:

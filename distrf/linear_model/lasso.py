@@ -4,7 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..errors import InputError
 from .ridge import StreamingRidge
+
+
+def check_lasso(model: Any) -> None:
+    """Raise `InputError` for parameters that go with gradient steps alone."""
+    if model.loss != "squared":
+        raise InputError(
+            "penalty='l1' is for the squared loss, whose exact solution follows from one pass (gradient steps end far "
+            f"above it), got loss={model.loss!r}; take loss='squared', or penalty='l2'"
+        )
+    if model.checkpoint is not None or model.warm_start:
+        raise InputError(
+            "penalty='l1' is solved at once: checkpoint= and warm_start= are for penalty='l2'; leave them out"
+        )
 
 
 def lasso_of(model: Any) -> StreamingRidge:

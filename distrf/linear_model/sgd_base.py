@@ -39,7 +39,7 @@ from ..typing import RandomState
 from .base import LinearModel
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
-from .lasso import fit_lasso, lasso_of
+from .lasso import check_lasso, fit_lasso, lasso_of
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
 from .validation import validate_given
 
@@ -185,15 +185,8 @@ class BaseSGD(LinearModel):
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         self._rate().check(LOSSES[self.loss], self.alpha, self.momentum)
-        if self.penalty == "l1" and self.loss != "squared":
-            raise InputError(
-                "penalty='l1' is for the squared loss, whose exact solution follows from one pass (gradient steps end far "
-                f"above it), got loss={self.loss!r}; take loss='squared', or penalty='l2'"
-            )
-        if self.penalty == "l1" and (self.checkpoint is not None or self.warm_start):
-            raise InputError(
-                "penalty='l1' is solved at once: checkpoint= and warm_start= are for penalty='l2'; leave them out"
-            )
+        if self.penalty == "l1":
+            check_lasso(self)
 
     def _momentum(self) -> float | None:
         """Nesterov's momentum; None takes it from the curvature of the batches."""

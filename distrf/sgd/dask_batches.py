@@ -40,7 +40,6 @@ from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.submission import Submission, threads_of
-from ..execution.worker_release import same_release
 from ..execution.workers import return_freed_memory
 from .ahead import Ahead, BatchLayout
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
@@ -386,7 +385,6 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
     return [f.with_arrays(arrays[i]) if i in arrays else f for i, f in enumerate(stubs)]
 
 
-@same_release
 def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: Any, *inputs: Any) -> list[Any]:
     return_freed_memory()
     loaded = iter(aligned(inputs))
@@ -395,13 +393,11 @@ def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: An
     return [work.take(r, maps, epoch, microbatch) for r, microbatch in zip(rows, microbatches, strict=True)]
 
 
-@same_release
 def _gradients(work: BatchWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
     arrays = aligned(arrays)
     return [work.gradient(aligned(t), **arrays) for t in taken]
 
 
-@same_release
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
     return [add_sums(*itertools.chain(*lists))]
 
@@ -410,7 +406,6 @@ def _given(rows: Any) -> Any:
     return rows
 
 
-@same_release
 def _score(work: BatchWork, stubs: Any, block: int, held: bool, places: Any, arrays: Any, *inputs: Any) -> Any:
     """inputs : the learned arrays of the maps, a function, and its arguments, from which it makes the rows"""
     learned, (read, *arguments) = inputs[: len(places)], inputs[len(places) :]

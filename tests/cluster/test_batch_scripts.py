@@ -1,4 +1,4 @@
-"""The batch scripts of SLURM and PBS with stand-ins for all programs that they start."""
+"""The batch script of SLURM with stand-ins for all programs that they start."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-SCRIPTS = {"slurm": ROOT / "cluster/slurm/batch.sbatch", "pbs": ROOT / "cluster/pbs/batch.pbs"}
+SCRIPT = ROOT / "cluster/slurm/batch.sbatch"
 # A scheduler that is slow to write its file, and says whether it found one.
 DASK = """#!/bin/bash
 while [ "$1" != --scheduler-file ]; do shift; done
@@ -28,7 +28,7 @@ def run(tmp_path):
     (tmp_path / "bin").mkdir()
     (tmp_path / "tls").mkdir()
     (tmp_path / "tls/key.pem").touch()
-    for name, text in {"dask": DASK, "distrf": DISTRF, "srun": START, "pbsdsh": START}.items():
+    for name, text in {"dask": DASK, "distrf": DISTRF, "srun": START}.items():
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "distrf-7.json").write_text('{"address": "tls://dead:1"}')
@@ -38,45 +38,32 @@ def run(tmp_path):
         "DISTRF_TLS": str(tmp_path / "tls"),
         "SLURM_JOB_ID": "7",
         "SLURM_CPUS_PER_TASK": "2",
-        "PBS_JOBID": "7",
-        "PBS_O_WORKDIR": str(tmp_path),
-        "jobs": "a.toml",
     }
 
-    def call(queue, **variables):
-        words = ["a.toml"] if queue == "slurm" else []
+    def call(**variables):
         return subprocess.run(
-            ["bash", SCRIPTS[queue], *words], env=base | variables, cwd=tmp_path, capture_output=True, text=True,
+            ["bash", SCRIPT, "a.toml"], env=base | variables, cwd=tmp_path, capture_output=True, text=True,
             timeout=60, start_new_session=True,
         )  # fmt: skip
 
     return call
 
 
-@pytest.mark.parametrize("queue", SCRIPTS)
-def test_a_job_that_runs_again_waits_for_its_new_scheduler(run, tmp_path, queue):
+def test_a_job_that_runs_again_waits_for_its_new_scheduler(run, tmp_path):
     """It keeps its number, so the file of the scheduler that was killed lies there."""
-    done = run(queue, SLURM_MEM_PER_CPU="1000")
+    done = run(SLURM_MEM_PER_CPU="1000")
     assert done.returncode == 0, done.stderr
     assert done.stdout == "run a.toml --cluster tls://new:1 after 600s\n"
     assert not (tmp_path / "distrf-7.json").exists()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("queue", "variables", "limit"),
-    [
-        ("slurm", {"SLURM_MEM_PER_CPU": "1000"}, "1800MiB"),
-        ("pbs", {}, "3.5GiB"),
-        ("pbs", {"DISTRF_MEMORY": "7GiB"}, "7GiB"),
-    ],
-)
-def test_the_memory_of_workers(run, tmp_path, queue, variables, limit):
-    assert run(queue, **variables).returncode == 0
-    assert f" --memory-limit {limit} " in (tmp_path / "started").read_text()
+def test_the_memory_of_workers(run, tmp_path):
+    assert run(SLURM_MEM_PER_CPU="1000").returncode == 0
+    assert " --memory-limit 1800MiB " in (tmp_path / "started").read_text()
 
 
 def test_memory_by_node_is_refused(run):
-    done = run("slurm")
+    done = run()
     assert done.returncode != 0
     assert "ask for memory with --mem-per-cpu" in done.stderr

@@ -26,10 +26,9 @@ ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster"
 KUBERNETES = [CLUSTER / "kubernetes" / f"{name}.yaml" for name in ("daskcluster", "daskjob", "daskautoscaler")]
 POLICY = CLUSTER / "kubernetes/networkpolicy.yaml"
-VALUES = [CLUSTER / "kubernetes" / f"values-{name}.yaml" for name in ("dask", "daskhub")]
-SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, POLICY, *VALUES})
-SCRIPTS = [CLUSTER / "slurm/batch.sbatch", CLUSTER / "pbs/batch.pbs", CLUSTER / "tls/make-certs.sh"]
-QUEUES = ("slurm", "pbs")
+HUB = CLUSTER / "kubernetes/values-daskhub.yaml"
+SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, POLICY, HUB})
+SCRIPTS = [CLUSTER / "slurm/batch.sbatch", CLUSTER / "tls/make-certs.sh"]
 
 every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(CLUSTER)))
 
@@ -79,7 +78,7 @@ def options_of_servers(value):
     return own.union(*(options_of_servers(part) for part in value))
 
 
-@pytest.mark.parametrize("path", [*SPECS, *KUBERNETES, *VALUES], ids=lambda p: str(p.relative_to(CLUSTER)))
+@pytest.mark.parametrize("path", [*SPECS, *KUBERNETES, HUB], ids=lambda p: str(p.relative_to(CLUSTER)))
 def test_the_words_for_servers_are_options_of_dask(path):
     known = {word for command in (dask_scheduler, dask_worker) for p in command.main.params for word in p.opts}
     commands_of_distrf = {"--cluster"}
@@ -91,7 +90,7 @@ def test_every_file_is_checked():
         *SPECS,
         *KUBERNETES,
         POLICY,
-        *VALUES,
+        HUB,
         *SCRIPTS,
         CLUSTER / "docker/Dockerfile",
         CLUSTER / "README.md",
@@ -110,7 +109,7 @@ def test_specs_wait_for_their_workers_and_say_what_to_try(path):
 
 def test_the_listing_of_the_readme_is_complete():
     text = (CLUSTER / "README.md").read_text()
-    for path in (*SPECS, *KUBERNETES, POLICY, *VALUES, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
+    for path in (*SPECS, *KUBERNETES, POLICY, HUB, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
         assert f"({path.relative_to(CLUSTER)})" in text, f"cluster/README.md does not link {path.name}"
 
 
@@ -192,21 +191,13 @@ def test_the_policy_keeps_others_from_these_clusters():
         validator.validate(policy, "1.32", strict=True)
 
 
-def keys_of_charts():
-    """The charts have no schema: these are their keys and the types of their values, by the file that gives some."""
-    image = {"repository": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
-    pod = {"replicas": int, "extraArgs": list, "resources": dict, "tolerations": list, "affinity": dict,
-           "nodeSelector": dict, "securityContext": dict}  # fmt: skip
-    dask = {
-        "scheduler": {"image": image, "serviceType": str, "servicePort": int, **pod},
-        "worker": {"image": image | {"dask_worker": str}, "env": list, "mounts": dict, **pod},
-        "jupyter": {"enabled": bool},
-    }
+def keys_of_chart():
+    """The chart has no schema: these are its keys and the types of their values."""
     image = {"name": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
     share = {"guarantee": (int, float, str), "limit": (int, float, str)}
     size = {"request": (int, float, str), "limit": (int, float, str)}
     pod = {"cores": size, "memory": size, "extraPodConfig": dict, "extraContainerConfig": dict}
-    daskhub = {
+    return {
         "rbac": {"enabled": bool},
         "jupyterhub": {
             "hub": dict, "proxy": dict, "scheduling": dict, "prePuller": dict, "ingress": dict, "cull": dict,
@@ -225,11 +216,9 @@ def keys_of_charts():
         },
         "dask-kubernetes": {"enabled": bool},
     }  # fmt: skip
-    return dict(zip(VALUES, (dask, daskhub), strict=True))
 
 
-@pytest.mark.parametrize("path", VALUES, ids=lambda path: path.stem)
-def test_the_values_are_keys_of_their_chart(path):
+def test_the_values_are_keys_of_their_chart():
     def check(values, keys):
         for key, value in values.items():
             if isinstance(keys[key], dict):
@@ -237,12 +226,12 @@ def test_the_values_are_keys_of_their_chart(path):
             else:
                 assert isinstance(value, keys[key]), key
 
-    check(load(path), keys_of_charts()[path])
+    check(load(HUB), keys_of_chart())
 
 
 def test_what_the_hub_adds_is_python():
     """The gateway runs it as configuration, in which `c` is what it sets."""
-    gateway = load(VALUES[1])["dask-gateway"]["gateway"]
+    gateway = load(HUB)["dask-gateway"]["gateway"]
     made = SimpleNamespace()
     exec(gateway["extraConfig"]["distrf"], {"c": SimpleNamespace(KubeClusterConfig=made)})
     settings = vars(made)
@@ -270,10 +259,10 @@ def images(value):
 def test_all_name_the_image_that_the_dockerfile_makes():
     built, hub = f"distrf:{distrf.__version__}", f"distrf-hub:{distrf.__version__}"
     assert f"-t {built} " in (CLUSTER / "docker/Dockerfile").read_text()
-    for path in (*SPECS, *KUBERNETES, VALUES[0]):
+    for path in (*SPECS, *KUBERNETES):
         assert images(load(path)) <= {built}
-    assert images(load(VALUES[1])) == {hub}
-    assert f"-t {hub} " in VALUES[1].read_text()
+    assert images(load(HUB)) == {hub}
+    assert f"-t {hub} " in HUB.read_text()
 
 
 def test_what_the_dockerfile_copies_is_there():
@@ -284,7 +273,7 @@ def test_what_the_dockerfile_copies_is_there():
 
 
 @pytest.mark.parametrize(
-    "path", [*SPECS, *KUBERNETES, POLICY, *VALUES, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
+    "path", [*SPECS, *KUBERNETES, POLICY, HUB, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
 )
 def test_no_secrets_and_no_machine(path):
     """No password, no key material, no address of anybody's machine."""
@@ -298,27 +287,23 @@ def test_scripts_parse(path):
     subprocess.run(["bash", "-n", path], check=True, timeout=10)
 
 
-@pytest.mark.parametrize("queue", QUEUES)
-def test_the_job_that_a_queue_gets(queue, tmp_path, monkeypatch):
+def test_the_job_that_slurm_gets(tmp_path, monkeypatch):
     """As dask-jobqueue writes it; beside it the text that is expected."""
     module = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     monkeypatch.chdir(tmp_path)
-    spec = read_cluster_spec(CLUSTER / queue / "cluster.yaml")
+    spec = read_cluster_spec(CLUSTER / "slurm/cluster.yaml")
     job_class = getattr(module, spec["class"].rpartition(".")[2]).job_cls
     arguments = {k: v for k, v in spec["arguments"].items() if k != "scheduler_options"}
 
     async def script():
         return job_class("tls://scheduler:8786", name="worker-0", python="python", **arguments).job_script()
 
-    assert (
-        asyncio.run(script()).rstrip() == (Path(__file__).parent / f"job_of_{queue}.txt").read_text().rstrip()
-    )
+    assert asyncio.run(script()).rstrip() == (Path(__file__).parent / "job_of_slurm.txt").read_text().rstrip()
 
 
-@pytest.mark.parametrize("queue", QUEUES)
-def test_what_a_cluster_of_a_queue_gets(queue):
+def test_what_a_cluster_of_slurm_gets():
     """Servers listen beyond this machine only with certificates; the pages of both do not at all."""
-    spec = read_cluster_spec(CLUSTER / queue / "cluster.yaml")
+    spec = read_cluster_spec(CLUSTER / "slurm/cluster.yaml")
     assert spec["tls"] is not None
     assert spec["arguments"]["scheduler_options"]["dashboard_address"].startswith("127.0.0.1:")
     words = spec["arguments"]["worker_extra_args"]

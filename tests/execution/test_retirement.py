@@ -41,7 +41,7 @@ TASKS = {
     "sgd": ("sgd-gradient", "sample-rows-sum"),
     "tefm": ("range-finder-sum", "sample-rows-sum"),
     "cnm": ("sgd-gradient", "sample-rows-sum"),
-    "featurize": ("featurize-dense", "featurize-dense-sum"),
+    "featurize": ("featurize-quasi", "featurize-quasi-sum"),
 }
 N, CHUNK, WORKERS = 32_768, 1024, 3
 #: Seconds that a fit, or a retirement, may take.
@@ -152,6 +152,7 @@ def test_workers_retired_amid_their_tasks(workers, rows, tmp_path, case):
     workers.subscribe_topic("lingering", lambda event: lingering.put(event[1]))
     undisturbed = FITS[case](*rows, tmp_path / "undisturbed")
     returned = len(os.listdir(folder))
+    assert returned, f"no task is called {TASKS[case]}"
     draw, wrong = np.random.default_rng(sum(map(ord, case))), []
     for trial in range(RETIREMENTS):
         for file in folder.iterdir():
