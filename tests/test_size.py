@@ -27,7 +27,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/inspection": (360, 3),
     "distrf/kernels": (496, 6),
     "distrf/learned": (1209, 9),
-    "distrf/linear_model": (1746, 14),
+    "distrf/linear_model": (1754, 14),
     "distrf/maps": (2355, 21),
     "distrf/metrics": (427, 6),
     "distrf/pipeline": (2485, 15),
@@ -40,7 +40,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4478, 40),
     "distrf/subspace": (811, 7),
     "distrf/tables": (970, 10),
-    "tests": (35170, 197),
+    "tests": (35173, 197),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {

@@ -21,6 +21,15 @@ def check_lasso(model: Any) -> None:
         )
 
 
+def takes_steps(model: Any) -> bool:
+    """Whether the model has `partial_fit`. Raises `AttributeError`, which says why not."""
+    if model.penalty == "l1":
+        raise AttributeError(
+            "partial_fit takes gradient steps, which penalty='l1' does not; call fit, or take penalty='l2'"
+        )
+    return True
+
+
 def lasso_of(model: Any) -> StreamingRidge:
     """The ridge estimator whose normal equations are solved with alpha |u|_1 (see ridge/normal_equations.py).
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
+from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
 from ..execution.keeping import keeps_blocks
@@ -14,6 +15,7 @@ from ..parameters import CLASS_WEIGHT, Rule
 from ..targets import Targets, check_labels, class_counts, class_targets
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier
+from .lasso import takes_steps
 from .sgd_base import BaseSGD
 from .validation import validate_fit
 
@@ -257,6 +259,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val), given_folds(X, folds))
         return self
 
+    @available_if(takes_steps)
     def partial_fit(
         self,
         X: ArrayLike,

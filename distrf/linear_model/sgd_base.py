@@ -383,10 +383,6 @@ class BaseSGD(LinearModel):
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
         """One call of `partial_fit`. Returns the targets with the centre in use."""
         self.check()
-        if self.penalty == "l1":
-            raise InputError(
-                "partial_fit takes gradient steps, which penalty='l1' does not; call fit, or take penalty='l2'"
-            )
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
         weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing

@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import Tags
+from sklearn.utils.metaestimators import available_if
 
 from ..execution.keeping import keeps_blocks
 from ..folds import given_folds
 from ..targets import Targets, regression_targets
 from ..typing import ArrayLike
 from .base import LinearRegressor
+from .lasso import takes_steps
 from .sgd_base import BaseSGD
 from .validation import validate_fit
 
@@ -219,6 +221,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         )
         return self._flat(y)
 
+    @available_if(takes_steps)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> StreamingSGDRegressor:
