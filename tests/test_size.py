@@ -27,7 +27,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/inspection": (360, 3),
     "distrf/kernels": (496, 6),
     "distrf/learned": (1209, 9),
-    "distrf/linear_model": (1754, 14),
+    "distrf/linear_model": (1752, 14),
     "distrf/maps": (2355, 21),
     "distrf/metrics": (427, 6),
     "distrf/pipeline": (2485, 15),

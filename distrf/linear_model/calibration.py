@@ -109,9 +109,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     kept = right @ ((counts + 1.0) / (counts + 2.0))
     wanted = np.where(right, kept[:, None], ((1.0 - kept) / (C - 1))[:, None])
     rare = (counts < _OWN_ROWS) & (C > 2)
-    first, own = np.unique(
-        np.where(rare, rare.argmax(), np.arange(C)), return_inverse=True
-    )  # the sigmoid of each class
+    # The sigmoid of each class, and the classes of each sigmoid.
+    own = np.unique(np.where(rare, rare.argmax(), np.arange(C)), return_inverse=True)[1]
     members = np.bincount(own)
 
     def each(of_class: np.ndarray) -> np.ndarray:
@@ -130,8 +129,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
         return float(share @ value), np.concatenate([each(share @ (slope * S)), each(share @ slope)])
 
     options = {"maxiter": _ITERATIONS, "ftol": _GAIN, "gtol": _GRADIENT}
-    bounds = [(0.0, None)] * len(first) + [(None, None)] * len(first)
-    start = np.repeat([1.0, 0.0], len(first))
+    bounds = [(0.0, None)] * len(members) + [(None, None)] * len(members)
+    start = np.repeat([1.0, 0.0], len(members))
     x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     a, b = x.reshape(2, -1)[:, own]
     a = a / spread

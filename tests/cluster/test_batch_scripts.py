@@ -1,4 +1,4 @@
-"""The batch script of SLURM with stand-ins for all programs that they start."""
+"""The batch script of SLURM with stand-ins for all programs that it starts."""
 
 from __future__ import annotations
 

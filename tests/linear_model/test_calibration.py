@@ -450,23 +450,23 @@ def split(shared_data, name, n):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "most"), [("a9a", 1.05), ("ijcnn1", 1.4), ("letter", 1.6)])
+@pytest.mark.parametrize(("name", "most"), [("a9a", 1.05), ("ijcnn1", 1.05), ("letter", 1.3)])
 def test_log_loss_beside_logistic_regression(shared_data, name, most):
-    """And beside scikit-learn's sigmoids on the same held-out rows."""
+    """And beside scikit-learn's sigmoids on the same held-out rows. Penalties are given: an automatic one differs by loss."""
     X, y, T, t = split(shared_data, name, 5000)
     map_ = RandomFourierFeatures(n_components=512, random_state=0)
     if name == "letter":
         scaler = StreamingScaler().fit(X)
         X, T = scaler.transform(X), scaler.transform(T)
     Z, ZT = map_.fit_transform(X), map_.transform(T)
-    least = log_loss(t, StreamingSGDClassifier("multinomial").fit(Z, y).predict_proba(ZT))
-    for model in (StreamingRidgeClassifier(), StreamingSGDClassifier()):
+    least = log_loss(t, StreamingSGDClassifier("multinomial", alpha=3e-6).fit(Z, y).predict_proba(ZT))
+    for model in (StreamingRidgeClassifier(), StreamingSGDClassifier(alpha=1e-5)):
         ours = clone(model).set_params(calibrate=True).fit(Z, y)
         found = log_loss(t, ours.predict_proba(ZT))
         left = Holdout(0.1, 0).split(0, len(y))[1]
         prefit = FrozenEstimator(clone(model).fit(np.delete(Z, left, axis=0), np.delete(y, left)))
         peer = CalibratedClassifierCV(prefit, method="sigmoid").fit(Z[left], y[left])
-        assert found < 1.02 * log_loss(t, peer.predict_proba(ZT))
+        assert found < log_loss(t, peer.predict_proba(ZT))
         assert found < most * least
 
 

@@ -173,14 +173,14 @@ def test_no_noise_takes_the_smallest_alphas():
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("load", "classes", "least"),
-    [(load_diabetes, False, 0.33), (load_breast_cancer, True, 0.95), (load_wine, True, 0.93)],
+    [(load_diabetes, False, 0.35), (load_breast_cancer, True, 0.95), (load_wine, True, 0.93)],
 )
 def test_defaults_on_tables(load, classes, least):
     """1,024 Fourier features of a few hundred rows: with alpha = 1e-6 R^2 is -2.4, accuracy 0.88 and 0.95."""
     X, X_test, y, y_test = train_test_split(*load(return_X_y=True), test_size=0.3, random_state=0)
     cls = StreamingRidgeClassifier if classes else StreamingRidge
     model = make_pipeline(
-        StreamingScaler(), RandomFourierFeatures(n_components=1024, random_state=0), cls()
+        StreamingScaler(), RandomFourierFeatures(n_components=1024, projection="dense", random_state=0), cls()
     ).fit(X, y)
     assert model.score(X_test, y_test) > least
 
