@@ -15,6 +15,7 @@ import dask
 from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
 from threadpoolctl import threadpool_limits
 
+from .. import __version__
 from ..errors import ClusterError
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
@@ -132,13 +133,13 @@ def check_release(client: Any) -> None:
     if client.nthreads().keys() <= known:
         return
     found = client.get_versions(packages=["distrf"])
-    release = found["client"]["packages"]["distrf"]
     for worker, has in sorted(found["workers"].items()):
-        if (other := has["packages"]["distrf"]) != release:
+        # None where none is installed, as here when the client runs from a folder of sources.
+        if (other := has["packages"]["distrf"]) not in (__version__, found["client"]["packages"]["distrf"]):
             raise ClusterError(
-                f"workers need the distrf of the client, {release}; the worker {worker} has "
-                f"{f'distrf {other}' if other else 'no distrf'}. Install distrf=={release} in its environment (or its "
-                "image), and start it anew"
+                f"workers need the distrf of the client, {__version__}; the worker {worker} has "
+                f"{f'distrf {other}' if other else 'no distrf'}. Install distrf=={__version__} in its environment (or "
+                "its image), and start it anew"
             )
     known.update(found["workers"])
 

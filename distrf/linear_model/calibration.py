@@ -16,7 +16,7 @@ _MOST_ERRORS = 2**20
 #: Held-out rows that are enough to learn anew, of a regressor, and of each class: the share of rows inside of an interval of
 #: 90 % is then right to 1 %, and sigmoids have a log loss about 0.01 above that of many rows.
 _ENOUGH_ROWS, _ENOUGH_OF_A_CLASS = 1_000, 100
-#: Of three or more classes, those with fewer held-out rows share one sigmoid. All rows of a rare class may be in one fold,
+#: Of three or more classes, those with fewer held-out rows share one sigmoid (a single one shares that of the next rarest). All rows of a rare class may be in one fold,
 #: whose model never saw it: its scores of the class are a constant and noise. (kddcup99 with a class of one row: a slope of
 #: 5,485 and a log loss of .186 on other rows, .021 shared.)
 _OWN_ROWS = 20
@@ -73,7 +73,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     minimise the log loss of the probabilities. Sigmoids that are fitted one by one, as is usual, do not know of the sum;
     docs/methods/calibration.md has both. As Platt has it, a row of class c counts as (N_c + 1) / (N_c + 2) of one, N_c being the rows
     of the class, and the other classes share the rest: so the solution is finite also where scores separate the classes,
-    or a class has no row. Of three or more classes, those with fewer than 20 held-out rows share a and b.
+    or a class has no row. Of three or more classes, those with fewer than 20 held-out rows share a and b; a single one
+    shares those of the next rarest.
 
     Parameters
     ----------
@@ -109,6 +110,7 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     kept = right @ ((counts + 1.0) / (counts + 2.0))
     wanted = np.where(right, kept[:, None], ((1.0 - kept) / (C - 1))[:, None])
     rare = (counts < _OWN_ROWS) & (C > 2)
+    rare |= rare.any() & (counts <= np.sort(counts)[1])  # a single one needs another to share with
     # The sigmoid of each class, and the classes of each sigmoid.
     own = np.unique(np.where(rare, rare.argmax(), np.arange(C)), return_inverse=True)[1]
     members = np.bincount(own)
@@ -133,8 +135,7 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     start = np.repeat([1.0, 0.0], len(members))
     x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     a, b = x.reshape(2, -1)[:, own]
-    a = a / spread
-    return np.column_stack([a, b - a * middle])
+    return np.column_stack([a / spread, b - a / spread * middle])
 
 
 def of_each_class(scores: np.ndarray) -> np.ndarray:

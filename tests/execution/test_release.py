@@ -43,30 +43,34 @@ def test_a_known_cluster_is_asked_once(client, monkeypatch):
 
 
 class Answers:
-    """A client whose workers have these releases; it has the release of this test."""
+    """A client that was installed with this release, or runs from a folder, and workers that have these."""
 
-    def __init__(self, **workers):
-        self.workers, self.asked = workers, 0
+    def __init__(self, own=distrf.__version__, **workers):
+        self.own, self.workers, self.asked = own, workers, 0
 
     def nthreads(self):
         return dict.fromkeys(self.workers, 1)
 
     def get_versions(self, packages):
         self.asked += 1
-        own, *others = ({"packages": {"distrf": has}} for has in ("1.2", *self.workers.values()))
+        own, *others = ({"packages": {"distrf": has}} for has in (self.own, *self.workers.values()))
         return {"client": own, "workers": dict(zip(self.workers, others, strict=True))}
 
 
 def test_new_workers_are_asked():
-    client = Answers(a="1.2")
+    client = Answers(a=distrf.__version__)
     check_release(client)
     check_release(client)
     assert client.asked == 1
     client.workers["b"] = None
-    with pytest.raises(
-        ClusterError, match=r"of the client, 1\.2; the worker b has no distrf\. Install distrf==1\.2"
-    ):
+    with pytest.raises(ClusterError, match=r"of the client, .*; the worker b has no distrf\. Install distrf=="):
         check_release(client)
+
+
+def test_a_client_that_runs_from_a_folder():
+    check_release(Answers(None, a=distrf.__version__, b=None))  # b too, or its first task says that it has no distrf
+    with pytest.raises(ClusterError, match=rf"of the client, {distrf.__version__}; the worker a has distrf 0\.0\.9"):
+        check_release(Answers(None, a="0.0.9"))
 
 
 def older(folder):
