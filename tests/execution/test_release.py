@@ -68,8 +68,12 @@ def test_new_workers_are_asked():
 
 
 def test_a_client_that_runs_from_a_folder():
-    check_release(Answers(None, a=distrf.__version__, b=None))  # b too, or its first task says that it has no distrf
-    with pytest.raises(ClusterError, match=rf"of the client, {distrf.__version__}; the worker a has distrf 0\.0\.9"):
+    check_release(
+        Answers(None, a=distrf.__version__, b=None)
+    )  # b too, or its first task says that it has no distrf
+    with pytest.raises(
+        ClusterError, match=rf"of the client, {distrf.__version__}; the worker a has distrf 0\.0\.9"
+    ):
         check_release(Answers(None, a="0.0.9"))
 
 
