@@ -188,7 +188,7 @@ class Trainer:
         weights = self.optimizer.solution(self.state)
         return (
             self.training.best is None
-            or self._measure(weights, self._objective(weights))[1] < self.training.best
+            or self._measure(weights, self._objective(weights))[1] <= self.training.best
         )
 
     def _objective(self, weights: np.ndarray) -> float:
@@ -320,7 +320,7 @@ class Trainer:
         p, rules, best = self.training, self.rules, self.training.best
         gain = (rules.tol or 0.0) * max(abs(best[0]), 1e-12) if best is not None else 0.0
         p.waited = 0 if best is None or ended.measure < [best[0] - gain, best[1]] else p.waited + 1
-        better = (best is None or ended.measure < best) and np.isfinite(ended.objective)
+        better = (best is None or ended.measure <= best) and np.isfinite(ended.objective)
         if better and (self._judges or not rose):
             p.best, p.best_epoch = ended.measure, p.epoch
         if p.best_epoch == p.epoch or not rules.keep_best:
@@ -328,20 +328,19 @@ class Trainer:
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
         """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
-        first).
+        first). Of equal ones the later epoch is better; digits beyond the twelfth are rounding.
 
         With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
         if self.given is not None and self.given_work is not None:
             sums = self.given.sums(self.given_work, weights)
-        elif self.validation:
-            sums = self.batches.validate(weights, self.validation)
         else:
-            return None, [objective, objective]
-        score = validation_score(sums, self.rules.classes)
-        if not self._judges:
-            return score, [objective, objective]
-        return score, [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
+            sums = self.batches.validate(weights, self.validation) if self.validation else None
+        score = None if sums is None else validation_score(sums, self.rules.classes)
+        measures = [objective, objective]
+        if sums is not None and score is not None and self._judges:
+            measures = [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
+        return score, [float(f"{m:.12g}") for m in measures]
 
     @property
     def _judges(self) -> bool:
