@@ -332,10 +332,11 @@ class Trainer:
 
         With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
+        sums: np.ndarray | None = None
         if self.given is not None and self.given_work is not None:
             sums = self.given.sums(self.given_work, weights)
-        else:
-            sums = self.batches.validate(weights, self.validation) if self.validation else None
+        elif self.validation:
+            sums = self.batches.validate(weights, self.validation)
         score = None if sums is None else validation_score(sums, self.rules.classes)
         measures = [objective, objective]
         if sums is not None and score is not None and self._judges:
