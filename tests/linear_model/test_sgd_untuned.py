@@ -69,9 +69,7 @@ def test_balanced_weights_of_a_rare_class():
         model = cut_short(StreamingSGDClassifier(loss, class_weight="balanced"), Z[train], y[train])
         assert roc_auc_score(y[test], model.decision_function(Z[test])) > wanted - 0.01
         # Batches without a row of the rare class are no sign of divergence.
-        assert model.history_[-1]["loss"] < min(
-            0.4, 1.05 * min(e["loss"] for e in model.history_)
-        )  # a constant: .69, 1
+        assert model.history_[-1]["loss"] < 0.4  # with the penalty; of a constant .69 and 1
 
 
 @pytest.mark.slow
