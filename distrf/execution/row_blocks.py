@@ -135,25 +135,28 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     """X with other row chunks. It remembers X: see `source_of`."""
     out = X.rechunk({0: tuple(chunks)}, method="tasks")
-    out.__dict__["distrf_cut_from"] = X
+    out.__dict__["distrf_made_from"] = (out.name, X, X.name, None)
     return out
 
 
-def _made_from(X: da.Array) -> tuple[da.Array | None, list[Any]]:
-    """The array that this file made X from, and the map if there was one; None if another made it."""
-    kept = vars(X)
-    if "distrf_mapped_from" in kept:
-        function, X = kept["distrf_mapped_from"]
-        return X, [function]
-    return kept.get("distrf_cut_from"), []
+def _made_from(X: Any) -> tuple[da.Array | None, Any]:
+    """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it.
+
+    Dask changes an array in place, as in ``X[:, 0] = 0``, with another name, but what was noted of it stays: then another made it.
+    """
+    name, source, name_of_source, function = getattr(X, "distrf_made_from", (None,) * 4)
+    valid = source is not None and (X.name, source.name) == (name, name_of_source)
+    return (source, function) if valid else (None, None)
 
 
 def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     """The array that a lazy array was made from: before all maps, with its own blocks. And the maps, the last first."""
     functions: list[Any] = []
-    while (made := _made_from(X))[0] is not None:
-        X = made[0]
-        functions += made[1]
+    made, function = _made_from(X)
+    while made is not None:
+        X = made
+        functions += [] if function is None else [function]
+        made, function = _made_from(X)
     return X, functions
 
 
@@ -288,7 +291,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     if has_frames(X):  # whose blocks are no arrays that others could cut
         return out
     # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
-    out.__dict__["distrf_mapped_from"] = (function, X)
+    out.__dict__["distrf_made_from"] = (out.name, X, X.name, function)
     return out
 
 
@@ -308,17 +311,16 @@ def row_bytes(X: Any) -> float:
     """
     if sp.issparse(X):
         return (X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
-    made = getattr(X, "distrf_mapped_from", None)
-    if made is not None and getattr(made[0], "sparse_output", False):
-        return made[0].entries_per_row * X.dtype.itemsize + row_bytes(made[1])
+    source, function = _made_from(X)
+    if getattr(function, "sparse_output", False):
+        return function.entries_per_row * X.dtype.itemsize + row_bytes(source)
     dense = float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
     return csr_row_bytes(stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
 
 
 def maker_label(X: Any) -> str:
     """The label of the map that made lazy features; "featurize" where it is not known."""
-    made = getattr(X, "distrf_mapped_from", None)
-    return getattr(made[0], "label", "featurize") if made else "featurize"
+    return getattr(_made_from(X)[1], "label", "featurize")
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
@@ -339,8 +341,8 @@ def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     """
     arrays: list[Any] = [X]
     functions: list[Callable] = []
-    while (made := getattr(arrays[-1], "distrf_mapped_from", None)) is not None:
-        functions.append(made[0])
-        arrays.append(made[1])
+    while (made := _made_from(arrays[-1]))[1] is not None:
+        functions.append(made[1])
+        arrays.append(made[0])
     best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays]))
     return arrays[best], functions[:best][::-1]

@@ -111,20 +111,7 @@ def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatc
         Submission, "add", lambda self, graph, *a, **k: every.extend(graph) or add(self, graph, *a, **k)
     )
     for D in (64, 512):
-        words = [
-            "--map",
-            "fourier",
-            "-D",
-            D,
-            "--scale",
-            "none",
-            "--raw-columns",
-            "no",
-            "--alpha",
-            "1e-6",
-            "--gamma",
-            0.1,
-        ]
+        words = f"--map fourier -D {D} --scale none --raw-columns no --alpha 1e-6 --gamma 0.1".split()
         made = planned(cli, store, *words)
         every.clear()
         cli("train", store, tmp_path / str(D), *words, "--quiet", cluster=True)
