@@ -142,7 +142,7 @@ def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
 def _made_from(X: Any) -> tuple[da.Array | None, Any]:
     """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it.
 
-    Dask changes an array in place, as in ``X[:, 0] = 0``, with another name, but what was noted of it stays: then another made it.
+    An edit in place, as ``X[:, 0] = 0``, counts as another making: Dask gives the same object another name then.
     """
     name, source, name_of_source, function = getattr(X, "distrf_made_from", (None,) * 4)
     valid = source is not None and (X.name, source.name) == (name, name_of_source)

@@ -16,9 +16,9 @@ _MOST_ERRORS = 2**20
 #: Held-out rows that are enough to learn anew, of a regressor, and of each class: the share of rows inside of an interval of
 #: 90 % is then right to 1 %, and sigmoids have a log loss about 0.01 above that of many rows.
 _ENOUGH_ROWS, _ENOUGH_OF_A_CLASS = 1_000, 100
-#: Of three or more classes, those with fewer held-out rows share one sigmoid (a single one shares that of the next rarest). All rows of a rare class may be in one fold,
-#: whose model never saw it: its scores of the class are a constant and noise. (kddcup99 with a class of one row: a slope of
-#: 5,485 and a log loss of .186 on other rows, .021 shared.)
+#: Of three or more classes, those with fewer held-out rows share one sigmoid (a single one shares that of the next rarest).
+#: All rows of a rare class may be in one fold, whose model never saw it: its scores of the class are a constant and noise.
+#: (kddcup99 with a class of one row: a slope of 5,485 and a log loss of .186 on other rows, .021 shared.)
 _OWN_ROWS = 20
 #: Most iterations of the fit of sigmoids, and the relative gain and the gradient at which it ends.
 _ITERATIONS, _GAIN, _GRADIENT = 200, 1e-9, 1e-7
@@ -109,8 +109,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     counts = len(share) * (share @ right)  # rows of mean weight
     kept = right @ ((counts + 1.0) / (counts + 2.0))
     wanted = np.where(right, kept[:, None], ((1.0 - kept) / (C - 1))[:, None])
-    rare = (counts < _OWN_ROWS) & (C > 2)
-    rare |= rare.any() & (counts <= np.sort(counts)[1])  # a single one needs another to share with
+    # Where a single class is rare, the next rarest is the one that it shares with.
+    rare = (C > 2) & (counts.min() < _OWN_ROWS) & ((counts < _OWN_ROWS) | (counts <= np.sort(counts)[1]))
     # The sigmoid of each class, and the classes of each sigmoid.
     own = np.unique(np.where(rare, rare.argmax(), np.arange(C)), return_inverse=True)[1]
     members = np.bincount(own)
@@ -135,7 +135,8 @@ def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:
     start = np.repeat([1.0, 0.0], len(members))
     x = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
     a, b = x.reshape(2, -1)[:, own]
-    return np.column_stack([a / spread, b - a / spread * middle])
+    a = a / spread
+    return np.column_stack([a, b - a * middle])
 
 
 def of_each_class(scores: np.ndarray) -> np.ndarray:

@@ -278,18 +278,8 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
 @pytest.mark.slow
 def test_plan_grows_with_what_costs(cli, files):
     def made(*words):
-        printed = cli(
-            "plan",
-            files / "train.zarr",
-            "--model",
-            "svm",
-            "--batch-size",
-            1000,
-            *words,
-            "--cluster",
-            "local",
-            "--json",
-        )
+        options = ["--model", "svm", "--batch-size", "1000"]
+        printed = cli("plan", files / "train.zarr", *options, *words, "--cluster", "local", "--json")
         return json.loads(printed.out)
 
     for option, values in (

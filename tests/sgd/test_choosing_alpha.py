@@ -41,9 +41,8 @@ def test_alpha_of_all_rows_predicts_as_well_as_the_best_of_a_grid():
     T = rng.normal(size=(2000, 400))
 
     def error(alpha):
-        return (
-            (StreamingRidge(alpha, fit_intercept=False).fit(Z, Y[:, 0]).predict(T) - (T @ W)[:, 0]) ** 2
-        ).mean()
+        found = StreamingRidge(alpha, fit_intercept=False).fit(Z, Y[:, 0]).predict(T)
+        return ((found - (T @ W)[:, 0]) ** 2).mean()
 
     alpha, of_sample = (sample_alpha(Z[:1000], Y[:1000], None, n, 0) for n in (len(Z), 1000))
     best = min(error(10.0**k) for k in range(-6, 2))
