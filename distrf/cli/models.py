@@ -116,7 +116,6 @@ def train(
     distrf train sales.parquet prices/ --target price
     distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..execution.keeping import keeping_blocks
     from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, prepare, split_for
     from ..pipeline.outputs import Outputs, job_of
@@ -164,11 +163,10 @@ def train(
             session.refuse_if_too_big("train", chained(steps), data, connected=True, **sizes)
             start = time.perf_counter()
             weight = data.weights()
-            with keeping_blocks(lazy, y, weight, by.get("by")):
-                made = split_for(lazy, y, options, split.kind, **by)
-                prepared = prepare(lazy, y, options, weight, target=target, split=made)
-                pipeline = fit_prepared(prepared, lazy, y, weight)
-                keep_reasons(pipeline, data.kinds)
+            made = split_for(lazy, y, options, split.kind, **by)
+            prepared = prepare(lazy, y, options, weight, target=target, split=made)
+            pipeline = fit_prepared(prepared, lazy, y, weight)
+            keep_reasons(pipeline, data.kinds)
             seconds = time.perf_counter() - start
         outputs.save(
             pipeline,

@@ -33,15 +33,10 @@ def _inputs(arrays: Iterable[Any]) -> Iterator[str]:
     """Paths that lazy arrays read, as often as their graphs have them."""
     for array in arrays:
         for layer in getattr(getattr(array, "dask", None), "layers", {}).values():  # others are refused later
-            # A Blockwise layer lists what its tasks read in mappings. Iterating over its tasks would create all of them.
+            # A Blockwise layer lists what its tasks read. Iterating over its tasks would create all of them.
             dependencies = getattr(layer, "io_deps", None)
-            tasks = (
-                layer.values()
-                if dependencies is None
-                else [d.mapping for d in dependencies.values() if hasattr(d, "mapping")]
-            )
-            for task in tasks:
-                yield from _paths_in(task)
+            for task in layer.values() if dependencies is None else dependencies.values():
+                yield from _paths_in(getattr(task, "readers", getattr(task, "mapping", task)))
 
 
 def _paths_in(value: Any) -> Iterator[str]:

@@ -2,12 +2,13 @@
 
 The peak of one worker is the sum of: its process; cached weights; for each thread a source block, the widest block and the
 scratch of the reduction; and states, which the plan calls partial results. In the worst case one worker holds all states
-that still wait to be added, the sums that wait for others, and those that are being made. While a state is sent it takes three times its size (measured).
+that wait to be added, and those that are being made. While a state is sent it takes three times its size (measured).
 """
 
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ from dask.utils import format_bytes
 
 from ..errors import MemoryPlanError
 from ..machine import machine_memory
-from .sum_tree import most_waiting
+from .states import tree_height
 from .worker_checks import WorkerMemoryError, in_plain_words
 
 _LOG = logging.getLogger(__name__)
@@ -27,11 +28,10 @@ PROCESS_BYTES = 350 * 2**20
 CLIENT_BYTES = 200 * 2**20
 #: Factor for what allocators and messages take beyond the arrays themselves.
 SLACK = 1.15
+#: The most segments of a pass: the graph of so many costs the client below half a second.
+MOST_SEGMENTS = 4096
 #: While a state is sent, it takes this many times its size.
 _SENT = 3
-#: Up to the first size, eight states may be under way for each thread; up to the second, three; above, one and a half.
-#: Small states may run further ahead, so that threads do not wait for sums. At 32 MiB on two workers that saves 7 %.
-_SMALL_STATE, _MEDIUM_STATE = 2**20, 64 * 2**20
 _REMEDIES = {
     "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
     "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
@@ -83,20 +83,19 @@ def able_workers(each: Mapping[str, tuple[int, int]], peak: int) -> dict[str, in
     return {name: threads for name, (threads, limit) in each.items() if not limit or limit >= peak}
 
 
-def states_ahead(nbytes: int, threads: int) -> int:
-    """How many segments with states of `nbytes` may run, or wait to be added, at one time, beside sums that wait."""
-    if nbytes <= _MEDIUM_STATE:
-        return (8 if nbytes <= _SMALL_STATE else 3) * threads
-    return threads + -(-threads // 2)
+def too_small(workers: Workers, peak: int) -> bool:
+    """Whether the memory of some workers does not hold a peak of so many bytes."""
+    return len(able_workers(workers.each, peak)) < len(workers.each)
 
 
-def states_held(nbytes: int, segments: int, threads: int = 1) -> int:
-    """The most states of `nbytes` that one worker holds at a time.
+def states_held(segments: int, threads: int = 1) -> int:
+    """The most states that one worker holds at a time.
 
-    They are those of segments, sums that wait for others, and for each thread the copy that a sum is made in.
+    They are those of its running segments, those that wait for their neighbours on the tree, and for each thread the copy
+    that a sum is made in.
     """
     copies = threads if segments > 1 else 0
-    return max(_SENT, copies + min(segments, states_ahead(nbytes, threads) + most_waiting(segments)))
+    return max(_SENT, copies + min(segments, 2 * threads - 1 + tree_height(segments)))
 
 
 def reading_scratch(stored: float, block: float) -> int:
@@ -122,7 +121,7 @@ class PassMemory:
 
     @property
     def parts(self) -> dict[str, int]:
-        held = states_held(self.partial, self.segments, self.threads) * self.partial
+        held = states_held(self.segments, self.threads) * self.partial
         return {
             "process": PROCESS_BYTES + self.records,
             "cached weights": self.weights,
@@ -135,6 +134,17 @@ class PassMemory:
     @property
     def peak(self) -> int:
         return sum(self.parts.values())
+
+    def segments_together(self, workers: Workers) -> int:
+        """How many segments of a pass that Dask does not queue go into one graph: a power of two.
+
+        All states of a graph may wait at once, on all workers alike, and be sent.
+        """
+        if not workers.memory_limit or not self.partial:
+            return MOST_SEGMENTS
+        room = workers.memory_limit - self.peak + self.parts["partial results"]
+        states = int(room / (SLACK * self.partial)) - self.threads
+        return 2 ** int(math.log2(max(workers.count * (states // 2), 1)))
 
     def check(self, workers: Workers, label: str) -> None:
         """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""

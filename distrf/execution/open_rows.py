@@ -10,14 +10,14 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import tokenize
-from dask.blockwise import BlockwiseDepDict, blockwise
+from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
 from ..store import files
 from ..store.files import Options
 from ..store.formats import open_source
-from ..store.row_source import RowSource, Selection
+from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
 from .csr_rows import note_source
@@ -226,16 +226,28 @@ def lazy_rows(source: RowSource) -> da.Array:
     empty = (0,) * len(source.shape)
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
     blocks = list(source.blocks())
-    name = "read-rows-" + tokenize(blocks, tail, meta.dtype.str)
+    readers = list({id(reader): reader for reader, _, _ in blocks}.values())
+    bounds = np.array([(first, last) for _, first, last in blocks])
+    name = "read-rows-" + tokenize(readers, bounds, source.block_lengths, tail, meta.dtype.str)
     chunks = (source.block_lengths, *((size,) for size in tail))
     index = tuple(range(len(chunks)))
-    zeros = (0,) * len(tail)
-    arguments = BlockwiseDepDict(
-        {(i, *zeros): block for i, block in enumerate(blocks)},
-        numblocks=tuple(len(sizes) for sizes in chunks),
-    )
     options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
-    layer = blockwise(read_block, name, index, arguments, index, **options)
+    layer = blockwise(read_block, name, index, ReadBlocks(blocks, readers, len(tail)), index, **options)
     if source.sparse:
         note_source(name, source)
-    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
+    made = da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
+    made.__dict__["distrf_read"] = name, blocks  # for stored_blocks.py
+    return made
+
+
+class ReadBlocks(BlockwiseDep):
+    """The argument of each `read_block` task: the reader and the rows of a block. readers : all, each once"""
+
+    produces_tasks = False
+
+    def __init__(self, blocks: Sequence[tuple[RowReader, int, int]], readers: Sequence[RowReader], axes: int):
+        self._blocks, self.readers = blocks, readers
+        self.numblocks = (len(blocks), *(1,) * axes)
+
+    def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
+        return self._blocks[index[0]]

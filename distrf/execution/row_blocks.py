@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import dask
@@ -12,6 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import parse_bytes
 
 from ..alignment import aligned
@@ -19,7 +21,7 @@ from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..typing import Rows
 from .csr_rows import csr_row_bytes, stored_row_bytes
-from .graph_nodes import DataNode
+from .graph_nodes import DataNode, Task, TaskRef
 from .labelled import has_frames, plain_rows, with_header
 from .scheduler import current_client
 from .task_names import task_name
@@ -134,12 +136,74 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 
 def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     """X with other row chunks. It remembers X: see `source_of`."""
-    out = X.rechunk({0: tuple(chunks)}, method="tasks")
+    layer = _CutLayer(X, chunks)
+    graph = HighLevelGraph(X.dask.layers | {layer.name: layer}, X.dask.dependencies | {layer.name: {X.name}})
+    out = da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta)
     out.__dict__["distrf_made_from"] = (out.name, X, X.name, None)
     return out
 
 
-def _made_from(X: Any) -> tuple[da.Array | None, Any]:
+class _CutLayer(Layer):
+    """The tasks that cut and join row chunks, each made when somebody asks for it: passes over stored rows do not.
+
+    It reads no files: see graph_inputs.py.
+    """
+
+    io_deps: Mapping[str, Any] = MappingProxyType({})
+
+    def __init__(self, X: da.Array, chunks: Sequence[int]):
+        super().__init__()
+        self.name = f"cut-rows-{tokenize(X.name, tuple(chunks))}"
+        self._source, self._zeros = X.name, (0,) * (X.ndim - 1)
+        self._old, self._new = (np.cumsum([0, *sizes]) for sizes in (X.chunks[0], chunks))
+
+    def is_materialized(self) -> bool:
+        return False
+
+    def get_output_keys(self) -> set[Any]:
+        return set(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return ((self.name, i, *self._zeros) for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._new) - 1
+
+    def __contains__(self, key: Any) -> bool:
+        return isinstance(key, tuple) and key[0] == self.name and 0 <= key[1] < len(self)
+
+    def __getitem__(self, key: Any) -> Task:
+        if key not in self:
+            raise KeyError(key)
+        first, last = (int(row) for row in self._new[key[1] : key[1] + 2])
+        a = min(int(np.searchsorted(self._old, first, side="right")), len(self._old) - 1) - 1
+        b = max(int(np.searchsorted(self._old, last)), a + 1)
+        cuts = [(max(first - int(edge), 0), last - int(edge)) for edge in self._old[a:b]]
+        return Task(key, _joined, cuts, *(TaskRef((self._source, i, *self._zeros)) for i in range(a, b)))
+
+
+def _joined(cuts: Sequence[tuple[int, int]], *blocks: Any) -> Any:
+    """The neighbouring rows of some blocks: of each from the first to the last that is wanted."""
+    parts = [block[first:last] for (first, last), block in zip(cuts, blocks, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+
+
+def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
+    """The blocks of X with these ascending numbers. They remember X: see `blocks_taken`."""
+    out = X.blocks[list(numbers)]
+    out.__dict__["distrf_blocks_of"] = (out.name, X, X.name, list(numbers))
+    return out
+
+
+def blocks_taken(X: da.Array) -> tuple[da.Array, list[int]] | None:
+    """The array of which `take_blocks` took X, and the numbers of the blocks."""
+    name, source, name_of_source, numbers = getattr(X, "distrf_blocks_of", (None, None, None, []))
+    return (source, numbers) if source is not None and (X.name, source.name) == (name, name_of_source) else None
+
+
+def made_from(X: Any) -> tuple[da.Array | None, Any]:
     """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it.
 
     An edit in place, as ``X[:, 0] = 0``, counts as another making: Dask gives the same object another name then.
@@ -152,11 +216,11 @@ def _made_from(X: Any) -> tuple[da.Array | None, Any]:
 def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     """The array that a lazy array was made from: before all maps, with its own blocks. And the maps, the last first."""
     functions: list[Any] = []
-    made, function = _made_from(X)
+    made, function = made_from(X)
     while made is not None:
         X = made
         functions += [] if function is None else [function]
-        made, function = _made_from(X)
+        made, function = made_from(X)
     return X, functions
 
 
@@ -242,7 +306,7 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
 
-def _apply(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
+def apply_map(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
     """Apply a frozen function to one block. On the worker, its learned arrays are put back into it first."""
     if arrays is not None:
         function = function.with_arrays(aligned(arrays))
@@ -277,7 +341,7 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     current_client()  # called for its side effect: it prepares the workers
     name = task_name(getattr(function, "label", type(function).__name__))
     out = da.map_blocks(
-        _apply,
+        apply_map,
         X,
         stub,
         *([shared_arrays(arrays)] if arrays else []),
@@ -311,7 +375,7 @@ def row_bytes(X: Any) -> float:
     """
     if sp.issparse(X):
         return (X.data.nbytes + X.indices.nbytes) / max(1, X.shape[0])
-    source, function = _made_from(X)
+    source, function = made_from(X)
     if getattr(function, "sparse_output", False):
         return function.entries_per_row * X.dtype.itemsize + row_bytes(source)
     dense = float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
@@ -320,7 +384,7 @@ def row_bytes(X: Any) -> float:
 
 def maker_label(X: Any) -> str:
     """The label of the map that made lazy features; "featurize" where it is not known."""
-    return getattr(_made_from(X)[1], "label", "featurize")
+    return getattr(made_from(X)[1], "label", "featurize")
 
 
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
@@ -341,7 +405,7 @@ def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     """
     arrays: list[Any] = [X]
     functions: list[Callable] = []
-    while (made := _made_from(arrays[-1]))[1] is not None:
+    while (made := made_from(arrays[-1]))[1] is not None:
         functions.append(made[1])
         arrays.append(made[0])
     best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays]))

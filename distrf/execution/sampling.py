@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from ..errors import InputError
 from ..randomness import sample_indices
 from .passes import run_pass
-from .row_blocks import align_rows, check_dask_rows
+from .row_blocks import align_rows, check_dask_rows, take_blocks
 
 #: Above this many rows, rows are sampled in groups of eight neighbours, so that a sample touches fewer blocks.
 _TOGETHER_ABOVE = 64_000
@@ -110,7 +110,8 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
     starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
     block = np.searchsorted(starts, rows, side="right") - 1
     used = np.unique(block)
-    subsets = [(X if i == 0 else align_rows(X, y, "y")).blocks[used.tolist()] for i, y in enumerate(arrays)]
+    whole = [X, *(align_rows(X, y, "y") for y in arrays[1:])]
+    subsets = [take_blocks(array, used.tolist()) for array in whole]
     packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
     blocks = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)

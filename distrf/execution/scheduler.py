@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
-from queue import Empty, SimpleQueue
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import dask
@@ -16,9 +14,10 @@ from dask.delayed import Delayed
 from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
+from ..store.job_lock import check
 from . import worker_checks
-from .states import add_states
 from .task_names import span_of
+from .worker_checks import PlacementError, Watch
 from .workers import prepare
 
 
@@ -49,7 +48,7 @@ def computed(*collections: Any) -> tuple[Any, ...]:
         return dask.compute(*collections)
 
 
-def compute(task: Delayed, client: Any) -> Any:
+def compute(task: Delayed, client: Any, needed: int = 0, refuse: Callable[[], None] = lambda: None) -> Any:
     """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
@@ -59,6 +58,10 @@ def compute(task: Delayed, client: Any) -> Any:
     ----------
     task : Delayed
     client : distributed.Client or None
+    needed : int, default=0
+        Bytes that the tasks need on a worker. Workers whose memory limit is below that get none of them.
+    refuse : callable, optional
+        Called where the cluster had no workers, and too small ones came; it may raise an error.
 
     Returns
     -------
@@ -75,39 +78,23 @@ def compute(task: Delayed, client: Any) -> Any:
     if client is None:
         with threadpool_limits(1):
             return task.compute(optimize_graph=False)
-    # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-        future = client.compute(task, optimize_graph=False)
-    try:
-        return gather(future, client)
-    finally:
-        future.release()
-
-
-def compute_many(tasks: list[Delayed], client: Any) -> list[Any]:
-    """Compute several tasks at once.
-
-    Parameters
-    ----------
-    tasks : list of Delayed
-    client : distributed.Client or None
-
-    Returns
-    -------
-    list
-        Values without a client, finished futures with one; in the order of the tasks.
-    """
-    if client is None:
-        with threadpool_limits(1):
-            return list(dask.compute(*tasks, optimize_graph=False))
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-        futures = client.compute(tasks, optimize_graph=False)
-    try:
-        settle(*futures)
-    except BaseException:
-        release(futures)
-        raise
-    return futures
+    check()  # a job that no longer owns its output ends here
+    while True:
+        watch = Watch(client, needed, refuse)
+        # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+            future = client.compute(task, optimize_graph=False, workers=watch.bound)
+        try:
+            settle(future, watch=watch)
+            with waiting(client):
+                # `result` returns a copy. Inside a task, `client.gather` would return the very object that a worker holds.
+                return future.result()
+        except (
+            PlacementError
+        ):  # the tasks are bound to workers that are gone, or not bound, and a small one came
+            continue
+        finally:
+            future.release()
 
 
 def release(values: Iterable[Any]) -> None:
@@ -120,12 +107,13 @@ def release(values: Iterable[Any]) -> None:
             value.release()
 
 
-def settle(*futures: Any) -> None:
+def settle(*futures: Any, watch: Watch | None = None) -> None:
     """Wait until futures are finished, and check the workers meanwhile (see worker_checks.py).
 
     Parameters
     ----------
     *futures : distributed.Future
+    watch : Watch, optional
 
     Raises
     ------
@@ -136,74 +124,17 @@ def settle(*futures: Any) -> None:
     Exception
         What a task raised.
     """
-    watching = None
     with waiting(futures[0].client if futures else None):
         while futures:
             try:
                 wait(futures, timeout=worker_checks.EVERY)
                 break
             except TimeoutError:
-                watching = watching or worker_checks.Watch(futures[0].client)
-                watching.look()
+                check()
+                watch = watch or Watch(futures[0].client)
+                watch.look()
     for future in futures:
         _raise_failure(future)
-
-
-class Results:
-    """Futures as they finish, while the workers are checked (see worker_checks.py).
-
-    Parameters
-    ----------
-    client : distributed.Client
-    needed : int, default=0
-        Bytes that the tasks need on a worker.
-    """
-
-    def __init__(self, client: Any, needed: int = 0):
-        self._client, self._needed = client, needed
-        self._futures: dict[Any, Any] = {}
-        self._finished: SimpleQueue[Any] = SimpleQueue()
-        self._watch: worker_checks.Watch | None = None
-        self._look = time.monotonic() + worker_checks.EVERY
-
-    def expect(self, futures: Mapping[Any, Any]) -> None:
-        """Add futures, by key."""
-        self._futures |= futures
-        for key, future in futures.items():
-            future.add_done_callback(lambda _, key=key: self._finished.put(key))
-
-    def wait(self, seconds: float = 1.0) -> list[Any]:
-        """The keys that have finished since the last call; none where nothing does for so many seconds.
-
-        Raises what `settle` raises.
-        """
-        keys = []
-        with waiting(self._client):
-            with suppress(Empty):
-                keys.append(self._finished.get(timeout=seconds))
-                while True:
-                    keys.append(self._finished.get_nowait())
-            if time.monotonic() > self._look:
-                self._watch = self._watch or worker_checks.Watch(self._client, self._needed)
-                self._watch.look()
-                self._look = time.monotonic() + worker_checks.EVERY
-        for key in keys:
-            if key in self._futures:
-                _raise_failure(self._futures[key])
-        return keys
-
-    def value(self, key: Any) -> Any:
-        """The result of a future that has finished."""
-        return gather(self._futures[key], self._client)
-
-    def release(self, keys: Iterable[Any]) -> None:
-        """Let the cluster drop results."""
-        for key in keys:
-            self._futures.pop(key).release()
-
-    def close(self) -> None:
-        """Let the cluster drop everything."""
-        self.release(list(self._futures))
 
 
 def _raise_failure(future: Any) -> None:
@@ -264,26 +195,6 @@ def results_in_order(
         for future in futures:
             future.release()
         held.release()
-
-
-def merge_states(reduction: Any, left: Any, right: Any, client: Any, name: str) -> Any:
-    """The sum of two states of a reduction, left before right.
-
-    Parameters
-    ----------
-    reduction : Reduction
-    left, right : state, or a future of one with a client
-    client : distributed.Client or None
-    name : str
-        Of the pass.
-
-    Returns
-    -------
-    state, or a future of one with a client
-    """
-    if client is None:
-        return add_states(reduction, left, right)
-    return client.submit(add_states, reduction, left, right, key=f"{name}-sum-{uuid.uuid4().hex}", pure=False)
 
 
 def gather(value: Any, client: Any) -> Any:

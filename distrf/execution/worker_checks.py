@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +17,8 @@ from dask.utils import format_bytes, parse_timedelta
 from distributed.scheduler import KilledWorker
 
 from ..errors import ClusterError, DistrfError, MemoryPlanError
+from .progress import saw_workers
+from .workers import check_release
 
 #: Seconds between two checks. A wait that is shorter makes no check.
 EVERY = 2.0
@@ -33,6 +35,10 @@ class WorkerMemoryError(MemoryPlanError):
     """A worker ran out of memory during a job whose plan said that it would fit."""
 
 
+class PlacementError(Exception):
+    """A graph must be submitted anew, for other workers."""
+
+
 class Watch:
     """Checks the workers of a client, and remembers since when something has been wrong.
 
@@ -41,16 +47,49 @@ class Watch:
     client : distributed.Client
     needed : int, default=0
         Bytes that the job needs on a worker. Workers whose memory limit is below that get none of its tasks.
+    refuse : callable, optional
+        Called where there are workers and none has been able to do the job since it began; it may raise an error.
+
+    Attributes
+    ----------
+    bound : list of str or None
+        Addresses of the workers that hold the job, where others do not. None: all do.
     """
 
-    def __init__(self, client: Any, needed: int = 0) -> None:
-        self._client, self._needed = client, needed
+    def __init__(self, client: Any, needed: int = 0, refuse: Callable[[], None] = lambda: None) -> None:
+        self._client, self._needed, self._refuse = client, needed, refuse
         self._begun = time.time() - EVERY
         self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no able worker -> first seen
+        self.bound: list[str] | None = None
+        self._was_able = False
+        if needed:
+            with in_plain_words(client):
+                workers = client.scheduler_info(n_workers=-1)["workers"]
+            able = self._able(workers)
+            self.bound = able if 0 < len(able) < len(workers) else None
+            self._was_able = bool(able)
 
     def look(self) -> None:
-        """Make one check. Raises ClusterError if no worker comes back, WorkerMemoryError if memory ends the work of one."""
+        """Make one check.
+
+        Raises
+        ------
+        ClusterError
+            No worker comes back, or one that came has another release of distrf.
+        WorkerMemoryError
+            Memory ends the work of a worker.
+        PlacementError
+            The workers that the tasks are bound to are gone, or they are bound to none and a small one came.
+        """
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
+        saw_workers(self._client, workers)
+        check_release(self._client, workers)
+        able = self._able(workers)
+        if able and (len(able) < len(workers) if self.bound is None else not workers.keys() & {*self.bound}):
+            raise PlacementError
+        self._was_able |= bool(able)
+        if workers and not self._was_able:
+            self._refuse()
         # Events carry the time of the scheduler's clock, which may differ from ours. So does the last heartbeat.
         now = max((worker["last_seen"] for worker in workers.values()), default=time.time())
         begun = now - (time.time() - self._begun)
@@ -63,7 +102,6 @@ class Watch:
                 f"limit, and was started anew; {len(restarts)} were since the job began to wait"
             )
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
-        able = any(self._able(worker) for worker in workers.values())
         if not able and self._lasts("", patience):
             of = f" whose memory holds the {format_bytes(self._needed)} that the job needs" if workers else ""
             raise ClusterError(
@@ -80,9 +118,13 @@ class Watch:
         wrong = [*stuck, *([] if able else [""])]
         self._since = {what: self._since[what] for what in wrong}
 
-    def _able(self, worker: Any) -> bool:
-        limit = worker.get("memory_limit") or 0
-        return not limit or limit >= self._needed
+    def _able(self, workers: Mapping[str, Any]) -> list[str]:
+        """The addresses of those whose memory holds the job."""
+        return [
+            name
+            for name, w in workers.items()
+            if not w.get("memory_limit") or w["memory_limit"] >= self._needed
+        ]
 
     def _lasts(self, what: str, seconds: float) -> bool:
         first = self._since.setdefault(what, time.monotonic())

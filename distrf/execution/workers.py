@@ -9,6 +9,7 @@ import platform
 import time
 import weakref
 from collections import deque
+from collections.abc import Collection
 from typing import Any
 
 import dask
@@ -106,7 +107,7 @@ def prepare(client: Any) -> None:
     ClusterError
         A worker has another release of distrf.
     """
-    check_release(client)
+    check_release(client, client.nthreads())
     if client not in _prepared:
         register(client, _loose_placement(), "distrf-loose-placement")
         register(client, _PreparedWorker(), "distrf-prepared-worker")
@@ -119,7 +120,7 @@ def prepare(client: Any) -> None:
 _known: weakref.WeakKeyDictionary[Any, set[str]] = weakref.WeakKeyDictionary()
 
 
-def check_release(client: Any) -> None:
+def check_release(client: Any, names: Collection[str]) -> None:
     """Ask for the release of distrf on all workers, where some are new: another one might compute other numbers without any error.
 
     Each map compares a checksum of its weights besides, when a worker unpickles it.
@@ -130,7 +131,7 @@ def check_release(client: Any) -> None:
         A worker has another release than the client, or no distrf; the message names it.
     """
     known = _known.setdefault(client, set())
-    if client.nthreads().keys() <= known:
+    if known.issuperset(names):
         return
     found = client.get_versions(packages=["distrf"])
     for worker, has in sorted(found["workers"].items()):

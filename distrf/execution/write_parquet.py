@@ -18,7 +18,7 @@ from ..store.files import normalise
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import check_dask_rows
+from .row_blocks import check_dask_rows, take_blocks
 from .states import RowCount
 
 
@@ -62,7 +62,7 @@ def write_parts(
         )
         named = tuple((name, tuple(headings.get(name, ()))) for name in names)
         reduction = _PartReduction(normalise(path), folder_id, named, keys_of_rows, held())
-        every = [a.blocks[pending] if len(pending) < n_blocks else a for a in (*aligned, numbers)]
+        every = [take_blocks(a, pending) if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         label = "predict" if "prediction" in arrays else "write"
         run_pass(reduction, every, label=label, starts=[int(start) for start in starts])

@@ -14,7 +14,7 @@ from ..store import zarr_append
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label, take_blocks
 from .scheduler import computed
 from .states import RowCount
 
@@ -92,7 +92,7 @@ def write_rows(
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
         reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, storage_options, held())
-        left = [a.blocks[pending] if len(pending) < info.n_blocks else a for a in coded]
+        left = [take_blocks(a, pending) if len(pending) < info.n_blocks else a for a in coded]
         label = {"features": maker_label(first), "predictions": "predict"}.get(kind, "write")
         run_pass(reduction, left, label=label, starts=[info.bounds(index)[0] for index in pending])
     finished = store.finish(path, store_id=info.id, storage_options=storage_options)
@@ -132,7 +132,7 @@ def append_rows(
         old, info = append.old, append.info
         before = old.path, old.n_rows
         reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held(), before)
-        left = [a.blocks[[index - append.first for index in pending]] for a in cut]
+        left = [take_blocks(a, [index - append.first for index in pending]) for a in cut]
         starts = [max(old.n_rows, index * info.block_rows) for index in pending]
         run_pass(reduction, left, label="append", starts=starts)
     return Written(append.finish(), len(pending), append.info.n_blocks)

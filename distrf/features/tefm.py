@@ -11,7 +11,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution.keeping import keeps_blocks
 from ..execution.planned import Costs, PlannedRows
 from ..maps import FeatureMap, SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
@@ -172,7 +171,6 @@ class TEFM(FeatureEstimator):
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return super().trial_map(D, seed) if self.base is None else self.base.trial_map(D, seed)
 
-    @keeps_blocks
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TEFM:
         """Fit the base, then find the subspace: q + 2 passes over the rows, or one for a Gram matrix.
 

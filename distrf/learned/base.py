@@ -315,11 +315,8 @@ class MapLearner:
         given: GivenRows | None = None,
     ) -> np.ndarray:
         """Train from the start or the checkpoint, set the attributes that describe training, and return the vector."""
-        from .plan import learning_memory
-
-        memory = learning_memory(self, rows, work.targets.width) if rows.lazy else None
         trainer = Trainer(
-            rows.batches(work, memory=memory),
+            rows.batches(work),
             schedule,
             optimizer,
             optimizer.start(start_parameters(work.layout, start)),

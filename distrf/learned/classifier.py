@@ -6,7 +6,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
 from ..folds import given_folds
 from ..kernels.shift_invariant import Kernel
@@ -213,7 +212,6 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @keeps_blocks
     def fit(
         self,
         X: ArrayLike,

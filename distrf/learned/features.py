@@ -10,7 +10,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
 from ..errors import InputError, input_errors
-from ..execution.keeping import keeps_blocks
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features import RandomFourierFeatures
@@ -240,7 +239,6 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     def target_parameters(self, labels: bool) -> dict[str, Any]:
         return {"objective": "multinomial" if labels else "squared"}
 
-    @keeps_blocks
     def fit(
         self,
         X: ArrayLike,

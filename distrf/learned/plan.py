@@ -7,14 +7,11 @@ from typing import Any
 
 from ..execution.memory import Workers
 from ..execution.planned import Costs, PlannedRows
-from ..execution.scheduler import current_client
 from ..execution.timing import Phase
-from ..maps import working_dtype
 from ..projections.base import COSINE_COST
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
 from ..sgd.batch_plan import BatchMemory, PlannedBlocks, waited_tasks
-from ..sgd.rows import Rows
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, learning_batch_size, learning_epochs
@@ -67,13 +64,6 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     blocks = PlannedBlocks.cut(rows, rows.uncut_rows, rows.width, rows.itemsize)
     sample = rows.sample_costs(SAMPLE, blocks=len(blocks.rows))
     return sample + learning_costs(estimator, blocks, rows.workers).costs(rows)
-
-
-def learning_memory(estimator: Any, rows: Rows, outputs: int) -> BatchMemory | None:
-    """The memory of a worker while these rows are trained on."""
-    X = rows.arrays[0]
-    blocks = PlannedBlocks(rows.blocks, X.shape[1], working_dtype(X.dtype).itemsize, outputs)
-    return learning_costs(estimator, blocks, Workers.of_client(current_client())).memory
 
 
 def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> LearningCosts:

@@ -7,7 +7,6 @@ from typing import ClassVar
 import numpy as np
 from sklearn.utils import Tags
 
-from ..execution.keeping import keeps_blocks
 from ..features import RandomFourierFeatures
 from ..folds import given_folds
 from ..kernels.shift_invariant import Kernel
@@ -206,7 +205,6 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    @keeps_blocks
     def fit(
         self,
         X: ArrayLike,

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..errors import InputError, MemoryPlanError
-from ..execution.keeping import keeping_blocks
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
@@ -110,9 +109,9 @@ class BaseRidge(LinearModel):
 
     def check(self) -> None:
         super().check()
-        self._check_keeping(self.keep_state)
+        self._check_keeps_state(self.keep_state)
 
-    def _check_keeping(self, keep: bool) -> None:
+    def _check_keeps_state(self, keep: bool) -> None:
         if keep and self.solver == "cg":
             raise NoStateError(
                 "conjugate gradients (solver='cg') add up nothing to which more rows could be added; take solver='gram', "
@@ -133,7 +132,7 @@ class BaseRidge(LinearModel):
 
         keep : whether more rows may be added later
         """
-        self._check_keeping(keep)
+        self._check_keeps_state(keep)
         alphas, seed = given_alphas(self.alpha), draw_seed(self.random_state)
         if folds is None:
             reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep)
@@ -149,18 +148,17 @@ class BaseRidge(LinearModel):
         asked = "gram" if keep else self.solver
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
         kept = None
-        with self._keeping(arrays, passes=1 if solver == "gram" else 2):
-            if solver == "gram":
-                last = [folds.values] if folds is not None and reduction.rule.given else []
-                state, beside = self._add_up(reduction, [*arrays, *last], columns)
-                solved = self._solve(state, reduction, alphas)
-                if beside is not None:
-                    linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-                    solved = solved._replace(errors=compare_alphas(linear, alphas, reduction).errors)
-                kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
-            else:
-                solved = self._iterate(arrays, folds, targets, alphas, seed)
-            held = self._score_held_out(arrays, targets, solved, seed, folds)
+        if solver == "gram":
+            last = [folds.values] if folds is not None and reduction.rule.given else []
+            state, beside = self._add_up(reduction, [*arrays, *last], columns)
+            solved = self._solve(state, reduction, alphas)
+            if beside is not None:
+                linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
+                solved = solved._replace(errors=compare_alphas(linear, alphas, reduction).errors)
+            kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
+        else:
+            solved = self._iterate(arrays, folds, targets, alphas, seed)
+        held = self._score_held_out(arrays, targets, solved, seed, folds)
         self._publish(solved, targets, None if held is None else learn_calibration(held, targets.classes))
         self.solver_, self.solver_reason_ = solver, reason
         self.__dict__.pop("state_", None)
@@ -176,10 +174,6 @@ class BaseRidge(LinearModel):
         return gram_reductions(
             self.alpha, self.cv, n_rows, n_features, targets, seed, held_out=held_out, grows=keep
         )
-
-    def _keeping(self, arrays: list[Any], passes: int) -> Any:
-        """The context of passes over these arrays, and of the reading of held-out rows after them."""
-        return keeping_blocks(*(arrays if passes > 1 or self.calibrate else []))
 
     def _iterate(
         self,

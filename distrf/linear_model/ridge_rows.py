@@ -34,7 +34,7 @@ class _NeedsState:
     def __get__(self, model: Any, owner: type | None = None) -> Any:
         if model is None:
             return self.fn
-        model._check_keeping(True)
+        model._check_keeps_state(True)
         if hasattr(model, "coef_") and not hasattr(model, "state_"):
             why = "conjugate gradients, which add up none" if model.solver_ == "cg" else "keep_state=False"
             raise NoStateError(
@@ -59,12 +59,11 @@ class _Rows(BaseRidge):
         targets = replace(targets, weight_unit=kept.targets.weight_unit)
         reduction = GramReduction(kept.n_features, targets, kept.next_rule(), are_exact(self.alpha))
         check_client(reduction.solve_bytes + kept.nbytes, type(self).__name__)
-        with self._keeping(arrays, passes=1):
-            state, _ = self._add_up(reduction, arrays)
-            total = self._sum(kept, KeptState(state, targets, reduction.rule, X.shape[0]))
-            solved = self._solve(total.state, total.reduction, given_alphas(self.alpha))
-            solved = solved._replace(rule=reduction.rule)  # of the rows that can be scored: the others are gone
-            held = self._score_held_out(arrays, total.targets, solved, kept.rule.seed)
+        state, _ = self._add_up(reduction, arrays)
+        total = self._sum(kept, KeptState(state, targets, reduction.rule, X.shape[0]))
+        solved = self._solve(total.state, total.reduction, given_alphas(self.alpha))
+        solved = solved._replace(rule=reduction.rule)  # of the rows that can be scored: the others are gone
+        held = self._score_held_out(arrays, total.targets, solved, kept.rule.seed)
         calibration, calibrated = self._calibrate_anew(held, kept, total)
         self._publish(solved, total.targets, calibration)
         self.state_ = replace(total, calibrated=calibrated)
@@ -245,8 +244,8 @@ class ClassifierRows(_Rows):
         self.classes_ = np.asarray(targets.classes)
         return self
 
-    def _check_keeping(self, keep: bool) -> None:
-        super()._check_keeping(keep)
+    def _check_keeps_state(self, keep: bool) -> None:
+        super()._check_keeps_state(keep)
         if keep and isinstance(self.class_weight, str):
             raise NoStateError(
                 "class_weight='balanced' follows from all rows, and would change the weights of those that are added up "

@@ -8,7 +8,6 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
-from ..execution.keeping import keeps_blocks
 from ..folds import given_folds
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, Rule
@@ -204,7 +203,6 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         )  # fmt: skip
         self.class_weight = class_weight
 
-    @keeps_blocks
     def fit(
         self,
         X: ArrayLike,

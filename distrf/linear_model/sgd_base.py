@@ -244,7 +244,7 @@ class BaseSGD(LinearModel):
             work = LocalWork.of(work, local, weights.mean)
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            batches_of(rows, work, optimizer, memory), schedule, optimizer, optimizer.start(first),
+            batches_of(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
             rows.held_blocks(trained) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 
-from ..execution.keeping import keeps_blocks
 from ..folds import given_folds
 from ..targets import Targets, regression_targets
 from ..typing import ArrayLike
@@ -161,7 +160,6 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     True
     """
 
-    @keeps_blocks
     def fit(
         self,
         X: ArrayLike,

@@ -16,7 +16,6 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from ..execution.keeping import keeping_blocks
 from ..execution.labelled import plain_rows
 from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
@@ -200,7 +199,7 @@ def train(
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
-    with outputs.held(), keeping_blocks(X, y, sample_weight, by):
+    with outputs.held():
         made = prepare(
             X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity),
             split_for(X, y, asked, split, by, name, dates),

@@ -18,7 +18,6 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution import keeping
 from ..execution.csr_rows import stored_row_bytes
 from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
@@ -171,7 +170,7 @@ def plan_job(
     labels = is_classifier(model) if model is not None else classes > 0
     outputs = columns if not labels else 1 if classes == 2 else classes
     rows = _described(X, workers, outputs, labelled)
-    total, fits = Costs(), []
+    total = Costs()
     for step in transformers:
         map_ = getattr(step, "map_", None)
         if map_ is None:
@@ -180,7 +179,6 @@ def plan_job(
             map_ = step.planned_map(rows.width)
             costs = step.planned_costs(rows, map_)
             total += costs
-            fits.append(costs.phases)
         rows = rows.after(map_)
     if model is not None and job in ("fit", "train"):
         if not hasattr(model, "planned_costs"):
@@ -197,7 +195,6 @@ def plan_job(
         total += Costs(notes=(note,))
     assert final.memory is not None
     total += replace(final, memory=rows.with_held(final.memory))
-    fits.append(final.phases)
     assert total.memory is not None
     planned = Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
@@ -205,8 +202,7 @@ def plan_job(
     )  # fmt: skip
     if job == "train":
         planned = _with_choices(planned, rows, model)
-        fits = [planned.phases]  # it keeps rows from the first to the last
-    return _with_kept(planned, rows, fits) if isinstance(X, Input) or is_dask_collection(X) else planned
+    return planned
 
 
 def _with_split(plan: Plan, split: str) -> Plan:
@@ -314,27 +310,6 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     flops += rows.outputs * ROW_FLOPS if job == "evaluate" else 0.0
     phase = Phase(1, rows.blocks, 1, rows.n * flops, rows.blocks, written=written)
     return Costs((phase,), written, memory)
-
-
-def _with_kept(plan: Plan, rows: PlannedRows, fits: Sequence[tuple[Phase, ...]]) -> Plan:
-    """The plan where workers keep rows in memory that it leaves free; `fits` : phases of each fit that keeps them by itself."""
-    held = (rows.nbytes if rows.sparse else rows.n * rows.d * rows.item_read) + 8 * rows.n  # targets
-    again = any(sum(phase.sweeps for phase in phases) > 1 for phases in fits)
-    each = min(held, keeping.room(plan.memory.peak, plan.workers)) if keeping.allowed() else 0
-    if not (again and each):
-        return plan
-    kept = min(held, each * plan.workers.count)
-    rest = "read once" if kept == held else "the others are read in every pass"
-    note = f"keeps {format_bytes(kept)} of {format_bytes(held)} of rows on the workers: {rest}"
-    phases = tuple(phase for fit in fits for phase in _read_less(fit, kept / held))
-    return replace(plan, phases=phases, memory=replace(plan.memory, kept=each), notes=[*plan.notes, note])
-
-
-def _read_less(phases: Sequence[Phase], kept: float) -> list[Phase]:
-    """The phases of a fit that reads a share of the rows once."""
-    sweeps = sum(phase.sweeps for phase in phases)
-    share = 1.0 - kept * max(sweeps - 1.0, 0.0) / max(sweeps, 1.0)
-    return [replace(phase, sweeps=share * phase.sweeps) for phase in phases]
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:

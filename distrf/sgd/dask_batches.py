@@ -31,14 +31,13 @@ import numpy as np
 from dask.delayed import Delayed
 
 from ..alignment import aligned
-from ..execution.block_graphs import BlockGraphs
-from ..execution.graph_nodes import DataNode, Task, TaskRef
-from ..execution.keeping import current_keeping
-from ..execution.kept_blocks import Keep
+from ..execution.graph_nodes import DataNode, GraphNode, Task, TaskRef
 from ..execution.memory import Workers, able_workers
 from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
+from ..execution.segments import Blocks, with_dependencies
+from ..execution.stored_blocks import blocks_of
 from ..execution.submission import Submission, threads_of
 from ..execution.workers import return_freed_memory
 from .ahead import Ahead, BatchLayout
@@ -86,7 +85,6 @@ class DaskBatches:
     arrays : aligned lazy (X, y) or (X, y, weight), whose row chunks are the blocks
     maps : functions from blocks of X to features, with their learned arrays
     row_bytes, block_bytes : of the features of one row, and of the largest block as workers hold it
-    keep : what load tasks are told, where blocks are kept from one epoch to the next
     folded : whether the last array has the folds of the rows
     """
 
@@ -98,22 +96,24 @@ class DaskBatches:
         work: BatchWork,
         row_bytes: float,
         block_bytes: int,
-        keep: Keep | None = None,
         folded: bool = False,
     ):
-        self._client, self._keep = client, keep
-        self._keeping = None if keep is None else current_keeping()
+        self._client = client
         self.work = work
         self._row_bytes, self._block_bytes = row_bytes, block_bytes
         self._rows = [int(r) for r in arrays[0].chunks[0]]
         self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
         self._reduction = LoadReduction(arrays[0].shape[1], folded)
-        self._blocks = BlockGraphs(arrays) if self._keeping is None else self._keeping.graphs(arrays)
+        self._blocks = blocks_of(arrays)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
         submission = Submission("sgd")
-        for key, node in self._blocks.shared.items():
-            submission.add({key: node}, keep=[key])
+        # Learned arrays, and data of several blocks. Others that blocks need, such as a mean over all rows, go with each.
+        common = {key: node for key, node in self._blocks.inputs.items() if isinstance(node, DataNode)}
+        self._upstream = {
+            key: n for key, n in self._blocks.inputs.items() if isinstance(n, GraphNode) and key not in common
+        }
+        submission.add(common, keep=list(common))
         self._learned: dict[int, Any] = {}  # index of a map -> key of its arrays
         for i, function in enumerate(maps):
             if function.arrays:
@@ -121,7 +121,6 @@ class DaskBatches:
                 self._learned[i] = arrays_.key
                 submission.add(dict(arrays_.dask), keep=[arrays_.key])
         self._futures: dict[Any, Any] = submission.submit(client)  # everything held on workers
-        self._shared = {key: self._futures[key] for key in self._blocks.shared}
         self._windows: dict[tuple[int, int], Window] = {}  # those under way, by epoch and number in the epoch
         self._opened = 0
         self._held: dict[int, Any] = {}  # block -> key of its rows
@@ -201,20 +200,8 @@ class DaskBatches:
     def _load(self, submission: Submission, block: int, worker: str | None, window: Window) -> None:
         if block not in self._held:
             load = self._load_task(block)
-            worker = self._home(block, worker, window.threads)
-            submission.add(dict(load.dask), window.read_priority, worker, [load.key])
+            submission.add(with_dependencies(load, self._upstream), window.read_priority, worker, [load.key])
             self._held[block] = load.key
-
-    def _home(self, block: int, worker: str | None, among: Sequence[str]) -> str | None:
-        """The worker that reads a block: the one among these that keeps it, else the one that is proposed."""
-        if self._keeping is None or worker is None:
-            return worker
-        keys = self._blocks.kept(block)
-        home = self._keeping.worker_of(keys)
-        if home in among:
-            return home
-        self._keeping.had(worker, keys)
-        return worker
 
     def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
         self._count += 1
@@ -234,8 +221,8 @@ class DaskBatches:
             assignments.append(Assignment(worker, microbatches, key))
         self._ahead.append((epoch, batch, assignments))
 
-    def _load_task(self, block: int) -> Delayed:
-        return load_task(self._blocks, self._reduction, block, self._starts[block], self._shared, self._keep)
+    def _load_task(self, block: int) -> Task:
+        return load_task(self._blocks, self._reduction, block, self._starts[block])
 
     def _sum(
         self, submission: Submission, assignments: Sequence[Assignment], arrays: dict[str, np.ndarray]
@@ -300,16 +287,15 @@ class DaskBatches:
             keys = []
             for block in blocks[a : a + _VALIDATE]:
                 key = f"sgd-score-{name}-{block}"
-                rows = self._held.get(block)
+                rows, home, graph = self._held.get(block), None, {}
                 if rows is None:
                     # One task reads and scores: rows that wait for their score would fill a worker.
-                    home = self._home(block, able[block % len(able)] if able else None, able)
                     load = self._load_task(block)
-                    graph = dict(load.dask)
-                    task = graph.pop(load.key)
-                    source = (task.func, *task.args)
+                    graph = with_dependencies(load, self._upstream)
+                    del graph[load.key]
+                    home, source = able[block % len(able)] if able else None, (load.func, *load.args)
                 else:
-                    graph, source, home = {}, (_given, TaskRef(rows)), None
+                    source = _given, TaskRef(rows)
                 graph[key] = Task(
                     key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(weights),
                     *(TaskRef(k) for k in self._learned.values()), *source,
@@ -354,30 +340,23 @@ def batch_tasks(microbatches: int, threads: int) -> int:
     return 2 * len(assign(microbatches, 0, [""] * threads)) + sums
 
 
-def load_task(
-    blocks: BlockGraphs,
-    reduction: LoadReduction,
-    block: int,
-    start: int,
-    shared: dict[Any, Any] | None,
-    keep: Keep | None,
-) -> Delayed:
-    """The task that computes the rows of one block; `shared` are futures of the graph's shared nodes, or None."""
-    if blocks.edges is None:
-        return blocks.reduce_block(reduction, block, start, None, None, "sgd-load")
+def load_task(blocks: Blocks, reduction: LoadReduction, block: int, start: int) -> Task:
+    """The task that computes the rows of one block; it depends on `blocks.inputs`."""
     key = f"sgd-load-{uuid.uuid4().hex}-{block}"
-    task = blocks.segment_task(key, reduction, block, block + 1, [start], None, keep=keep)
-    nodes = blocks.shared if shared is None else shared
-    return Delayed(key, {k: nodes[k] for k in task.dependencies} | {key: task})
+    return blocks.segment_task(key, reduction, block, block + 1, [start], None)
 
 
-def lazy_loader(arrays: Sequence[Any], keep: Keep | None = None, folded: bool = False) -> Callable[[int], Any]:
+def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
     """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`."""
     starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
-    keeping = current_keeping()
-    blocks = BlockGraphs(arrays) if keeping is None else keeping.graphs(arrays)
+    blocks = blocks_of(arrays)
     reduction = LoadReduction(arrays[0].shape[1], folded)
-    return lambda block: compute(load_task(blocks, reduction, block, starts[block], None, keep), None)
+
+    def load(block: int) -> Any:
+        task = load_task(blocks, reduction, block, starts[block])
+        return compute(Delayed(task.key, with_dependencies(task, blocks.inputs)), None)
+
+    return load
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

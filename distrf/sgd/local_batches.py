@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.block_graphs import add_block
+from ..execution.segments import add_block
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 

@@ -10,8 +10,6 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
-from ..execution.keeping import current_keeping, reading_bytes
-from ..execution.memory import PassMemory, Workers
 from ..execution.passes import run_pass
 from ..execution.row_blocks import (
     align_rows,
@@ -156,14 +154,13 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, folds
 
-    def batches(self, work: BatchWork, functions: Sequence[Any] = (), memory: PassMemory | None = None) -> Any:
+    def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
         """The source of gradients: on the cluster for lazy rows if there is one, else in this process.
 
         Parameters
         ----------
         work : BatchWork, what is done with a microbatch
         functions : further objects that the work needs, with arrays like maps: a RowLengths or LocalSteps
-        memory : the planned memory of a worker, beside which it may keep blocks; None keeps none
 
         Returns
         -------
@@ -173,27 +170,22 @@ class Rows:
         arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
             return LocalBatches(memory_loader(arrays, self.blocks, folded), functions, work)
-        client, keeping = current_client(), current_keeping()
-        keep = None
-        if keeping is not None and memory is not None:
-            workers = Workers.of_client(client)
-            peak = memory.peak + reading_bytes(self.arrays[0], workers.threads)
-            keep = keeping.keep(peak, workers, client)
+        client = current_client()
         if client is None:
-            return LocalBatches(lazy_loader(arrays, keep, folded), (*self.maps, *functions), work)
+            return LocalBatches(lazy_loader(arrays, folded), (*self.maps, *functions), work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         features = entries * itemsize + 16 * outputs[0]
         held = int(max(self.blocks) * self.row_bytes)
         functions = (*self.maps, *functions)
-        return DaskBatches(client, arrays, functions, work, features, held, keep, folded)
+        return DaskBatches(client, arrays, functions, work, features, held, folded)
 
 
-def batches_of(rows: Rows, work: BatchWork, optimizer: Any, memory: PassMemory | None = None) -> Any:
+def batches_of(rows: Rows, work: BatchWork, optimizer: Any) -> Any:
     """`Rows.batches` for an optimizer of linear models, with what its work needs beside the rows."""
     if isinstance(work, LocalWork):
-        return rows.batches(work, (LocalSteps(optimizer),), memory)
-    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else (), memory)
+        return rows.batches(work, (LocalSteps(optimizer),))
+    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
 
 
 def two_dimensional(a: Any) -> Any:

@@ -26,7 +26,7 @@ _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
 COLUMN_BLOCK_BYTES = 2**30
 #: How many states of that size one worker may hold at a time.
-HELD_STATES = states_held(COLUMN_BLOCK_BYTES, 64)
+HELD_STATES = states_held(64)
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Solver:
 
 def held_states(n_rows: int, reduction: Any) -> int:
     """The most states of a pass that one worker holds at a time."""
-    return states_held(reduction.nbytes, count_segments(n_rows, reduction))
+    return states_held(count_segments(n_rows, reduction))
 
 
 def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
