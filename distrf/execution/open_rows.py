@@ -228,11 +228,11 @@ def lazy_rows(source: RowSource) -> da.Array:
     blocks = list(source.blocks())
     readers = list({id(reader): reader for reader, _, _ in blocks}.values())
     bounds = np.array([(first, last) for _, first, last in blocks])
-    name = "read-rows-" + tokenize(readers, bounds, source.block_lengths, tail, meta.dtype.str)
+    name = "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
     chunks = (source.block_lengths, *((size,) for size in tail))
     index = tuple(range(len(chunks)))
     options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
-    layer = blockwise(read_block, name, index, ReadBlocks(blocks, readers, len(tail)), index, **options)
+    layer = blockwise(read_block, name, index, ReadBlocks(name, blocks, readers, len(tail)), index, **options)
     if source.sparse:
         note_source(name, source)
     made = da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
@@ -241,13 +241,18 @@ def lazy_rows(source: RowSource) -> da.Array:
 
 
 class ReadBlocks(BlockwiseDep):
-    """The argument of each `read_block` task: the reader and the rows of a block. readers : all, each once"""
+    """The argument of each `read_block` task of an array: the reader and the rows of a block. readers : all, each once"""
 
     produces_tasks = False
 
-    def __init__(self, blocks: Sequence[tuple[RowReader, int, int]], readers: Sequence[RowReader], axes: int):
-        self._blocks, self.readers = blocks, readers
+    def __init__(
+        self, name: str, blocks: Sequence[tuple[RowReader, int, int]], readers: Sequence[RowReader], axes: int
+    ):
+        self._name, self._blocks, self.readers = name, blocks, readers
         self.numblocks = (len(blocks), *(1,) * axes)
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
         return self._blocks[index[0]]
+
+    def __dask_tokenize__(self) -> str:
+        return self._name

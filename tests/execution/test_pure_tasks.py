@@ -107,9 +107,9 @@ def retiring(client, part):
     ("part", "held", "fold"),
     [
         ("pass-sum", False, InPlaceFold()),
-        ("-block-4", True, InPlaceFold(nbytes=10**6, flops_per_row=1.0, updating=0.5, combining=0.0)),
+        ("-segment-4", True, InPlaceFold(nbytes=10**6, flops_per_row=1.0, updating=0.5, combining=0.0)),
     ],
-    ids=["sum of two states", "held block added to a state"],
+    ids=["sum of two states", "held blocks"],
 )
 def test_a_worker_that_retires_counts_no_row_twice(part, held, fold):
     options = {"n_workers": 3, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}

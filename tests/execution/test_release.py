@@ -59,19 +59,19 @@ class Answers:
 
 def test_new_workers_are_asked():
     client = Answers(a=distrf.__version__)
-    check_release(client)
-    check_release(client)
+    check_release(client, client.nthreads())
+    check_release(client, client.nthreads())
     assert client.asked == 1
     client.workers["b"] = None
     with pytest.raises(ClusterError, match=r"of the client, .*; the worker b has no distrf\. Install distrf=="):
-        check_release(client)
+        check_release(client, client.nthreads())
 
 
 def test_a_client_that_runs_from_a_folder():
     # b runs from one too, or its first task says that it has no distrf.
-    check_release(Answers(None, a=distrf.__version__, b=None))
+    check_release(Answers(None, a=distrf.__version__, b=None), "ab")
     with pytest.raises(ClusterError, match=r"of the client, .*; the worker a has distrf 0\.0\.9\. Install"):
-        check_release(Answers(None, a="0.0.9"))
+        check_release(Answers(None, a="0.0.9"), "a")
 
 
 def older(folder):

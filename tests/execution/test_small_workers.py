@@ -14,7 +14,6 @@ from distributed import Client, Scheduler, SpecCluster, Worker, get_worker
 from sklearn.exceptions import ConvergenceWarning
 
 from distrf.errors import ClusterError, MemoryPlanError
-from distrf.execution.crew import Crew
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, able_workers
 from distrf.execution.passes import run_pass
 from distrf.execution.scheduler import results_in_order
@@ -39,6 +38,7 @@ def fake(**limits):
     return Fake(
         scheduler_info=lambda n_workers: {"workers": found},
         nthreads=lambda: dict.fromkeys(found, 1),
+        get_versions=lambda packages: {"workers": {}, "client": {"packages": {"distrf": None}}},
         found=found,
     )
 
@@ -72,24 +72,6 @@ def test_a_pass_leaves_out_those_that_cannot_hold_it(caplog):
     assert caplog.text == ""
     with pytest.raises(MemoryPlanError, match=r"which has 8.00 GiB"):
         PassMemory(0, 0, 0, weights=8 * GIB).check(workers, "gram")
-
-
-def test_a_small_worker_gets_no_segment():
-    client = fake(a=8 * GIB, c=GIB)
-    for peak, expected in ((GIB, {"a", "c"}), (GIB + 1, {"a"}), (0, {"a", "c"})):
-        crew, chosen = Crew(client, peak), set()
-        for segment in range(2):
-            worker = crew.choose(9)
-            if worker is not None:
-                crew.begin(segment, worker)
-                chosen.add(worker)
-        assert chosen == expected
-    crew = Crew(client, 2 * GIB)
-    assert crew.choose(9) == "a"
-    client.found["b"] = {"nthreads": 1, "memory_limit": GIB}  # joins
-    crew._looked = -np.inf
-    crew.begin(0, "a")
-    assert crew.choose(9) is None
 
 
 def test_a_job_ends_where_only_small_workers_are_left():

@@ -150,8 +150,15 @@ def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
         settle(threads.submit(sum, [1, 2]))
 
 
+class Fake:
+    """A client whose workers have the release of the client."""
+
+    def get_versions(self, packages):
+        return {"workers": {}, "client": {"packages": {}}}
+
+
 def test_a_worker_that_has_paused_for_good(monkeypatch):
-    class Paused:
+    class Paused(Fake):
         def get_events(self, topic):
             return ()
 
@@ -181,7 +188,7 @@ def test_restarts_before_the_job_are_not_its_own(skew):
     event = {"worker": "tcp://w", "rss": 450 * 2**20}
     events = []
 
-    class Shared:
+    class Shared(Fake):
         def get_events(self, topic):
             return tuple(events)
 
