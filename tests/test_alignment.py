@@ -8,8 +8,8 @@ import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
 from distrf.alignment import aligned
-from distrf.execution.block_graphs import add_block
 from distrf.execution.row_blocks import _apply
+from distrf.execution.segments import add_block
 from distrf.losses import LOSSES
 from distrf.ridge.gram import GramReduction
 from distrf.sgd.batch_work import BatchWork

@@ -176,6 +176,12 @@ class PlannedRows:
         return self.block_rows if self.widening else self.stored_rows
 
     @property
+    def batched_rows(self) -> int:
+        """Rows of a block that batches take rows from; see `row_blocks.uncut_rows`."""
+        fits = self.stored_rows * self.read_bytes <= target_block_bytes()
+        return self.stored_rows if fits else self.block_rows
+
+    @property
     def blocks(self) -> int:
         return -(-self.n // self.block_rows)
 

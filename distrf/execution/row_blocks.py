@@ -224,6 +224,20 @@ def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     return X, functions
 
 
+def uncut_rows(X: da.Array) -> da.Array:
+    """X in the blocks that it was cut from, where these are not larger than Dask's `array.chunk-size`.
+
+    A caller that takes some rows of a block at a time would read a stored block anew for each block that was cut from it.
+    """
+    source, function = made_from(X)
+    while source is not None and function is None:
+        if max(source.chunks[0]) * row_bytes(source) > target_block_bytes():
+            break
+        X = source
+        source, function = made_from(X)
+    return X
+
+
 #: Blocks below so many bytes are merged where there are more than so many.
 _TINY, _FEW = 2**20, 64
 

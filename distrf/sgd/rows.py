@@ -18,6 +18,7 @@ from ..execution.row_blocks import (
     merge_rows,
     row_bytes,
     rows_per_block,
+    uncut_rows,
 )
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import current_client
@@ -70,7 +71,7 @@ class Rows:
         D = X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
-            source = merge_rows(source)
+            source = merge_rows(uncut_rows(source))
             y = align_rows(source, y, "y") if is_dask_collection(y) else y
             weight = align_rows(source, weight, "weight") if is_dask_collection(weight) else weight
             rest = (y,) if weight is None else (y, weight)

@@ -42,24 +42,19 @@ def sources(rng):
     return Source(X, 500), Source(X[:, 0] ** 2 + X[:, 1], 500)
 
 
-@pytest.mark.parametrize(("epochs", "keep"), [(1, False), (3, False), (3, True)])
-def test_one_read_beyond_those_of_the_epochs(sources, epochs, keep):
-    """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone.
-
-    Where blocks are kept between passes, there is none beyond the first.
-    """
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_one_read_beyond_those_of_the_epochs(sources, epochs):
+    """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone."""
     X, y = sources
     Z = (
         RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0)
         .fit(X.lazy())
         .transform(X.lazy())
     )
-    with dask.config.set({"scheduler": "sync", "distrf.keep-blocks": keep}):
+    with dask.config.set(scheduler="sync"):
         StreamingSGDRegressor(n_epochs=epochs, tol=None, alpha=1e-4, random_state=0).fit(Z, y.lazy())
-    assert set(X.reads.values()) == {
-        1 if keep else 2
-    }  # blocks that were read are held for the epochs that follow
-    assert set(y.reads.values()) == {1 if keep else 3}
+    assert set(X.reads.values()) == {2}  # blocks that were read are held for the epochs that follow
+    assert set(y.reads.values()) == {3}
 
 
 def test_arrays_in_memory_are_not_copied_for_threads(rng):

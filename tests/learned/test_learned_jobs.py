@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask
 import numpy as np
 import pytest
 from peaks import MIB, cluster_file, make_store
@@ -56,10 +55,7 @@ def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
     store = make_store(tmp_path / "rows.zarr", 200_000, d, 8192)
     with connect(str(cluster_file(tmp_path / "c.json", workers=workers))) as client:
         X, y = distrf.open_rows(store)
-        with dask.config.set(
-            {"distrf.keep-blocks": False}
-        ):  # blocks are kept beside the peak that is planned here
-            estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
+        estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
         peak = max(peak_memory(client).values())
     blocks = PlannedBlocks(X.chunks[0], d, 4, 10)
     planned = learning_costs(estimator, blocks, Workers(workers, 1, 0)).memory.peak

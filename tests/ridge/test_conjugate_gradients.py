@@ -7,7 +7,6 @@ import os
 import uuid
 import warnings
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -172,10 +171,7 @@ def test_same_bits_after_a_killed_worker(tmp_path, problem):
         _die_once, folder, 5 * Z.numblocks[0], dtype=np.float32, meta=np.empty((0, 0), np.float32)
     )
     options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": 50}
-    read_again = dask.config.set(
-        {"distrf.keep-blocks": False}
-    )  # so that every pass reads, and one of them dies
-    with LocalCluster(**options) as cluster, Client(cluster), read_again:
+    with LocalCluster(**options) as cluster, Client(cluster):
         plain = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(Z, y)
         again = StreamingRidge([1e-4, 1e-3], solver="cg", n_directions=30).fit(dying, y)
     assert (tmp_path / "reads-died").exists()

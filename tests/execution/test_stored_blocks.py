@@ -1,0 +1,205 @@
+"""Rows that `open_rows` reads: segments without Dask graphs give what the graphs give, and read each stored block once."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections import Counter
+from dataclasses import dataclass, field
+
+import dask
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from reductions import ListFold, StackFold, SumFold
+
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, open_rows, write_rows
+from distrf.execution import passes
+from distrf.execution.block_graphs import BlockGraphs
+from distrf.execution.open_rows import lazy_rows
+from distrf.execution.passes import MOST_SEGMENTS, run_pass
+from distrf.execution.row_blocks import align_rows, map_rows, split_rows, take_blocks
+from distrf.execution.sampling import take_rows
+from distrf.execution.stored_blocks import StoredBlocks, blocks_of, shared_segments
+from distrf.maps import ScalingMap
+from distrf.store.row_source import RowSource
+
+READS: Counter = Counter()
+MANY = {"nbytes": 8, "flops_per_row": 1e6}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(RowSource):
+    """Rows in memory that note which of them are read."""
+
+    rows: object = field(compare=False)
+
+    @classmethod
+    def recognises(cls, path, storage_options=None):
+        return False
+
+    @classmethod
+    def open(cls, path, selection):
+        raise NotImplementedError
+
+    def __dask_tokenize__(self):
+        return self.path, self.block_lengths
+
+    def read(self, first, last):
+        READS[self.path, first, last] += 1
+        return self.rows[first:last]
+
+
+def stored(rows, lengths, path="rows"):
+    return lazy_rows(
+        Source(path=path, shape=rows.shape, dtype=rows.dtype, block_lengths=tuple(lengths), rows=rows,
+               sparse=sp.issparse(rows))
+    )  # fmt: skip
+
+
+def scaling(d):
+    return ScalingMap(d, d, "standard", 1.0, np.arange(d, dtype=float), np.full(d, 2.0))
+
+
+def both_ways(arrays, fold):
+    """The pass by readers, and by the graphs of the same arrays."""
+    assert isinstance(blocks_of(arrays), StoredBlocks)
+    plain = [da.Array(a.dask, a.name, a.chunks, meta=a._meta) for a in arrays]
+    assert isinstance(blocks_of(plain), BlockGraphs)
+    with dask.config.set(scheduler="sync"):
+        return run_pass(fold, arrays), run_pass(fold, plain)
+
+
+lengths = st.lists(st.integers(0, 9), min_size=1, max_size=12).filter(sum)
+
+
+@given(lengths=lengths, others=lengths, limit=st.integers(1, 12), nbytes=st.sampled_from([8, 4000]))
+def test_blocks_are_those_of_the_graphs(lengths, others, limit, nbytes):
+    n = min(sum(lengths), sum(others))
+    X = np.random.default_rng(n).normal(size=(sum(lengths), 3)).astype(np.float32)
+    others = [*others, sum(lengths) - n] if sum(others) <= sum(lengths) else [sum(lengths)]
+    rows, y = stored(X, lengths), stored(np.arange(len(X)), others, "targets")
+    cut = split_rows(rows, limit)
+    mapped = map_rows(scaling(3), cut, 3, np.float32)
+    again = map_rows(scaling(3), mapped, 3, np.float32)
+    arrays = [mapped, align_rows(mapped, y, "y"), cut, again]
+    made, by_graphs = both_ways(arrays, StackFold(nbytes, 1e6))
+    assert len(made) == len(by_graphs)
+    for one, other in zip(made, by_graphs, strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(np.concatenate(made[2::4]), X)
+    np.testing.assert_array_equal(np.concatenate(made[1::4]), np.arange(len(X)))
+    numbers = sorted({0, len(cut.chunks[0]) // 2, len(cut.chunks[0]) - 1})
+    some, by_graphs = both_ways([take_blocks(a, numbers) for a in arrays], StackFold(nbytes, 1e6))
+    for one, other in zip(some, by_graphs, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_csr_rows():
+    X = sp.random_array((90, 7), density=0.3, rng=np.random.default_rng(1), format="csr")
+    rows = split_rows(stored(X, (40, 50)), 15)
+    made, by_graphs = both_ways([rows], SumFold(7))
+    np.testing.assert_array_equal(made, by_graphs)
+    np.testing.assert_allclose(made, X.sum(axis=0), rtol=1e-5)
+
+
+def test_what_others_make_has_a_graph():
+    rows = stored(np.ones((20, 3)), (10, 10))
+    mapped = map_rows(scaling(3), rows, 3, float)
+    assert isinstance(blocks_of([rows, mapped]), StoredBlocks)
+    for array in (rows * 2, rows[3:], mapped + 1, map_rows(scaling(3), rows * 2, 3, float)):
+        assert isinstance(blocks_of([array]), BlockGraphs)
+    for array in (rows, mapped):
+        array[:, 0] = 7.0  # edited in place
+        assert isinstance(blocks_of([array]), BlockGraphs)
+        assert (np.concatenate(run_pass(StackFold(), [array]))[:, 0] == 7.0).all()
+
+
+@pytest.mark.parametrize("scheduler", ["sync", "threads"])
+def test_each_stored_block_is_read_once(scheduler):
+    """Also where blocks are cut from it, and several arrays are made from it."""
+    rows = stored(np.ones((120, 3)), (40, 50, 30))
+    cut = split_rows(rows, 7)
+    mapped = map_rows(scaling(3), cut, 3, float)
+    READS.clear()
+    with dask.config.set(scheduler=scheduler):
+        run_pass(SumFold(9), [mapped, cut, cut])
+    assert READS == {("rows", 0, 40): 1, ("rows", 40, 90): 1, ("rows", 90, 120): 1}
+    READS.clear()
+    take_rows(cut, np.array([3, 4, 95]))
+    assert READS == {("rows", 0, 40): 1, ("rows", 90, 120): 1}
+
+
+def test_many_blocks_cost_the_client_little():
+    """100,000 blocks: below two seconds and 50 MiB once, and half a second for a pass; here with room for a busy machine."""
+    n = 100_000
+    tracemalloc.start()
+    try:
+        source = np.broadcast_to(np.float32(0), (10 * n, 4))
+        rows = stored(source, (10,) * n)
+        features = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(rows[:10])
+        Z = features.transform(rows)
+        Z.chunks, blocks_of([Z])
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert held < 50 * 2**20
+    started = time.perf_counter()
+    segments = passes._segments(SumFold(64, **MANY), blocks_of([Z]), Z.chunks[0], Z)
+    assert 64 <= len(segments) <= MOST_SEGMENTS
+    for first, last in segments[:64]:
+        blocks_of([Z]).segment_task("k", SumFold(64), first, last, list(range(first, last)), None)
+    assert time.perf_counter() - started < 5
+
+
+# ---- a file of one row group ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("stored", "largest", "n_rows", "flops", "wanted", "shared"),
+    [
+        (1, 24e6, 300_000, 2.0 * 1024**2, 64, 16),  # ridge with D = 1,024: worth it
+        (1, 24e6, 300_000, 1000.0, 64, 0),  # moments: reading is all the work
+        (4, 24e6, 300_000, 2.0 * 1024**2, 64, 64),
+        (64, 24e6, 300_000, 2.0 * 1024**2, 64, 0),  # enough blocks
+        (1, 24e6, 3_000, 2.0 * 1024**2, 1, 0),  # large states
+    ],
+)
+def test_when_segments_share_a_stored_block(stored, largest, n_rows, flops, wanted, shared):
+    assert shared_segments(stored, largest, n_rows, flops, wanted) == shared
+
+
+def test_one_row_group_is_work_for_several_workers(tmp_path, rng):
+    """What pandas writes: the same numbers as from a store of many blocks."""
+    X = rng.normal(size=(4000, 3))
+    pd.DataFrame(X, columns=list("abc")).assign(y=X[:, 0] ** 2).to_parquet(tmp_path / "one.parquet")
+    X, y = open_rows(tmp_path / "one.parquet", target="y")
+    assert X.numblocks[0] == 1
+    with dask.config.set({"array.chunk-size": "64KiB", "scheduler": "sync"}):
+        Z = RandomFourierFeatures(length_scale=1.0, n_components=256, random_state=0).fit(X).transform(X)
+        assert Z.numblocks[0] > 64
+        fold = ListFold(nbytes=8, flops_per_row=1e6)
+        assert run_pass(fold, [Z, align_rows(Z, y, "y")]).count("|") == 15
+        assert run_pass(ListFold(nbytes=8, flops_per_row=10.0), [Z]).count("|") == 0
+        model = StreamingRidge(1e-3).fit(Z, y)
+        reference = StreamingRidge(1e-3).fit(Z.compute(), y.compute())
+    np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-6, atol=1e-8)
+
+
+def test_from_a_store_as_from_memory(tmp_path, rng):
+    """A whole fit, of ridge and SGD: the same bits by readers and by graphs."""
+    X = rng.normal(size=(600, 4)).astype(np.float32)
+    write_rows(da.from_array(X, chunks=(64, 4)), tmp_path / "rows.zarr", y=da.from_array(X[:, 0], chunks=64))
+    rows, y = open_rows(tmp_path / "rows.zarr")
+    features = RandomFourierFeatures(length_scale=1.0, n_components=32, random_state=0).fit(rows)
+    plain = da.from_array(X, chunks=(64, 4)), da.from_array(X[:, 0], chunks=64)
+    for model in (
+        StreamingRidge(1e-3),
+        StreamingSGDRegressor(alpha=1e-3, n_epochs=2, tol=None, random_state=0),
+    ):
+        one = model.fit(features.transform(rows), y).coef_
+        np.testing.assert_array_equal(one, model.fit(features.transform(plain[0]), plain[1]).coef_)
