@@ -83,11 +83,6 @@ def able_workers(each: Mapping[str, tuple[int, int]], peak: int) -> dict[str, in
     return {name: threads for name, (threads, limit) in each.items() if not limit or limit >= peak}
 
 
-def too_small(workers: Workers, peak: int) -> bool:
-    """Whether the memory of some workers does not hold a peak of so many bytes."""
-    return len(able_workers(workers.each, peak)) < len(workers.each)
-
-
 def states_held(segments: int, threads: int = 1) -> int:
     """The most states that one worker holds at a time.
 

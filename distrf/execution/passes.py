@@ -19,6 +19,8 @@ import itertools
 import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import dask
@@ -31,7 +33,7 @@ from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from .graph_inputs import reads_files
 from .graph_nodes import Task, TaskRef, as_producer
-from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, too_small
+from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client
@@ -39,6 +41,7 @@ from .segments import Blocks, add_block
 from .states import add_in_order, add_states, tree_sums
 from .stored_blocks import StoredBlocks, blocks_of, shared_segments
 from .task_names import span_of, task_name
+from .worker_checks import PlacementError, Watch
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -189,41 +192,64 @@ def _run_dask(
     segments = _segments(reduction, blocks, rows, arrays[0])
     if not segments:
         return reduction.initial()
-    workers = Workers.of_client(client)
-    memory = pass_memory(reduction, arrays, len(segments), workers, learned)
-    memory.check(workers, label)
-    # Dask queues segments, but where their rows are held by workers, or some workers are too small for them.
-    queued = client is None or not (blocks.held or too_small(workers, memory.peak))
-    together = len(segments) if queued else memory.segments_together(workers)
+    name = task_name(label)
+    with pass_topic(label, sum(rows), client) as topic, dask.annotate(span=span_of(name)):
 
-    def refuse() -> None:
-        memory.check(Workers.of_client(client), label)
+        def run() -> Any:
+            workers = Workers.of_client(client)
+            memory = pass_memory(reduction, arrays, len(segments), workers, learned)
+            memory.check(workers, label)
+            watch = client and Watch(
+                client, memory.peak, workers.each, lambda: memory.check(Workers.of_client(client), label)
+            )
+            # Dask queues segments, but where their rows are held by workers, or some workers are too small for them.
+            queued = client is None or not (blocks.held or watch.bound)
+            together = len(segments) if queued else memory.segments_together(workers)
+            spans = [(a, min(a + together, len(segments))) for a in range(0, len(segments), together)]
+            # Keys are unique to this run: a pass that runs again reads its rows again.
+            graphs = _Graphs(name, uuid.uuid4().hex, reduction, blocks, segments, firsts, topic)
+            with memory.explains(label):
+                states = (compute(graphs.sum(*span), client, watch) for span in spans)
+                return add_in_order(states, len(spans), reduction.combine)
 
-    with pass_topic(label, sum(rows), client) as topic, memory.explains(label):
-        # Keys are unique to this pass: a pass that runs again reads its rows again.
-        name, token = task_name(label), uuid.uuid4().hex
+        while True:
+            with suppress(PlacementError):
+                return run()
 
-        def key(first: int, last: int) -> str:
-            if last - first == 1:
-                return f"{name}-{token}-segment-{first}"
-            return f"{name}-sum-{token}-{first}-{last}"
 
-        def state(begin: int, end: int) -> Any:
-            """The sum of the segments begin:end, by one graph."""
-            graph: dict[Any, Any] = dict(blocks.inputs)
-            for r in range(begin, end):
-                first, last = segments[r]
-                task = blocks.segment_task(key(r, r + 1), reduction, first, last, firsts[first:last], topic)
-                graph[task.key] = as_producer(task) if not blocks.held else task
-            for (low, middle), (_, high) in tree_sums(end - begin):
-                total = key(begin + low, begin + high)
-                parts = (TaskRef(key(begin + low, begin + middle)), TaskRef(key(begin + middle, begin + high)))
-                graph[total] = Task(total, add_states, reduction, *parts)
-            return compute(Delayed(key(begin, end), graph), client, memory.peak, refuse)
+@dataclass(frozen=True)
+class _Graphs:
+    """The graphs of a pass. firsts : first row of each block"""
 
-        spans = [(a, min(a + together, len(segments))) for a in range(0, len(segments), together)]
-        with dask.annotate(span=span_of(name)):
-            return add_in_order((state(*span) for span in spans), len(spans), reduction.combine)
+    name: str
+    token: str
+    reduction: Reduction
+    blocks: Blocks
+    segments: Sequence[tuple[int, int]]
+    firsts: Sequence[int]
+    topic: str | None
+
+    def _key(self, begin: int, end: int) -> str:
+        if end - begin == 1:
+            return f"{self.name}-{self.token}-segment-{begin}"
+        return f"{self.name}-sum-{self.token}-{begin}-{end}"
+
+    def sum(self, begin: int, end: int) -> Delayed:
+        """The sum of the states of the segments begin:end."""
+        graph: dict[Any, Any] = dict(self.blocks.inputs)
+        for r in range(begin, end):
+            first, last = self.segments[r]
+            starts = self.firsts[first:last]
+            task = self.blocks.segment_task(
+                self._key(r, r + 1), self.reduction, first, last, starts, self.topic
+            )
+            graph[task.key] = task if self.blocks.held else as_producer(task)
+        for parts in tree_sums(end - begin):
+            (low, middle), (_, high) = ((begin + a, begin + b) for a, b in parts)
+            key = self._key(low, high)
+            states = TaskRef(self._key(low, middle)), TaskRef(self._key(middle, high))
+            graph[key] = Task(key, add_states, self.reduction, *states)
+        return Delayed(self._key(begin, end), graph)
 
 
 def _segments(reduction: Reduction, blocks: Blocks, rows: Sequence[int], X: Any) -> list[tuple[int, int]]:

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from ..store.job_lock import check
 from . import worker_checks
 from .task_names import span_of
-from .worker_checks import PlacementError, Watch
+from .worker_checks import Watch
 from .workers import prepare
 
 
@@ -48,7 +48,7 @@ def computed(*collections: Any) -> tuple[Any, ...]:
         return dask.compute(*collections)
 
 
-def compute(task: Delayed, client: Any, needed: int = 0, refuse: Callable[[], None] = lambda: None) -> Any:
+def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
     """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
@@ -58,10 +58,8 @@ def compute(task: Delayed, client: Any, needed: int = 0, refuse: Callable[[], No
     ----------
     task : Delayed
     client : distributed.Client or None
-    needed : int, default=0
-        Bytes that the tasks need on a worker. Workers whose memory limit is below that get none of them.
-    refuse : callable, optional
-        Called where the cluster had no workers, and too small ones came; it may raise an error.
+    watch : Watch, optional
+        Checks the workers, and says which ones may run the tasks.
 
     Returns
     -------
@@ -79,22 +77,13 @@ def compute(task: Delayed, client: Any, needed: int = 0, refuse: Callable[[], No
         with threadpool_limits(1):
             return task.compute(optimize_graph=False)
     check()  # a job that no longer owns its output ends here
-    while True:
-        watch = Watch(client, needed, refuse)
-        # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
-            future = client.compute(task, optimize_graph=False, workers=watch.bound)
-        try:
-            settle(future, watch=watch)
-            with waiting(client):
-                # `result` returns a copy. Inside a task, `client.gather` would return the very object that a worker holds.
-                return future.result()
-        except (
-            PlacementError
-        ):  # the tasks are bound to workers that are gone, or not bound, and a small one came
-            continue
-        finally:
-            future.release()
+    # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+        future = client.compute(task, optimize_graph=False, workers=watch and watch.bound)
+    try:
+        return gather(future, client, watch)
+    finally:
+        future.release()
 
 
 def release(values: Iterable[Any]) -> None:
@@ -197,13 +186,14 @@ def results_in_order(
         held.release()
 
 
-def gather(value: Any, client: Any) -> Any:
+def gather(value: Any, client: Any, watch: Watch | None = None) -> Any:
     """Wait for a future and return its value. Without a client `value` is no future, and is returned as it is.
 
     Parameters
     ----------
     value : distributed.Future, or any value without a client
     client : distributed.Client or None
+    watch : Watch, optional
 
     Returns
     -------
@@ -216,7 +206,7 @@ def gather(value: Any, client: Any) -> Any:
     """
     if client is None:
         return value
-    settle(value)
+    settle(value, watch=watch)
     with waiting(client):
         # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
         return value.result()

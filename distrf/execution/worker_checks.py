@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any
 
 import dask
@@ -47,6 +48,8 @@ class Watch:
     client : distributed.Client
     needed : int, default=0
         Bytes that the job needs on a worker. Workers whose memory limit is below that get none of its tasks.
+    workers : {address: (threads, memory limit in bytes, 0 for none)}, optional
+        Those that there are.
     refuse : callable, optional
         Called where there are workers and none has been able to do the job since it began; it may raise an error.
 
@@ -56,18 +59,24 @@ class Watch:
         Addresses of the workers that hold the job, where others do not. None: all do.
     """
 
-    def __init__(self, client: Any, needed: int = 0, refuse: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        client: Any,
+        needed: int = 0,
+        workers: Mapping[str, tuple[int, int]] = MappingProxyType({}),
+        refuse: Callable[[], None] = lambda: None,
+    ) -> None:
         self._client, self._needed, self._refuse = client, needed, refuse
         self._begun = time.time() - EVERY
         self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no able worker -> first seen
-        self.bound: list[str] | None = None
-        self._was_able = False
-        if needed:
-            with in_plain_words(client):
-                workers = client.scheduler_info(n_workers=-1)["workers"]
-            able = self._able(workers)
-            self.bound = able if 0 < len(able) < len(workers) else None
-            self._was_able = bool(able)
+        able = [name for name, (_, limit) in workers.items() if self._holds(limit)]
+        self.bound = able if 0 < len(able) < len(workers) else None
+        self._was_able = not needed or bool(able)
+        if workers:
+            saw_workers(client, workers)
+
+    def _holds(self, limit: int) -> bool:
+        return not limit or limit >= self._needed
 
     def look(self) -> None:
         """Make one check.
@@ -84,7 +93,7 @@ class Watch:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         saw_workers(self._client, workers)
         check_release(self._client, workers)
-        able = self._able(workers)
+        able = [name for name, worker in workers.items() if self._holds(worker.get("memory_limit") or 0)]
         if able and (len(able) < len(workers) if self.bound is None else not workers.keys() & {*self.bound}):
             raise PlacementError
         self._was_able |= bool(able)
@@ -117,14 +126,6 @@ class Watch:
                 )
         wrong = [*stuck, *([] if able else [""])]
         self._since = {what: self._since[what] for what in wrong}
-
-    def _able(self, workers: Mapping[str, Any]) -> list[str]:
-        """The addresses of those whose memory holds the job."""
-        return [
-            name
-            for name, w in workers.items()
-            if not w.get("memory_limit") or w["memory_limit"] >= self._needed
-        ]
 
     def _lasts(self, what: str, seconds: float) -> bool:
         first = self._since.setdefault(what, time.monotonic())

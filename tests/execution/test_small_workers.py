@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 import warnings
+from contextlib import ExitStack
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, Scheduler, SpecCluster, Worker, get_worker
+from distributed import Client, Scheduler, SpecCluster, Worker, get_worker, wait
+from reductions import SumFold
 from sklearn.exceptions import ConvergenceWarning
 
 from distrf.errors import ClusterError, MemoryPlanError
+from distrf.execution import passes, worker_checks
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, able_workers
 from distrf.execution.passes import run_pass
-from distrf.execution.scheduler import results_in_order
+from distrf.execution.scheduler import compute, results_in_order
 from distrf.execution.states import RowCount
 from distrf.execution.submission import threads_of
 from distrf.execution.worker_checks import Watch
@@ -81,17 +87,22 @@ def test_a_job_ends_where_only_small_workers_are_left():
     for worker in client.found.values():
         worker |= {"status": "running", "metrics": {"memory": 0, "task_counts": {}}, "last_seen": 0.0}
     with dask.config.set({"distrf.workers-timeout": "0s"}):
+        each = {"a": (1, 8 * GIB), "c": (1, GIB)}
         for needed in (GIB, 2 * GIB):
-            Watch(client, needed).look()
+            Watch(client, needed, each).look()
+        looking = Watch(client, 2 * GIB, each)
         del client.found["a"]
-        Watch(client, GIB).look()
+        Watch(client, GIB, each).look()
         with pytest.raises(ClusterError, match=r"no worker whose memory holds the 2.00 GiB that the job needs"):
-            Watch(client, 2 * GIB).look()
+            looking.look()
 
 
+@dataclass(frozen=True)
 class Where(RowCount):
     """The names of the workers that did it."""
 
+    nbytes: int = 0
+    flops_per_row: float = 1.0
     scratch_bytes = PROCESS_BYTES
 
     def initial(self):
@@ -108,28 +119,113 @@ def name_of_worker(shared, call):
     return get_worker().name
 
 
-@pytest.mark.slow
-def test_on_a_cluster(monkeypatch):
-    limits = {"big": 8 * GIB, "small": PROCESS_BYTES + 2**20}
-    spec = {
-        name: {"cls": Worker, "options": {"nthreads": 1, "memory_limit": limit, "dashboard": False}}
-        for name, limit in limits.items()
-    }
+@pytest.fixture
+def cluster(monkeypatch):
+    """A function that starts a cluster in this process whose workers have so much memory, and connects."""
+    monkeypatch.setattr(worker_checks, "EVERY", 0.2)
     scheduler = {"cls": Scheduler, "options": {"dashboard_address": ":0", "port": 0, "host": "127.0.0.1"}}
+    with ExitStack() as stack:
+
+        def start(**limits):
+            spec = {name: worker(limit) for name, limit in limits.items()}
+            made = stack.enter_context(SpecCluster(workers=spec, scheduler=scheduler, silence_logs=50))
+            client = stack.enter_context(Client(made))
+            client.wait_for_workers(len(limits)) if limits else None
+            return made, client
+
+        yield start
+
+
+def worker(limit):
+    return {"cls": Worker, "options": {"nthreads": 1, "memory_limit": limit, "dashboard": False}}
+
+
+def change(cluster, leave=(), **join):
+    """Workers join a cluster and leave it."""
+    cluster.worker_spec |= {name: worker(limit) for name, limit in join.items()}
+    for name in leave:
+        del cluster.worker_spec[name]
+    cluster.sync(cluster._correct_state)
+
+
+SMALL = PROCESS_BYTES + 2**20
+
+
+@pytest.mark.slow
+def test_on_a_cluster(cluster, monkeypatch):
     X = da.from_array(np.random.default_rng(0).normal(size=(640, 4)), chunks=(10, 4))
-    with SpecCluster(workers=spec, scheduler=scheduler, silence_logs=50) as cluster, Client(cluster) as client:
-        client.wait_for_workers(2)
-        assert run_pass(Where(), [X]) == {"big"}
-        workers = Workers.of_client(client)
-        able = able_workers(workers.each, workers.memory_limit)
-        calls = [(i,) for i in range(4)]
-        assert set(results_in_order(name_of_worker, [], calls, client, able)) == {"big"}
-        given = []
-        monkeypatch.setattr(
-            dask_batches, "threads_of", lambda found: given.append(set(found)) or threads_of(found)
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            StreamingSGDRegressor(n_epochs=1, random_state=0).fit(X, X[:, 0])
-        assert len(given) > 0
-        assert set.union(*given) == set(able)
+    _, client = cluster(big=8 * GIB, small=SMALL)
+    assert run_pass(Where(), [X]) == {"big"}
+    held = X.persist(workers=["small"], allow_other_workers=True)
+    wait(held)
+    assert run_pass(Where(), [held]) == {"big"}
+    workers = Workers.of_client(client)
+    able = able_workers(workers.each, workers.memory_limit)
+    calls = [(i,) for i in range(4)]
+    assert set(results_in_order(name_of_worker, [], calls, client, able)) == {"big"}
+    given = []
+    monkeypatch.setattr(dask_batches, "threads_of", lambda found: given.append(set(found)) or threads_of(found))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        StreamingSGDRegressor(n_epochs=1, random_state=0).fit(X, X[:, 0])
+    assert len(given) > 0
+    assert set.union(*given) == set(able)
+
+
+class SlowWhere(Where):
+    def update(self, state, first_row, block):
+        time.sleep(0.05)
+        return super().update(state, first_row, block)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("first", "then", "leave", "expected"),
+    [
+        ({"big": 8 * GIB}, {"small": SMALL}, [], {"big"}),
+        ({"big": 8 * GIB, "small": SMALL}, {"other": 8 * GIB}, ["big"], {"other"}),
+        ({}, {"big": 8 * GIB}, [], {"big"}),
+    ],
+    ids=["a small one joins", "all able ones are replaced", "one comes at last"],
+)
+def test_workers_change_amid_a_pass(cluster, first, then, leave, expected):
+    X = da.zeros((640, 4), chunks=(10, 4))
+    made, _ = cluster(**first)
+    changing = threading.Timer(1.0, lambda: change(made, leave, **then))
+    changing.start()
+    try:
+        assert run_pass(SlowWhere(nbytes=8, flops_per_row=1e6), [X]) == expected
+    finally:
+        changing.join()
+
+
+@pytest.mark.slow
+def test_a_cluster_to_which_only_small_workers_come(cluster):
+    """They are refused as soon as they are there, as they would be at the start."""
+    made, _ = cluster()
+    changing = threading.Timer(0.5, lambda: change(made, small=SMALL))
+    changing.start()
+    try:
+        with pytest.raises(
+            MemoryPlanError, match=r"pass was refused: it needs .* on each worker, which has 351"
+        ):
+            run_pass(Where(), [da.zeros((640, 4), chunks=(10, 4))])
+    finally:
+        changing.join()
+
+
+def test_a_pass_that_is_not_queued_is_cut_into_graphs(cluster, monkeypatch):
+    """As many states as the workers hold; the same bits as of one graph."""
+    cluster(one=2 * GIB, two=2 * GIB)
+    X = da.from_array(
+        np.random.default_rng(0).normal(size=(640, 4)).astype(np.float32), chunks=(10, 4)
+    ).persist()
+    graphs = []
+    monkeypatch.setattr(
+        passes, "compute", lambda task, *more: graphs.append(len(task.dask)) or compute(task, *more)
+    )
+    one = run_pass(SumFold(4), [X])
+    assert len(graphs) == 1
+    several = run_pass(SumFold(4, nbytes=80 * 2**20), [X])
+    assert len(graphs) > 2
+    np.testing.assert_array_equal(several, one)
