@@ -40,6 +40,8 @@ from .summary import Plan
 _LONG = 10.0
 #: Rows of a run of SGD at least: fewer have smaller batches, and a smaller sample for the spectrum of the features.
 _SGD_ROWS = 20_000
+#: A run on rows in memory, which no segment is, is on one of so many parts of them.
+_IN_MEMORY = 16
 #: How often the rows are doubled where an estimator cannot be fitted to so few.
 _DOUBLED = 6
 
@@ -77,7 +79,7 @@ def measured_seconds(plan: Plan, steps: Sequence[Any], X: Any, y: Any) -> tuple[
     X, n = X if lazy else as_rows(X), plan.rows
     epochs = max((phase.passes for phase in plan.phases if phase.batches), default=0)
     parts = [phase.parts for phase in plan.phases if phase.parts and not phase.batches] or [plan.sweep_blocks]
-    rows = min(n, max(math.ceil(n / max(parts)), _SGD_ROWS if epochs else 1))
+    rows = min(n, max(math.ceil(n / (max(parts) if lazy else _IN_MEMORY)), _SGD_ROWS if epochs else 1))
     ends = np.cumsum(X.chunks[0]) if lazy else np.array([rows])
     rows = int(ends[np.searchsorted(ends, rows)])  # of whole blocks
     for left in reversed(range(_DOUBLED + 1)):

@@ -259,9 +259,8 @@ OPTIONS = ("--map", "tefm", "--base-n-components", 128, "-D", 16, "--sketch", "s
 
 
 def test_plan_counts_the_passes_of_the_finder(cli, store):
-    with dask.config.set({"distrf.keep-blocks": False}):
-        plain = json.loads(cli("plan", store, "-D", 16, "--json").out)
-        made = json.loads(cli("plan", store, *OPTIONS, "--json").out)
+    plain = json.loads(cli("plan", store, "-D", 16, "--json").out)
+    made = json.loads(cli("plan", store, *OPTIONS, "--json").out)
     assert made["passes"] == plain["passes"] + 3
     assert made["bytes_read"] - plain["bytes_read"] == 3 * 400 * 5 * 4
     assert made["peak_bytes_per_worker"] > plain["peak_bytes_per_worker"]
