@@ -59,43 +59,26 @@ def ridge(alpha: Any = 1e-6, **options: Any) -> StreamingRidgeClassifier:
     return StreamingRidgeClassifier(alpha, **options)
 
 
-def sgd(loss: str, epochs: int) -> StreamingSGDClassifier:
-    return StreamingSGDClassifier(loss, alpha=1e-6, n_epochs=epochs, tol=None, random_state=0)
-
-
-def numbers(epochs: int) -> StreamingSGDRegressor:
-    return StreamingSGDRegressor(alpha=1e-6, n_epochs=epochs, tol=None, random_state=0)
-
-
+BATCHES: dict[str, Any] = {"alpha": 1e-6, "n_epochs": 5, "tol": None, "random_state": 0}
 JOBS: dict[str, Job] = {
     "train": Job("train", lambda D: [fourier(D), ridge("auto", calibrate=True)], 60_000),
     "wide": Job("fit", lambda D: [fourier(D), ridge()], 12_000, size=8192),
     "classes": Job("fit", lambda D: [fourier(D), ridge()], 100_000, classes=1000, size=1024),
     "cg": Job("fit", lambda D: [fourier(D), ridge(1e-4, solver="cg")], 20_000, size=8192),
     "tefm": Job("fit", lambda D: [TEFM(fourier(16 * D), D, random_state=0), ridge()], 30_000, size=256),
-    "cnm": Job(
-        "fit", lambda D: [CompactNonlinearMap(D, "logistic", n_epochs=8, random_state=0), ridge()], 60_000, size=512
-    ),
-    "svm": Job("fit", lambda D: [fourier(D), sgd("hinge", 5)], 100_000),
-    "sgd_regressor": Job("fit", lambda D: [fourier(D), numbers(5)], 100_000, classes=0),
+    "cnm": Job("fit", lambda D: [CompactNonlinearMap(D, "logistic", n_epochs=8, random_state=0), ridge()], 60_000, size=512),
+    "svm": Job("fit", lambda D: [fourier(D), StreamingSGDClassifier("hinge", **BATCHES)], 100_000),
+    "sgd_regressor": Job("fit", lambda D: [fourier(D), StreamingSGDRegressor(**BATCHES)], 100_000, classes=0),
     "csr": Job("fit", lambda D: [fourier(D), ridge()], 60_000, 5000, classes=2, form="csr"),
     "table": Job("train", lambda D: [fourier(D), ridge("auto", calibrate=True)], 60_000, 16, classes=2, form="table"),
     "float64": Job("fit", lambda D: [fourier(D), ridge()], 60_000, form="float64"),
     "tiny_blocks": Job("fit", lambda D: [fourier(D), ridge()], 100_000, block=256),
     "huge_blocks": Job("fit", lambda D: [fourier(D), ridge()], 200_000, block=100_000),
     "two_workers": Job("fit", lambda D: [fourier(D), ridge()], 150_000, workers=2),
-    "laplace": Job(
-        "fit", lambda D: [RandomLaplaceFeatures(beta=0.1, n_components=D, random_state=0), ridge()], 60_000
-    ),
-    "binning": Job(
-        "fit", lambda D: [RandomBinningFeatures(length_scale=8.0, n_components=D, random_state=0), ridge()], 60_000
-    ),
-    "nystroem": Job(
-        "fit", lambda D: [NystroemFeatures(gamma=0.01, n_components=D, random_state=0), ridge()], 40_000, size=1024
-    ),
-    "polynomial": Job(
-        "fit", lambda D: [TensorSketchFeatures(2, gamma=0.1, n_components=D, random_state=0), ridge()], 60_000
-    ),
+    "laplace": Job("fit", lambda D: [RandomLaplaceFeatures(beta=0.1, n_components=D, random_state=0), ridge()], 60_000),
+    "binning": Job("fit", lambda D: [RandomBinningFeatures(length_scale=8.0, n_components=D, random_state=0), ridge()], 60_000),
+    "nystroem": Job("fit", lambda D: [NystroemFeatures(gamma=0.01, n_components=D, random_state=0), ridge()], 40_000, size=1024),
+    "polynomial": Job("fit", lambda D: [TensorSketchFeatures(2, gamma=0.1, n_components=D, random_state=0), ridge()], 60_000),
     "featurize": Job("featurize", lambda D: [fourier(D)], 100_000, size=4096),
     "predict": Job("predict", lambda D: [fourier(D), ridge()], 400_000, size=4096),
     "evaluate": Job("evaluate", lambda D: [fourier(D), ridge()], 400_000, size=4096),
@@ -103,27 +86,19 @@ JOBS: dict[str, Job] = {
 
 
 def small(job: Job) -> Job:
-    return replace(
-        job,
-        rows=600,
-        columns=min(job.columns, 16),
-        block=min(job.block, 200),
-        classes=min(job.classes, 4),
-        size=32,
-        workers=1,
-    )
+    sizes = {"columns": min(job.columns, 16), "block": min(job.block, 200), "classes": min(job.classes, 4)}
+    return replace(job, rows=600, size=32, workers=1, **sizes)
 
 
 # ---- rows ---------------------------------------------------------------------------------------------
 
 
-def block_of(d: int, form: str, positive: bool, block_info: Any = None) -> Any:
+def block_of(d: int, form: str, block_info: Any = None) -> Any:
     first, last = block_info[None]["array-location"][0]
     rng = np.random.default_rng(first)
     if form == "csr":
         return sp.random(last - first, d, 0.01, format="csr", dtype=np.float32, random_state=rng)
-    X = rng.normal(size=(last - first, d))
-    return (np.abs(X) if positive else X).astype(form if form == "float64" else np.float32)
+    return np.abs(rng.normal(size=(last - first, d))).astype(form if form == "float64" else np.float32)
 
 
 def labels_of(X: Any, classes: int) -> np.ndarray:
@@ -140,15 +115,8 @@ def make_rows(folder: Path, job: Job) -> tuple[Any, Any, Any]:
     chunks = tuple(min(job.block, job.rows - a) for a in range(0, job.rows, job.block))
     meta = sp.csr_matrix((0, 0), dtype=np.float32) if job.form == "csr" else np.empty((0, 0), np.float32)
     dtype = np.float64 if job.form == "float64" else np.float32
-    X = da.map_blocks(
-        block_of,
-        job.columns,
-        job.form,
-        True,
-        chunks=(chunks, (job.columns,)),
-        dtype=dtype,
-        meta=meta.astype(dtype),
-    )
+    options = {"chunks": (chunks, (job.columns,)), "dtype": dtype, "meta": meta.astype(dtype)}
+    X = da.map_blocks(block_of, job.columns, job.form, **options)
     y_type = np.dtype(np.int32 if job.classes else np.float32)
     y = X.map_blocks(labels_of, job.classes, drop_axis=1, dtype=y_type, meta=np.empty(0, y_type))
     with dask.config.set(scheduler="synchronous"):
