@@ -6,9 +6,7 @@ import hashlib
 import tempfile
 import threading
 import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,71 +22,35 @@ from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor,
 
 #: Rows of a block, so few that arithmetic is small beside the naps; seconds after which workers come or go.
 ROWS, LATER = 4096, 5.0
-
-
-@dataclass(frozen=True)
-class Case:
-    """A job and its workers. slow : factor of the naps of one worker; later : workers after some seconds; grows : to as many as Dask asks for"""
-
-    job: str
-    workers: int
-    slow: float = 1.0
-    later: int = 0
-    grows: bool = False
-
-    @property
-    def said(self) -> str:
-        if self.later:
-            return (
-                f"{self.workers} to {self.later}, adaptive"
-                if self.grows
-                else f"{self.workers}, then {self.later}"
-            )
-        return f"{self.workers}, one {self.slow:g} times slower" if self.slow > 1 else f"{self.workers}"
-
-
-CASES = (
-    *(Case(job, workers) for job in ("ridge", "featurize") for workers in (1, 16, 32, 64)),
-    Case("ridge", 8, slow=5.0), Case("ridge", 2, later=8), Case("ridge", 1, later=16), Case("ridge", 8, later=4),
-    Case("ridge", 1, later=8, grows=True), *(Case("sgd", workers) for workers in (1, 2, 8, 32)),
-)  # fmt: skip
-
-
-class Naps:
-    """The seconds of a nap, those slept so far, and the factor of the worker "0"."""
-
-    def __init__(self, seconds: float = 0.0, slow: float = 1.0):
-        self.seconds, self.slow, self.slept, self.lock = seconds, slow, 0.0, threading.Lock()
-
-    def take(self) -> None:
-        time.sleep(self.seconds * (self.slow if str(get_worker().name) == "0" else 1.0))
-        with self.lock:
-            self.slept += self.seconds
-
-
-now = [Naps()]
+#: A job and its workers. slow : factor of the naps of one of them; later : workers after `LATER`; grows : up to that number, as Dask decides
+CASES: list[dict[str, Any]] = [
+    *({"job": job, "workers": workers} for job in ("ridge", "featurize") for workers in (1, 16, 32, 64)),
+    {"job": "ridge", "workers": 8, "slow": 5}, {"job": "ridge", "workers": 2, "later": 8}, {"job": "ridge", "workers": 1, "later": 16},
+    {"job": "ridge", "workers": 8, "later": 4}, {"job": "ridge", "workers": 1, "later": 8, "grows": True},
+    *({"job": "sgd", "workers": workers} for workers in (1, 2, 8, 32)),
+]  # fmt: skip
+#: The seconds of the nap of a block, on the worker "0" and on others.
+NAPS = [0.0, 0.0]
 
 
 class States(SchedulerPlugin):
-    """The most states that one worker held at a time: results of tasks of a pass over features, whose keys begin with its name."""
+    """The most states that one worker held at a time: results of tasks of the pass "gram", whose keys begin with its name."""
 
     def __init__(self, scheduler: Any):
         self.scheduler, self.most = scheduler, 0
+        scheduler.add_plugin(self)
 
     def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
         if finish == "memory" and str(key).startswith("gram"):
-            held = (
-                sum(str(task.key).startswith("gram") for task in w.has_what)
-                for w in self.scheduler.workers.values()
-            )
-            self.most = max(self.most, *held)
+            for worker in self.scheduler.workers.values():
+                self.most = max(self.most, sum(str(task.key).startswith("gram") for task in worker.has_what))
 
 
 def block(width: int, naps: bool, block_info: Any = None) -> np.ndarray:
     """Rows, made where they are needed, after a nap."""
     first, last = block_info[None]["array-location"][0]
-    if naps and now[0].seconds:
-        now[0].take()
+    if naps and any(NAPS):
+        time.sleep(NAPS[str(get_worker().name) != "0"])
     return np.random.default_rng(first).normal(size=(last - first, width)).astype(np.float32)
 
 
@@ -99,85 +61,63 @@ def target(block_info: Any = None) -> np.ndarray:
 
 def rows_of(n: int, step: int, width: int = 4, naps: bool = False) -> tuple[da.Array, da.Array]:
     """Lazy rows in no file, and their targets."""
-    chunks, dtype = tuple(min(step, n - a) for a in range(0, n, step)), np.float32
-    X = da.map_blocks(block, width, naps, chunks=(chunks, (width,)), dtype=dtype, meta=np.empty((0, 0), dtype))
-    return X, da.map_blocks(target, chunks=(chunks,), dtype=dtype, meta=np.empty(0, dtype))
+    chunks = tuple(min(step, n - a) for a in range(0, n, step))
+    X = da.map_blocks(block, width, naps, chunks=(chunks, (width,)), dtype="f4", meta=np.empty((0, 0), "f4"))
+    return X, da.map_blocks(target, chunks=(chunks,), dtype="f4", meta=np.empty(0, "f4"))
 
 
-def fitted(job: str, D: int) -> Any:
-    """The pipeline of a job, before it is fitted."""
-    last = {"ridge": [StreamingRidge(1e-6)], "featurize": []}
-    sgd = [StreamingSGDRegressor(alpha=1e-6, n_epochs=1, tol=None, batch_size=1024, random_state=0)]
-    return make_pipeline(RandomFourierFeatures(gamma=0.05, n_components=D, random_state=0), *last.get(job, sgd))
+def pipeline(job: str, D: int) -> Any:
+    sgd = StreamingSGDRegressor(alpha=1e-6, n_epochs=1, tol=None, batch_size=1024, random_state=0)
+    last = {"ridge": [StreamingRidge(1e-6)], "featurize": [], "sgd": [sgd]}[job]
+    return make_pipeline(RandomFourierFeatures(gamma=0.05, n_components=D, random_state=0), *last)
 
 
 def do(job: str, X: da.Array, y: da.Array, out: Path) -> tuple[np.ndarray, float | None]:
     """Run a job; some numbers that it made, and the seconds of a step of SGD."""
     if job == "featurize":
-        featurize(fitted(job, 32), X, out)
+        featurize(pipeline(job, 32), X, out)
         return np.asarray(zarr.open_group(out, mode="r")["X"][-1000:]), None
-    model = fitted(job, 32 if job == "ridge" else 256).fit(X, y)[-1]
-    history = getattr(model, "history_", [])
-    return model.coef_, sum(e["seconds"] for e in history) / sum(
-        e["batches"] for e in history
-    ) if history else None
+    model = pipeline(job, 256 if job == "sgd" else 32).fit(X, y)[-1]
+    return model.coef_, model.history_[0]["seconds"] / model.history_[0]["batches"] if job == "sgd" else None
 
 
-def measure(case: Case, each: int, seconds: float) -> Record:
-    """A run with so many blocks for each worker that ever is, and naps of so many seconds; SGD has 256 blocks and no naps."""
-    now[0] = naps = Naps(0.0 if case.job == "sgd" else seconds, case.slow)
-    most, moment = max(case.workers, case.later), [0.0]
-    X, y = rows_of((each * most if case.job != "sgd" else 10 * each) * ROWS, ROWS, naps=True)
-    with tempfile.TemporaryDirectory() as folder, connected(case.workers, True, 0) as client:
-        client.wait_for_workers(case.workers)
+def measure(each: int, nap: float, job: str, workers: int, slow=1, later=0, grows=False) -> Record:
+    """A run with so many blocks for each worker that ever is, and such naps; of SGD with 10 times as many, and none."""
+    NAPS[:] = [0.0, 0.0] if job == "sgd" else [nap * slow, nap]
+    blocks = each * (10 if job == "sgd" else max(workers, later))
+    X, y = rows_of(ROWS * blocks, ROWS, naps=True)
+    with tempfile.TemporaryDirectory() as folder, connected(workers, True, 0) as client:
         states, began = States(client.cluster.scheduler), time.perf_counter()
-        client.cluster.scheduler.add_plugin(states)
-
-        def change() -> None:
-            moment[0] = time.perf_counter() - began
-            client.cluster.scale(case.later)
-
-        timer = threading.Timer(LATER * min(seconds, 1.0), change)
-        if case.grows:
-            client.cluster.adapt(minimum=case.workers, maximum=case.later)
-        elif case.later:
+        timer = threading.Timer(LATER, client.cluster.scale, [later])
+        if grows:
+            client.cluster.adapt(minimum=workers, maximum=later)
+        elif later:
             timer.start()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            made, step = do(case.job, X, y, Path(folder) / "store.zarr")
+        made, step = do(job, X, y, Path(folder) / "store.zarr")
         wall = time.perf_counter() - began
         timer.cancel()
-    before = moment[0] * case.workers
-    ideal = moment[0] + (naps.slept - before) / (
-        most if case.grows else case.later or case.workers - 1 + 1 / case.slow
-    )
-    return {
-        "job": case.job, "workers": case.workers, "case": case.said, "wall": wall, "efficiency": ideal / wall, "step": step, "states": states.most,
-        "nap": seconds, "blocks": each, "bits": hashlib.sha256(np.ascontiguousarray(made)).hexdigest()[:12],
-    }  # fmt: skip
+    before = LATER if later and not grows else 0.0
+    ideal = before + (nap * blocks - before * workers) / (later or workers - 1 + 1 / slow)
+    said = f"{workers}{f', one {slow} times slower' * (slow > 1)}{f', then {later}' * (later > 0)}{' at most' * grows}"
+    bits = hashlib.sha256(np.ascontiguousarray(made)).hexdigest()[:12]
+    about = {"job": job, "workers": workers, "case": said, "nap": nap, "blocks": each, "wall": wall}
+    return about | {"efficiency": ideal / wall, "step": step, "states": states.most, "bits": bits}
 
 
 def cluster(run: Run) -> Iterator[Record]:
-    for case in run.pick(CASES, (Case("ridge", 2), Case("featurize", 2), Case("sgd", 1))):
-        yield measure(case, *run.pick((24, 1.0), (2, 0.01)))
-
-
-def where_steady(records: list[Record]) -> list[Record]:
-    """Equal workers that stay."""
-    return [r for r in records if r["case"] == str(r["workers"]) and r["job"] != "sgd"]
+    for case in CASES:
+        if not run.small or (case["workers"] == 1 and "later" not in case):
+            yield measure(*run.pick((24, 1.0), (2, 0.01)), **case)
 
 
 def show_cluster(records: list[Record]) -> str:
-    cells = [
-        [
-            f"{r['job']}, {r['case']}", f"{r['wall']:.1f}", "-" if r["step"] else f"{r['efficiency']:.2f}", r["states"] or "-",
-            f"{1000 * r['step']:.0f}" if r["step"] else "-", r["bits"],
-        ]
-        for r in records
-    ]  # fmt: skip
-    return (
-        f"Blocks take {records[0]['nap']:g} s to read, {records[0]['blocks']} for each worker. Efficiency is the least time in which these workers can sleep through "
-        "all blocks, over that of the job. Workers come or go after 5 s; those that go finish their block. States are the most that one worker held "
-        "at a time. Every case runs once.\n\n"
-        + markdown(["job, workers", "s", "efficiency", "states", "ms a step", "bits"], cells)
+    cells = []
+    for r in records:
+        figures = ["-", f"{1000 * r['step']:.0f}"] if r["step"] else [f"{r['efficiency']:.2f}", "-"]
+        cells.append([f"{r['job']}, {r['case']}", f"{r['wall']:.1f}", *figures, r["states"] or "-", r["bits"]])
+    said = (
+        f"Blocks take {records[0]['nap']:g} s to read, {records[0]['blocks']} for each worker. Efficiency is the least time in which these workers "
+        "can sleep through all blocks, over that of the job. Workers come or go after 5 s; those that go finish their block. States are the most "
+        "that one worker held at a time. Every case runs once."
     )
+    return f"{said}\n\n{markdown(['job, workers', 's', 'efficiency', 'ms a step', 'states', 'bits'], cells)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 import tempfile
 import warnings
@@ -18,32 +19,26 @@ from benchmarks.planning.jobs import JOBS, Job, make_rows, small
 from benchmarks.workers import connected, measured
 from distrf.planning.summary import Plan
 
-#: Jobs of a small run, and the most that a plan is to be of what is taken.
-SMALL, BAR = ("csr", "featurize"), 1.5
+#: Jobs of a small run.
+SMALL = ("csr", "featurize")
 
 
 def run_job(job: Job, pipeline: Any, X: Any, y: Any, out: Path) -> None:
     """Run what was planned."""
-    if job.kind == "fit":
-        pipeline.fit(X, y)
-    elif job.kind == "train":
-        steps = [step for _, step in pipeline.steps]
-        scale = steps[0] if job.form == "table" else None
-        distrf.train(X, y, scale=scale, map=steps[-2], model=steps[-1], n_components=None)
-    elif job.kind == "featurize":
-        distrf.featurize(pipeline, X, out)
-    elif job.kind == "predict":
-        distrf.predict(pipeline, X, out)
+    if job.kind == "train":
+        scale = pipeline[0] if job.form == "table" else None
+        distrf.train(X, y, scale=scale, map=pipeline[-2], model=pipeline[-1], n_components=None)
+    elif job.kind in ("featurize", "predict"):
+        getattr(distrf, job.kind)(pipeline, X, out)
     else:
-        distrf.evaluate(pipeline, X, y)
+        pipeline.fit(X, y) if job.kind == "fit" else distrf.evaluate(pipeline, X, y)
 
 
 def do(job: Job, in_process: bool) -> tuple[Plan, Record]:
     """The plan of a job, and what it took."""
-    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
         X, y, encoder = make_rows(Path(folder), job)
-        pipeline = make_pipeline(*([] if encoder is None else [encoder]), *job.steps(job.size))
+        pipeline = make_pipeline(*encoder, *(clone(step) for step in job.steps(job.size)))
         if job.kind in ("predict", "evaluate"):
             pipeline.fit(X[:4096].compute(), y[:4096].compute())
         with connected(job.workers, in_process) as client:
@@ -55,79 +50,45 @@ def do(job: Job, in_process: bool) -> tuple[Plan, Record]:
 
 
 def jobs(run: Run) -> Iterator[Record]:
-    for name, job in JOBS.items():
-        if not run.small or name in SMALL:
-            job = small(job) if run.small else job
-            planned, found = do(job, run.small)
-            about = {key: value for key, value in vars(job).items() if key != "steps"}
-            parts = {part: size for part, size in planned.memory.parts.items() if size}
-            bytes_ = {"planned_bytes": planned.memory.peak, "bytes": found["bytes"], "parts": parts}
-            yield about | {"job": name, **bytes_, "seconds": found["wall"]}
-
-
-def ratio(r: Record) -> float:
-    """Planned over measured."""
-    return float(r["planned_bytes"] / r["bytes"])
+    for name in SMALL if run.small else JOBS:
+        job = small(JOBS[name]) if run.small else JOBS[name]
+        planned, found = do(job, run.small)
+        about = {key: value for key, value in vars(job).items() if key != "steps"} | {"job": name}
+        figures = {"planned_bytes": planned.memory.peak, "bytes": found["bytes"], "seconds": found["wall"]}
+        yield about | figures | {"parts": planned.memory.parts}
 
 
 def show(records: list[Record]) -> str:
-    rows = [
-        [f"{named(r)}: {what(r)}", *(f"{r[key] / MIB:,.0f}" for key in ("planned_bytes", "bytes")), f"{ratio(r):.2f}", f"{r['seconds']:.1f}"]
-        for r in records
-    ]  # fmt: skip
-    missing = [name.replace("_", " ") for name in JOBS if name not in {r["job"] for r in records}]
-    rest = f"\n\nNot measured: {', '.join(missing)}." if missing else ""
-    return markdown(["job", "plan MiB", "MiB", "ratio", "s"], rows) + rest
-
-
-def named(r: Record) -> str:
-    return str(r["job"]).replace("_", " ")
-
-
-def what(r: Record) -> str:
-    """Rows and columns of a job in words."""
-    form = {"csr": ", CSR", "float64": ", float64", "table": ", Parquet"}.get(r["form"], "")
-    classes = f", {r['classes']:,} classes" if r["classes"] else ", numbers"
-    workers = f", {r['workers']} workers" if r["workers"] > 1 else ""
-    block = f", blocks of {r['block']:,}" if r["block"] != 4096 else ""
-    return f"{r['kind']}, {r['rows']:,} x {r['columns']:,}{form}{block}{classes}, D = {r['size']:,}{workers}"
-
-
-def draw(records: list[Record], figure: Any) -> None:
-    """Planned over measured of each job, between the bars."""
-    figure.set_size_inches(6, 4.5)
-    ax = figure.subplots()
-    ax.axvspan(1, BAR, color="0.92")
-    ax.barh([named(r) for r in records], [ratio(r) for r in records], height=0.6)
-    ax.set(xlabel="memory of a worker, planned / measured", ylim=(len(records) - 0.4, -0.6))
+    rows = []
+    for r in records:
+        what = f"{r['job']}: {r['kind']}, {r['rows']:,} x {r['columns']:,}, D = {r['size']:,}"
+        said, taken = r["planned_bytes"] / MIB, r["bytes"] / MIB
+        rows.append([what, f"{said:,.0f}", f"{taken:,.0f}", f"{said / taken:.2f}", f"{r['seconds']:.1f}"])
+    return markdown(["job", "plan MiB", "MiB", "ratio", "s"], rows)
 
 
 def claims(found: dict[str, list[Record]]) -> list[Claim]:
-    """Plans that say too little, and those that say far too much."""
-    records = found.get("jobs", [])
-    made = []
-    for said, theirs, good in (
-        ("No worker takes more memory than the plan says", "at least 1", lambda x: x >= 1),
-        (f"A plan is at most {BAR:g} times the memory that is taken", f"at most {BAR:g}", lambda x: x <= BAR),
-    ):
-        beyond = [f"{named(r)} {ratio(r):.2f}" for r in records if not good(ratio(r))]
-        held, middle = (
-            len(records) - len(beyond),
-            statistics.median(map(ratio, records or [{"planned_bytes": 1, "bytes": 1}])),
-        )
-        ours = ", beyond: ".join(
-            [f"{held} of {len(records)} jobs, median {middle:.2f}", *([", ".join(beyond)] if beyond else [])]
-        )
-        made.append(
-            Claim(
-                said,
-                f"planned / measured {theirs}",
-                ours,
-                judged(held, len(records)),
-                UNKNOWN if beyond else "",
-            )
-        )
-    return made if records else []
+    """Whether plans say enough, and not far too much."""
+    ratios = {r["job"]: r["planned_bytes"] / r["bytes"] for r in found.get("jobs", [])}
+    if not ratios:
+        return []
+    enough = claim("No worker takes more memory than the plan says: planned / measured", ratios, low=1)
+    return [
+        enough,
+        claim("A plan is not far above the memory that is taken: planned / measured", ratios, high=1.5),
+    ]
+
+
+def claim(said: str, found: dict[str, float], low: float = -math.inf, high: float = math.inf) -> Claim:
+    """A claim on figures of cases, which are to lie between two bars."""
+    beyond = [f"{case} {x:.2f}" for case, x in found.items() if not low <= x <= high]
+    held, middle = len(found) - len(beyond), statistics.median(found.values())
+    ours = (
+        f"{held} of {len(found)}, {min(found.values()):.2f} to {max(found.values()):.2f}, median {middle:.2f}"
+    )
+    bars = [f"at least {low:g}"] * (low > -math.inf) + [f"at most {high:g}"] * (high < math.inf)
+    why = f"{UNKNOWN}: {', '.join(beyond)}" if beyond else ""
+    return Claim(said, " and ".join(bars), ours, judged(held, len(found)), why)
 
 
 ABOUT = """
@@ -136,6 +97,4 @@ with one thread. Measured is the largest size of a worker process (`VmHWM`); a p
 once; its seconds are those on the clock.
 """
 
-BENCHMARK = Benchmark(
-    "plan", "Plan and measurement", ABOUT, (Part("jobs", jobs, show, draw, data=False),), claims
-)
+BENCHMARK = Benchmark("plan", "Plan and measurement", ABOUT, (Part("jobs", jobs, show, data=False),), claims)
