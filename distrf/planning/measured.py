@@ -96,7 +96,8 @@ def measured_seconds(plan: Plan, steps: Sequence[Any], X: Any, y: Any) -> tuple[
     waves = math.ceil(min(parts) / plan.threads) / min(parts) if lazy else 1.0
     again = epochs * n / found["rows"] if epochs and found["rows"] else 1.0
     seconds = found["passes"] * waves * n / rows + found["batches"] * again + found["once"]
-    return seconds, f"time is that of {rows:,} rows, multiplied: without network and waiting"
+    left_out = "network, waiting" + (", choices" if plan.job == "train" else "")
+    return seconds, f"time is that of {rows:,} rows, multiplied; not in it: {left_out}"
 
 
 def _run(job: str, steps: Sequence[Any], X: Any, y: Any, again: bool = True) -> dict[str, float]:

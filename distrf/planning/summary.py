@@ -65,7 +65,7 @@ class Plan:
     def idle(self) -> str:
         """What a note says of threads that have no work in the narrowest pass; "" if all have some."""
         least = self.at_once[0]
-        if least >= self.threads:
+        if least >= self.threads or not any(phase.parts for phase in self.phases):
             return ""
         said = f"{least} of {self.threads} threads work at once in the narrowest pass"
         if any(phase.batches and phase.parts == least for phase in self.phases):
