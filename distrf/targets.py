@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
-from .execution.timing import Phase
+from .execution.planned import Phase
 
 #: Targets of a larger size are refused.
 _LARGEST = 1e140
@@ -239,7 +239,7 @@ def target_segments(n_rows: int) -> int:
 
 def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
     """Passes over the targets alone, for a plan."""
-    return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0, 0, sweeps=0)
+    return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0)
 
 
 def check_labels(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -43,11 +42,10 @@ def cluster_file(path, workers=1, threads=1, limit="8GiB"):
     return path
 
 
-def distrf(*arguments, keep=True):
-    """The JSON that a `distrf` command prints, run in a process of its own; `keep`: whether workers keep rows."""
+def distrf(*arguments):
+    """The JSON that a `distrf` command prints, run in a process of its own."""
     command = [sys.executable, "-m", "distrf", *map(str, arguments), "--json"]
-    environment = os.environ | {"DASK_DISTRF__KEEP_BLOCKS": str(keep)}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -58,28 +56,14 @@ def assert_flat(tmp_path, rows, d, options):
     peaks = []
     for n in (rows, 10 * rows):
         store = make_store(tmp_path / f"{n}.zarr", n, d, 4096)
-        done = distrf("train", store, tmp_path / f"m-{n}", *options, "--cluster", cluster, keep=False)
+        done = distrf("train", store, tmp_path / f"m-{n}", *options, "--cluster", cluster)
         assert len(done["peak_bytes_per_worker"]) == 2
-        planned = distrf("plan", store, *options, "--cluster", cluster, keep=False)["peak_bytes_per_worker"]
+        planned = distrf("plan", store, *options, "--cluster", cluster)["peak_bytes_per_worker"]
         peaks.append(peak(done))
         print(f"{n} rows: peak {peaks[-1] / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
         assert peaks[-1] <= planned
     print(f"ratio {peaks[1] / peaks[0]:.3f}")
     assert peaks[1] <= 1.1 * peaks[0]
-
-
-def assert_kept(tmp_path, rows, d, options):
-    """Training below its plan where workers have room for 24 MiB of the rows, which are more."""
-    store = make_store(tmp_path / "rows.zarr", rows, d, 4096)
-    cluster = cluster_file(tmp_path / "c.json", workers=2)
-    without = distrf("plan", store, *options, "--cluster", cluster, keep=False)["peak_bytes_per_worker"]
-    cluster = cluster_file(tmp_path / "less.json", workers=2, limit=int((without + 24 * MIB) / 0.6))
-    made = distrf("plan", store, *options, "--cluster", cluster)
-    kept, planned = made["peak_parts"]["kept rows"], made["peak_bytes_per_worker"]
-    assert 20 * MIB <= kept <= 24 * MIB
-    done = distrf("train", store, tmp_path / "model", *options, "--cluster", cluster)
-    print(f"keeps {kept / MIB:.0f} MiB: peak {peak(done) / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
-    assert peak(done) <= planned
 
 
 def peak(result):

@@ -7,25 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 
-from distrf import (
-    TEFM,
-    CompactNonlinearMap,
-    NystroemFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RandomLaplaceFeatures,
-    StreamingRidgeClassifier,
-    StreamingSGDClassifier,
-    StreamingSGDRegressor,
-    TensorSketchFeatures,
-    open_rows,
-    write_rows,
-)
+import distrf
 from distrf.pipeline.tables import coded_table
 
 
@@ -34,8 +20,8 @@ class Job:
     """A job on one worker of one thread, unless it says otherwise.
 
     kind : what is planned and run: "fit" and "train" (distrf.train) of the steps; "featurize", "predict" and "evaluate" by them
-    steps : makes the estimators, the model last; trials : makes smaller ones
-    rows, columns, block : of the store; small : rows of a small run
+    steps : makes the estimators, the model last
+    rows, columns, block : of the store
     classes : of the target; 0 are numbers
     form : how rows are stored: "float32", "float64", "csr" (1 % of the entries), "table" (Parquet, a column of text)
     """
@@ -51,79 +37,55 @@ class Job:
     workers: int = 1
 
 
-def fourier(D: int, **options: Any) -> RandomFourierFeatures:
-    return RandomFourierFeatures(gamma=0.01, n_components=D, random_state=0, **options)
+RIDGE = distrf.StreamingRidgeClassifier(1e-6)
 
 
-def ridge(alpha: Any = 1e-6, **options: Any) -> StreamingRidgeClassifier:
-    return StreamingRidgeClassifier(alpha, **options)
+def mapped(name: str, *models: Any, **options: Any) -> Callable[[int], list[Any]]:
+    """Steps: the map of that class, and a model, if there is one."""
+    return lambda D: [getattr(distrf, name)(n_components=D, random_state=0, **options), *models]
 
 
-def sgd(loss: str, epochs: int) -> StreamingSGDClassifier:
-    return StreamingSGDClassifier(loss, alpha=1e-6, n_epochs=epochs, tol=None, random_state=0)
+def fourier(*models: Any) -> Callable[[int], list[Any]]:
+    return mapped("RandomFourierFeatures", *models, gamma=0.01)
 
 
-def numbers(epochs: int) -> StreamingSGDRegressor:
-    return StreamingSGDRegressor(alpha=1e-6, n_epochs=epochs, tol=None, random_state=0)
-
-
+CHOSEN = distrf.StreamingRidgeClassifier("auto", calibrate=True)
+BATCHES: dict[str, Any] = {"alpha": 1e-6, "n_epochs": 5, "tol": None, "random_state": 0}
 JOBS: dict[str, Job] = {
-    "train": Job("train", lambda D: [fourier(D), ridge("auto", calibrate=True)], 60_000),
-    "wide": Job("fit", lambda D: [fourier(D), ridge()], 12_000, size=8192),
-    "classes": Job("fit", lambda D: [fourier(D), ridge()], 100_000, classes=1000, size=1024),
-    "cg": Job("fit", lambda D: [fourier(D), ridge(1e-4, solver="cg")], 20_000, size=8192),
-    "tefm": Job("fit", lambda D: [TEFM(fourier(16 * D), D, random_state=0), ridge()], 30_000, size=256),
-    "cnm": Job(
-        "fit", lambda D: [CompactNonlinearMap(D, "logistic", n_epochs=8, random_state=0), ridge()], 60_000, size=512
-    ),
-    "svm": Job("fit", lambda D: [fourier(D), sgd("hinge", 5)], 100_000),
-    "sgd_regressor": Job("fit", lambda D: [fourier(D), numbers(5)], 100_000, classes=0),
-    "csr": Job("fit", lambda D: [fourier(D), ridge()], 60_000, 5000, classes=2, form="csr"),
-    "table": Job("train", lambda D: [fourier(D), ridge("auto", calibrate=True)], 60_000, 16, classes=2, form="table"),
-    "float64": Job("fit", lambda D: [fourier(D), ridge()], 60_000, form="float64"),
-    "tiny_blocks": Job("fit", lambda D: [fourier(D), ridge()], 100_000, block=256),
-    "huge_blocks": Job("fit", lambda D: [fourier(D), ridge()], 200_000, block=100_000),
-    "two_workers": Job("fit", lambda D: [fourier(D), ridge()], 150_000, workers=2),
-    "laplace": Job(
-        "fit", lambda D: [RandomLaplaceFeatures(beta=0.1, n_components=D, random_state=0), ridge()], 60_000
-    ),
-    "binning": Job(
-        "fit", lambda D: [RandomBinningFeatures(length_scale=8.0, n_components=D, random_state=0), ridge()], 60_000
-    ),
-    "nystroem": Job(
-        "fit", lambda D: [NystroemFeatures(gamma=0.01, n_components=D, random_state=0), ridge()], 40_000, size=1024
-    ),
-    "polynomial": Job(
-        "fit", lambda D: [TensorSketchFeatures(2, gamma=0.1, n_components=D, random_state=0), ridge()], 60_000
-    ),
-    "featurize": Job("featurize", lambda D: [fourier(D)], 100_000, size=4096),
-    "predict": Job("predict", lambda D: [fourier(D), ridge()], 400_000, size=4096),
-    "evaluate": Job("evaluate", lambda D: [fourier(D), ridge()], 400_000, size=4096),
-}  # fmt: skip
+    "train": Job("train", fourier(CHOSEN), 60_000),
+    "wide": Job("fit", fourier(RIDGE), 12_000, size=8192),
+    "classes": Job("fit", fourier(RIDGE), 100_000, classes=1000, size=1024),
+    "cg": Job("fit", fourier(distrf.StreamingRidgeClassifier(1e-4, solver="cg")), 20_000, size=8192),
+    "tefm": Job("fit", lambda D: [distrf.TEFM(*fourier()(16 * D), D, random_state=0), RIDGE], 30_000, size=256),
+    "cnm": Job("fit", mapped("CompactNonlinearMap", RIDGE, objective="logistic", n_epochs=8), 60_000, size=512),
+    "svm": Job("fit", fourier(distrf.StreamingSGDClassifier("hinge", **BATCHES)), 100_000),
+    "sgd_regressor": Job("fit", fourier(distrf.StreamingSGDRegressor(**BATCHES)), 100_000, classes=0),
+    "csr": Job("fit", fourier(RIDGE), 60_000, 5000, classes=2, form="csr"),
+    "table": Job("train", fourier(CHOSEN), 60_000, 16, classes=2, form="table"),
+    "float64": Job("fit", fourier(RIDGE), 60_000, form="float64"),
+    "tiny_blocks": Job("fit", fourier(RIDGE), 100_000, block=256),
+    "huge_blocks": Job("fit", fourier(RIDGE), 200_000, block=100_000),
+    "two_workers": Job("fit", fourier(RIDGE), 150_000, workers=2),
+    "laplace": Job("fit", mapped("RandomLaplaceFeatures", RIDGE, beta=0.1), 60_000),
+    "binning": Job("fit", mapped("RandomBinningFeatures", RIDGE, length_scale=8.0), 60_000),
+    "nystroem": Job("fit", mapped("NystroemFeatures", RIDGE, gamma=0.01), 40_000, size=1024),
+    "polynomial": Job("fit", mapped("TensorSketchFeatures", RIDGE, degree=2, gamma=0.1), 60_000),
+    "featurize": Job("featurize", fourier(), 100_000, size=4096),
+    "predict": Job("predict", fourier(RIDGE), 400_000, size=4096),
+    "evaluate": Job("evaluate", fourier(RIDGE), 400_000, size=4096),
+}
 
 
 def small(job: Job) -> Job:
-    return replace(
-        job,
-        rows=600,
-        columns=min(job.columns, 16),
-        block=min(job.block, 200),
-        classes=min(job.classes, 4),
-        size=32,
-        workers=1,
-    )
+    return replace(job, rows=600, columns=16, block=200, classes=2, size=32, workers=1)
 
 
-# ---- rows ---------------------------------------------------------------------------------------------
-
-
-def block_of(d: int, form: str, positive: bool, block_info: Any = None) -> Any:
+def block_of(d: int, dtype: np.dtype, sparse: bool, block_info: Any = None) -> Any:
     first, last = block_info[None]["array-location"][0]
     rng = np.random.default_rng(first)
-    if form == "csr":
-        return sp.random(last - first, d, 0.01, format="csr", dtype=np.float32, random_state=rng)
-    X = rng.normal(size=(last - first, d))
-    return (np.abs(X) if positive else X).astype(form if form == "float64" else np.float32)
+    if sparse:
+        return sp.random(last - first, d, 0.01, format="csr", dtype=dtype, random_state=rng)
+    return np.abs(rng.normal(size=(last - first, d))).astype(dtype)
 
 
 def labels_of(X: Any, classes: int) -> np.ndarray:
@@ -133,41 +95,32 @@ def labels_of(X: Any, classes: int) -> np.ndarray:
 
 
 def make_rows(folder: Path, job: Job) -> tuple[Any, Any, Any]:
-    """The rows of a job in a store, and their targets, lazy; and the encoder of a table. They are written by this process alone."""
+    """The rows of a job in a store, and their targets, lazy; and the encoder of a table in a list. They are written by this process alone."""
     if job.form == "table":
         coded = coded_table(make_table(folder, job), target="y")
-        return coded.X, coded.y, coded.encoder
+        return coded.X, coded.y, [coded.encoder]
     chunks = tuple(min(job.block, job.rows - a) for a in range(0, job.rows, job.block))
-    meta = sp.csr_matrix((0, 0), dtype=np.float32) if job.form == "csr" else np.empty((0, 0), np.float32)
-    dtype = np.float64 if job.form == "float64" else np.float32
-    X = da.map_blocks(
-        block_of,
-        job.columns,
-        job.form,
-        True,
-        chunks=(chunks, (job.columns,)),
-        dtype=dtype,
-        meta=meta.astype(dtype),
-    )
+    dtype, sparse = np.dtype(np.float64 if job.form == "float64" else np.float32), job.form == "csr"
+    shape = {
+        "chunks": (chunks, (job.columns,)),
+        "meta": (sp.csr_matrix if sparse else np.empty)((0, 0), dtype=dtype),
+    }
+    X = da.map_blocks(block_of, job.columns, dtype, sparse, dtype=dtype, **shape)
     y_type = np.dtype(np.int32 if job.classes else np.float32)
     y = X.map_blocks(labels_of, job.classes, drop_axis=1, dtype=y_type, meta=np.empty(0, y_type))
-    with dask.config.set(scheduler="synchronous"):
-        write_rows(X, folder / "rows.zarr", y)
-    return *open_rows(folder / "rows.zarr"), None
+    distrf.write_rows(X, folder / "rows.zarr", y)
+    return *distrf.open_rows(folder / "rows.zarr"), []
 
 
 def make_table(folder: Path, job: Job) -> Path:
     """Parquet files of a block each: numbers, every fourth of them missing in one row of 20, and a column of text."""
     import pandas as pd
 
-    path = folder / "rows.parquet"
-    path.mkdir()
     for first in range(0, job.rows, job.block):
         rng = np.random.default_rng(first)
         X = rng.normal(size=(min(job.block, job.rows - first), job.columns))
-        frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(job.columns)])
+        frame = pd.DataFrame(X).add_prefix("x")
         frame.iloc[rng.random(len(X)) < 0.05, ::4] = np.nan
         frame["letter"] = np.array(list("abcdefgh"))[rng.integers(8, size=len(X))]
-        frame["y"] = labels_of(X, job.classes)
-        frame.to_parquet(path / f"{first:09d}.parquet")
-    return path
+        frame.assign(y=labels_of(X, job.classes)).to_parquet(folder / f"{first:09d}.parquet")
+    return folder

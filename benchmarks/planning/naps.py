@@ -1,8 +1,4 @@
-"""Many workers on one machine: threads of this process, that sleep where they would read a block.
-
-The numbers hold the cost of the scheduler and of the client too, on the same processors. They are seconds on the clock, for a machine
-that does nothing else.
-"""
+"""Many workers on one machine: threads of this process, that sleep where they would read a block."""
 
 from __future__ import annotations
 
@@ -10,146 +6,118 @@ import hashlib
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import zarr
+from distributed import SchedulerPlugin, get_worker
 from sklearn.pipeline import make_pipeline
 
 from benchmarks.benchmark import Record, Run, markdown
-from benchmarks.planning import nap
 from benchmarks.workers import connected
-from distrf import (
-    CompactNonlinearClassifier,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingSGDClassifier,
-    plan,
-)
-from distrf.execution.timing import Speeds
-from distrf.execution.write_zarr import write_rows
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, featurize
 
-#: Rows of a block: so few that arithmetic is small beside the naps, since all workers share these processors.
-ROWS = {"ridge": 4096, "featurize": 4096, "sgd": 64, "cnm": 256}
-COLUMNS, D_SGD = 4, 4096
-
-
-@dataclass(frozen=True)
-class Case:
-    """A job and its workers. slow : factor of the naps of one worker; join, leave : workers that do so after a third of the time"""
-
-    job: str
-    workers: int
-    slow: float = 1.0
-    join: int = 0
-    leave: int = 0
-
-    @property
-    def later(self) -> int:
-        return self.workers + self.join - self.leave
+#: Rows of a block, so few that arithmetic is small beside the naps; seconds after which workers come or go.
+ROWS, LATER = 4096, 5.0
+#: A job and its workers. slow : factor of the naps of one of them; later : workers after `LATER`; grows : up to that number, as Dask decides
+CASES: list[dict[str, Any]] = [
+    *({"job": job, "workers": workers} for job in ("ridge", "featurize") for workers in (1, 16, 32, 64)),
+    {"job": "ridge", "workers": 8, "slow": 5}, {"job": "ridge", "workers": 2, "later": 8}, {"job": "ridge", "workers": 1, "later": 16},
+    {"job": "ridge", "workers": 8, "later": 4}, {"job": "ridge", "workers": 1, "later": 8, "grows": True},
+    *({"job": "sgd", "workers": workers} for workers in (1, 2, 8, 32)),
+]  # fmt: skip
+#: The seconds of the nap of a block, on the worker "0" and on others.
+NAPS = [0.0, 0.0]
 
 
-CASES = (
-    *(Case(job, workers) for job in ("ridge", "featurize", "sgd", "cnm") for workers in (16, 32)),
-    Case("ridge", 8, slow=5.0),
-    Case("ridge", 2, join=6),
-    Case("ridge", 8, leave=4),
-)
+class States(SchedulerPlugin):
+    """The most states that one worker held at a time: results of tasks of the pass "gram", whose keys begin with its name."""
+
+    def __init__(self, scheduler: Any):
+        self.scheduler, self.most = scheduler, 0
+        scheduler.add_plugin(self)
+
+    def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
+        if finish == "memory" and str(key).startswith("gram"):
+            for worker in self.scheduler.workers.values():
+                self.most = max(self.most, sum(str(task.key).startswith("gram") for task in worker.has_what))
 
 
-def fourier(n_components: int) -> RandomFourierFeatures:
-    return RandomFourierFeatures(gamma=0.1, n_components=n_components, random_state=0)
+def block(width: int, naps: bool, block_info: Any = None) -> np.ndarray:
+    """Rows, made where they are needed, after a nap."""
+    first, last = block_info[None]["array-location"][0]
+    if naps and any(NAPS):
+        time.sleep(NAPS[str(get_worker().name) != "0"])
+    return np.random.default_rng(first).normal(size=(last - first, width)).astype(np.float32)
 
 
-#: The steps of each job.
-JOBS: dict[str, Callable[[], list[Any]]] = {
-    "ridge": lambda: [fourier(32), StreamingRidge(1e-3)],
-    "featurize": lambda: [fourier(32)],
-    "sgd": lambda: [
-        fourier(D_SGD),
-        StreamingSGDClassifier(alpha=1e-4, n_epochs=1, tol=None, random_state=0),
-    ],
-    "cnm": lambda: [CompactNonlinearClassifier(n_components=16, n_epochs=1, random_state=0)],
-}
+def target(block_info: Any = None) -> np.ndarray:
+    """Their targets. A function of its own: a target made of the block that X is made of would hold that block."""
+    return np.sin(block(2, False, block_info).sum(axis=1))
 
 
-def do(job: str, X: da.Array, y: np.ndarray, folder: Path) -> np.ndarray:
-    """Run a job; some numbers that it made."""
-    pipeline = make_pipeline(*JOBS[job]())
+def rows_of(n: int, step: int, width: int = 4, naps: bool = False) -> tuple[da.Array, da.Array]:
+    """Lazy rows in no file, and their targets."""
+    chunks = tuple(min(step, n - a) for a in range(0, n, step))
+    X = da.map_blocks(block, width, naps, chunks=(chunks, (width,)), dtype="f4", meta=np.empty((0, 0), "f4"))
+    return X, da.map_blocks(target, chunks=(chunks,), dtype="f4", meta=np.empty(0, "f4"))
+
+
+def pipeline(job: str, D: int) -> Any:
+    sgd = StreamingSGDRegressor(alpha=1e-6, n_epochs=1, tol=None, batch_size=1024, random_state=0)
+    last = {"ridge": [StreamingRidge(1e-6)], "featurize": [], "sgd": [sgd]}[job]
+    return make_pipeline(RandomFourierFeatures(gamma=0.05, n_components=D, random_state=0), *last)
+
+
+def do(job: str, X: da.Array, y: da.Array, out: Path) -> tuple[np.ndarray, float | None]:
+    """Run a job; some numbers that it made, and the seconds of a step of SGD."""
     if job == "featurize":
-        write_rows(str(folder), {"X": pipeline.fit_transform(X)}, kind="features", spec={"of": "a benchmark"})
-        return np.asarray(zarr.open_group(folder, mode="r")["X"][-1000:])
-    return pipeline.fit(X, y.astype(np.float32) if job == "ridge" else y)[-1].coef_
+        featurize(pipeline(job, 32), X, out)
+        return np.asarray(zarr.open_group(out, mode="r")["X"][-1000:]), None
+    model = pipeline(job, 256 if job == "sgd" else 32).fit(X, y)[-1]
+    return model.coef_, model.history_[0]["seconds"] / model.history_[0]["batches"] if job == "sgd" else None
 
 
-def change_workers(cluster: Any, workers: int, after: float, moment: list[float]) -> threading.Timer:
-    """Let workers come or go later; `moment` gets the time."""
-
-    def change() -> None:
-        moment.append(time.perf_counter())
-        cluster.scale(workers)
-
-    timer = threading.Timer(after, change)
-    timer.start()
-    return timer
-
-
-def least_seconds(slept: float, case: Case, before: float) -> float:
-    """The least time that naps need, on workers of which some are slow, or change in number after `before` seconds."""
-    rate = case.workers - 1 + 1 / case.slow
-    return slept / rate if case.later == case.workers else before + (slept - before * rate) / case.later
-
-
-def measure(case: Case, each: int, seconds: float) -> Record:
-    """A run with so many blocks for each worker, and naps of so many seconds."""
-    job, naps = case.job, nap.begin(seconds, case.slow)
-    blocks = each * (case.workers + case.join)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(blocks * ROWS[job], COLUMNS)).astype(np.float32)
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    lazy = da.from_array(X, chunks=(ROWS[job], COLUMNS)).map_blocks(nap.nap, dtype=X.dtype, meta=X[:0])
-    with tempfile.TemporaryDirectory() as folder, connected(case.workers, True, 0) as client:
-        client.wait_for_workers(case.workers)
-        moment: list[float] = []
-        timer = change_workers(client.cluster, case.later, blocks * seconds / case.workers / 3, moment)
-        began = time.perf_counter()
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result = do(job, lazy, y, Path(folder) / "store")
-            wall = time.perf_counter() - began
-            planned = plan(make_pipeline(*JOBS[job]()), lazy, y)
+def measure(each: int, nap: float, job: str, workers: int, slow=1, later=0, grows=False) -> Record:
+    """A run with so many blocks for each worker that ever is, and such naps; of SGD with 10 times as many, and none."""
+    NAPS[:] = [0.0, 0.0] if job == "sgd" else [nap * slow, nap]
+    blocks = each * (10 if job == "sgd" else max(workers, later))
+    X, y = rows_of(ROWS * blocks, ROWS, naps=True)
+    with tempfile.TemporaryDirectory() as folder, connected(workers, True, 0) as client:
+        states, began = States(client.cluster.scheduler), time.perf_counter()
+        timer = threading.Timer(LATER, client.cluster.scale, [later])
+        if grows:
+            client.cluster.adapt(minimum=workers, maximum=later)
+        elif later:
+            timer.start()
+        made, step = do(job, X, y, Path(folder) / "store.zarr")
+        wall = time.perf_counter() - began
         timer.cancel()
-    speeds = Speeds(read=ROWS[job] * COLUMNS * X.itemsize / seconds, block=0.0)
-    return {
-        "job": job, "workers": case.workers, "slow": case.slow, "later": case.later, "nap": seconds, "blocks": each, "wall": wall,
-        "model": planned.seconds(speeds), "efficiency": least_seconds(naps.slept, case, moment[0] - began if moment else wall) / wall,
-        "bits": hashlib.sha256(np.ascontiguousarray(result)).hexdigest()[:12],
-    }  # fmt: skip
+    before = LATER if later and not grows else 0.0
+    ideal = before + (nap * blocks - before * workers) / (later or workers - 1 + 1 / slow)
+    said = f"{workers}{f', one {slow} times slower' * (slow > 1)}{f', then {later}' * (later > 0)}{' at most' * grows}"
+    bits = hashlib.sha256(np.ascontiguousarray(made)).hexdigest()[:12]
+    about = {"job": job, "workers": workers, "case": said, "nap": nap, "blocks": each, "wall": wall}
+    return about | {"efficiency": ideal / wall, "step": step, "states": states.most, "bits": bits}
 
 
 def cluster(run: Run) -> Iterator[Record]:
-    each, seconds = run.pick((24, 1.0), (2, 0.01))
-    for case in run.pick(CASES, (Case("ridge", 2), Case("featurize", 2))):
-        yield measure(case, each, seconds)
+    for case in CASES:
+        if not run.small or (case["workers"] == 1 and "later" not in case):
+            yield measure(*run.pick((24, 1.0), (2, 0.01)), **case)
 
 
 def show_cluster(records: list[Record]) -> str:
-    rows = []
+    cells = []
     for r in records:
-        steady = r["slow"] == 1 and r["later"] == r["workers"]
-        slow = f", one {r['slow']:g} times slower" if r["slow"] != 1 else ""
-        later = f"{r['workers']}" if r["later"] == r["workers"] else f"{r['workers']}, then {r['later']}"
-        model = f"{r['wall'] / r['model']:.2f}" if steady else "-"
-        rows.append([r["job"] + slow, later, f"{r['wall']:.1f}", f"{r['efficiency']:.2f}", model])
-    first = records[0]
-    return (
-        f"Blocks take {first['nap']:g} s to read, {first['blocks']} for each worker. Efficiency is sleeping time / total time: the least in which "
-        "these workers can sleep through all blocks, over that of the job. Every case runs once. Workers that leave finish their block first, which "
-        "may give more than 1. -: the model counts on equal workers that stay.\n\n"
-        + markdown(["job", "workers", "s", "efficiency", "measured / model"], rows)
+        figures = ["-", f"{1000 * r['step']:.0f}"] if r["step"] else [f"{r['efficiency']:.2f}", "-"]
+        cells.append([f"{r['job']}, {r['case']}", f"{r['wall']:.1f}", *figures, r["states"] or "-", r["bits"]])
+    said = (
+        f"Blocks take {records[0]['nap']:g} s to read, {records[0]['blocks']} for each worker. Efficiency is the least time in which these workers "
+        "can sleep through all blocks, over that of the job. Workers come or go after 5 s; those that go finish their block. States are the most "
+        "that one worker held at a time. Every case runs once."
     )
+    return f"{said}\n\n{markdown(['job, workers', 's', 'efficiency', 'ms a step', 'states', 'bits'], cells)}"

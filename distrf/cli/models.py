@@ -24,7 +24,7 @@ class PlanOptions(FunctionOptions):
     """The options of `distrf.plan` beside those of reading and of the cluster."""
 
     function = "distrf.planning.job:plan"
-    only = ("classes", "workers")
+    only = ("classes", "workers", "measure")
 
 
 def plan(
@@ -40,7 +40,7 @@ def plan(
     job: str = "train",
     run: RunOptions,
 ) -> None:
-    """Say what a job would do: tasks, bytes, peak memory, time. Runs nothing, and reads but a few labels.
+    """Say what a job would do: tasks, bytes, peak memory. Runs nothing but what --measure asks for, and reads but a few labels.
 
     Parameters
     ----------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -83,7 +82,7 @@ def tune(
     _check_places(X, out, model_out, overwrite)
     session.report_to(report, X, out, model_out)
     shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
-    session.need_no_workers(data, _flops(data.n, parameters, **given.values))
+    session.need_no_workers(data)
     with session.connected():
         tuned = given.call(
             features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
@@ -97,21 +96,6 @@ def tune(
     result = tuned.to_dict() | {"job": out}
     title = f"Search on {X}"
     session.finish(result, lambda console: _report(console, result, tuned), about=tuned, title=title, data=data)
-
-
-def _flops(n: int, parameters: Mapping[str, Any], n_rows: int = 20_000, factor: int = 3, **other: Any) -> float:
-    """About how many operations the Gram matrices of all trials take: a search of ridge models on n rows."""
-    from ..tuning import FACTORS, level_sizes
-
-    count = math.prod(
-        len(FACTORS) if isinstance(values, str) else len(values) for values in parameters.values()
-    )
-    sizes = [size for name, values in parameters.items() if name.endswith("n_components") for size in values]
-    flops = 0.0
-    for rows in level_sizes(count, min(n, n_rows), factor):
-        flops += 2.0 * count * rows * max(sizes, default=1) ** 2
-        count = -(-count // factor)
-    return flops
 
 
 def _check_places(source: str, out: str, model_out: str, overwrite: bool) -> None:

@@ -100,7 +100,7 @@ def reading_scratch(stored: float, block: float) -> int:
 
 @dataclass(frozen=True)
 class PassMemory:
-    """Bytes one worker needs at the peak of a pass, by part; and those of the blocks that it keeps between passes.
+    """Bytes one worker needs at the peak of a pass, by part.
 
     records : by which its process has grown, for good, when many small tasks ran on it before
     """
@@ -111,7 +111,6 @@ class PassMemory:
     weights: int = 0
     segments: int = 1
     threads: int = 1
-    kept: int = 0
     records: int = 0
 
     @property
@@ -123,7 +122,6 @@ class PassMemory:
             "blocks": int(SLACK * self.threads * self.block),
             "scratch": int(SLACK * self.threads * self.scratch),
             "partial results": int(SLACK * held),
-            "kept rows": self.kept,
         }
 
     @property
@@ -144,10 +142,7 @@ class PassMemory:
     def check(self, workers: Workers, label: str) -> None:
         """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
-            # Kept rows are as many as a worker has room for.
-            left_out = len(workers.each) - len(
-                able_workers(workers.each, self.peak - self.parts.get("kept rows", 0))
-            )
+            left_out = len(workers.each) - len(able_workers(workers.each, self.peak))
             if left_out:
                 _LOG.warning(
                     "%d of %d workers get no work of %s: their memory limit is below the %s that it needs",

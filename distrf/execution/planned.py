@@ -17,7 +17,39 @@ from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments
 from .row_blocks import split_chunk, target_block_bytes
 from .sampling import neighbours, sample_reduction
-from .timing import Phase
+
+#: Blocks cut from a single stored one that are read together, in one segment; more are a task each (see block_graphs.py).
+_MOST_JOINED = 64
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Passes of a job that are alike: over the rows, over targets alone, or the epochs of SGD.
+
+    Attributes
+    ----------
+    passes : int
+    tasks : int
+        Of all passes.
+    sweeps : float
+        How often all rows are read.
+    parts : int
+        Tasks of a pass, or of a batch, that can run at once. 0 of passes over samples or targets alone, which are short.
+    batches : int
+        Of all passes, where these are epochs: batches follow one after the other. 0 are passes over segments.
+    """
+
+    passes: int
+    tasks: int
+    sweeps: float
+    parts: int
+    batches: int = 0
+
+    @classmethod
+    def of_passes(cls, passes: int, segments: int, sweeps: float | None = None) -> Phase:
+        """Passes whose segments are added on a tree. Each reads all rows, unless `sweeps` says what short ones read."""
+        tasks = passes * (2 * segments - 1)
+        return cls(passes, tasks, passes, segments) if sweeps is None else cls(passes, tasks, sweeps, 0)
 
 
 @dataclass(frozen=True)
@@ -144,17 +176,6 @@ class PlannedRows:
         return self.read_bytes + made * self.itemsize
 
     @property
-    def map_flops(self) -> float:
-        """Operations of the maps for a row."""
-        if not self.sparse:
-            return sum(map_.work()[0] for map_ in self.maps)
-        entries, flops, csr = self.nbytes / (self.n * (self.item_read + 4)), 0.0, True  # numbers and columns
-        for map_ in self.maps:
-            flops += map_.csr_operations(entries) if csr else map_.work()[0]
-            csr = csr and map_.same_columns
-        return flops
-
-    @property
     def weights(self) -> float:
         """Bytes of the weights of the maps, as the cache counts them: in float32."""
         return sum(map_.work()[1] for map_ in self.maps)
@@ -205,9 +226,18 @@ class PlannedRows:
         stored = self.source_bytes or self.block_rows * self.read_bytes
         return reading_scratch(stored, self.block_bytes)
 
-    def segments(self, reduction: Any, rows: int | None = None) -> int:
-        """The number of segments of a pass over blocks of `rows` rows, by default `block_rows`."""
-        return min(count_segments(self.n, reduction), -(-self.n // (rows or self.block_rows)))
+    @property
+    def starts(self) -> int:
+        """Blocks at which a segment can begin: those that are cut from one stored block are read together.
+
+        Many blocks that are all cut from one are a task each.
+        """
+        alone = self.stored_blocks == 1 and self.blocks > _MOST_JOINED
+        return self.blocks if alone else self.stored_blocks
+
+    def segments(self, reduction: Any) -> int:
+        """The number of segments of a pass."""
+        return min(count_segments(self.n, reduction), self.starts)
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
         """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""
@@ -220,9 +250,7 @@ class PlannedRows:
 
     def costs_of(self, reduction: Any) -> Costs:
         """The costs of one pass with this reduction."""
-        flops = self.n * (self.map_flops + reduction.flops_per_row)
-        phase = Phase.of_passes(1, self.segments(reduction), flops, reduction.nbytes)
-        return Costs((phase,), memory=self.pass_memory(reduction))
+        return Costs((Phase.of_passes(1, self.segments(reduction)),), memory=self.pass_memory(reduction))
 
     def sample_costs(self, size: int, *notes: str, blocks: int = 0) -> Costs:
         """The costs of reading a sample of so many rows: of the blocks that hold some; 0 blocks are those that are stored."""
@@ -230,7 +258,7 @@ class PlannedRows:
         stored = blocks or self.stored_blocks
         share = 1.0 - (1.0 - 1.0 / stored) ** groups
         segments = min(count_segments(self.n, sample_reduction()), round(share * stored))
-        return Costs((Phase.of_passes(1, max(segments, 1), 0.0, 0, share),), notes=notes)
+        return Costs((Phase.of_passes(1, max(segments, 1), share),), notes=notes)
 
     def with_held(self, memory: PassMemory) -> PassMemory:
         """The memory with the learned arrays and the scratch of the maps added."""

@@ -212,7 +212,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         Costs
-            Passes, tasks, operations, and bytes that are read, written and held.
+            Passes, tasks, and bytes that are read, written and held.
         """
         return Costs()
 

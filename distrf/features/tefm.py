@@ -257,7 +257,7 @@ class TEFM(FeatureEstimator):
             f"{finder.choice.reason}"
         ]
         if self.tol is not None:
-            notes.append("tol: passes, time and memory are those of one round with all components")
+            notes.append("tol: passes and memory are those of one round with all components")
         costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=tuple(notes))

@@ -1,4 +1,4 @@
-"""The plan of learning a map: batches, memory of a worker and of the client, operations. Nothing runs."""
+"""The plan of learning a map: batches, memory of a worker and of the client. Nothing runs."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..execution.memory import Workers
-from ..execution.planned import Costs, PlannedRows
-from ..execution.timing import Phase
-from ..projections.base import COSINE_COST
+from ..execution.planned import Costs, Phase, PlannedRows
 from ..sgd import dask_batches
 from ..sgd.ahead import Ahead
-from ..sgd.batch_plan import BatchMemory, PlannedBlocks, waited_tasks
+from ..sgd.batch_plan import BatchMemory, PlannedBlocks
 from .base import pair_rows
 from .objectives import Layout
 from .start import SAMPLE, learning_batch_size, learning_epochs
@@ -19,37 +17,28 @@ from .start import SAMPLE, learning_batch_size, learning_epochs
 
 @dataclass(frozen=True)
 class LearningCosts:
-    """The plan's figures. memory : None if the client learns from a sample; batches : of an epoch; microbatches, tasks : of a batch
-    state : bytes of a gradient
-    """
+    """The plan's figures. memory : None if the client learns from a sample; batches : of an epoch; microbatches, tasks : of a batch"""
 
     epochs: int
     batches: int
     microbatches: int
     tasks: int
-    state: int
     batch_size: int
     memory: BatchMemory | None
     client_bytes: int
-    flops: float
 
     def costs(self, rows: PlannedRows) -> Costs:
         """These costs as a plan adds them up."""
         what = f"{self.epochs} epochs of {self.batches:,} batches of {self.batch_size:,} rows"
         if self.memory is None:
             note = f"features learned for the kernel in the client, from a sample: {what}"
-            return Costs((Phase(0, flops=self.flops),), client_bytes=self.client_bytes, notes=(note,))
-        mapping = self.epochs * rows.n * rows.map_flops
+            return Costs(client_bytes=self.client_bytes, notes=(note,))
         phase = Phase(
             self.epochs,
             self.epochs * (-(-rows.n // rows.uncut_rows) + self.batches * self.tasks),
             self.epochs,
-            self.flops + mapping,
             self.microbatches,
-            self.state,
             self.epochs * self.batches,
-            mapping,
-            waited=self.epochs * self.batches * waited_tasks(self.tasks),
         )
         return Costs(
             (phase,),
@@ -71,17 +60,15 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     d, D, itemsize, outputs = rows.columns, int(estimator.n_components), rows.itemsize, rows.outputs
     kernel = getattr(estimator, "objective", None) == "kernel"
     layout = Layout(d, D, estimator.phase, estimator.structure, 0, 0 if kernel else outputs)
-    P, map_flops = layout.size, layout.linear.work()[0] + COSINE_COST * D
+    P = layout.size
     n = min(rows.n, pair_rows(d)) if kernel else rows.n
     size = min(n, learning_batch_size(estimator.batch_size, n))
     per_epoch = max(1, round(n / size))
     n_epochs = learning_epochs(estimator.n_epochs, per_epoch)
     state = 8 * P * 8
-    flops = n_epochs * n * (3.0 * map_flops + 6.0 * D * max(outputs, 1))
     if kernel:
-        flops += n_epochs * n * size * 2.0 * (d + 2 * D)
         client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
-        return LearningCosts(n_epochs, per_epoch, 1, 1, 8 * P, size, None, client, flops)
+        return LearningCosts(n_epochs, per_epoch, 1, 1, size, None, client)
     batch = rows.layout(size)
     # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
     holders = min(workers.count, batch.microbatches)
@@ -99,4 +86,4 @@ def learning_costs(estimator: Any, rows: PlannedBlocks, workers: Workers) -> Lea
     )
     client = SAMPLE * d * itemsize + state
     tasks = dask_batches.batch_tasks(batch.microbatches, workers.count * workers.threads)
-    return LearningCosts(n_epochs, per_epoch, batch.microbatches, tasks, 8 * P, size, memory, client, flops)
+    return LearningCosts(n_epochs, per_epoch, batch.microbatches, tasks, size, memory, client)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, row_bytes
 from ..execution.sampling import sampled_rows, take_aligned
-from ..execution.timing import Phase
 from ..folds import GivenFolds
 from ..randomness import sample_indices
 from ..ridge.gram import FoldRule, GivenRule
@@ -29,8 +26,6 @@ _ROWS, _BYTES, _SCORES, _LEAST = 20_000, 256 * 2**20, 2**22, 1_000
 _BLOCKS = 256
 #: Rows that are featurised at a time.
 _TILE_ROWS = 2_048
-#: Operations that fitting sigmoids takes for each score: a hundred evaluations of 30 to 60 ns at 50 GF/s.
-_FIT_FLOPS = 2.0e5
 
 
 def sample_size(n: int, row_bytes: float, outputs: int) -> int:
@@ -129,12 +124,9 @@ def _scored(
     return HeldOut(scores[heavy], Y[heavy], weight[heavy])
 
 
-def calibration_costs(estimator: Any, rows: PlannedRows, held_out: int) -> Costs:
+def calibration_costs(rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
     size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.item_read, rows.outputs)
     client = size * (rows.d * rows.item_read + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
-    flops = size * (rows.map_flops + 2.0 * rows.width * rows.outputs)
-    if is_classifier(estimator):
-        flops += _FIT_FLOPS * size * max(2, rows.outputs)
     note = f"calibration reads {size:,} held-out rows again, from all blocks at most"
-    return rows.sample_costs(size, note) + Costs((Phase(0, flops=flops),), client_bytes=int(client))
+    return rows.sample_costs(size, note) + Costs(client_bytes=int(client))

@@ -261,7 +261,7 @@ class BaseRidge(LinearModel):
         targets = Targets(None, np.zeros(rows.outputs))
         reductions = self._reductions(rows.n, rows.width, targets, 0, self.keep_state)
         costs = ridge_costs(self, rows, reductions)
-        return costs + calibration_costs(self, rows, rows.n) if self.calibrate else costs
+        return costs + calibration_costs(rows, rows.n) if self.calibrate else costs
 
 
 def _checked(solution: Solution) -> Solution:

@@ -492,4 +492,4 @@ class BaseSGD(LinearModel):
         if self.penalty == "l1":
             return lasso_of(self).planned_costs(rows)
         held = round(rows.n * self.held_out_share) if self._calibrates else 0
-        return fit_costs(self, rows) + (calibration_costs(self, rows, held) if held else Costs())
+        return fit_costs(self, rows) + (calibration_costs(rows, held) if held else Costs())

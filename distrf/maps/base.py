@@ -330,10 +330,6 @@ class FeatureMap:
         """Floating-point operations for one row, and bytes of the weights that a worker caches. The plan asks."""
         raise NotImplementedError
 
-    def csr_operations(self, entries: float) -> float:
-        """The operations of `work` for a CSR row with so many entries."""
-        return self.work()[0]
-
     def held_bytes(self, itemsize: int) -> int:
         """Bytes that a worker holds beside cached weights and blocks, for numbers of `itemsize` bytes.
 

@@ -189,9 +189,6 @@ class FourierMap(SeededMap):
             operations += 2.0 * self.n_features_in**2
         return operations + COSINE_COST * self.n_components, parameters
 
-    def csr_operations(self, entries: float) -> float:
-        return self.work()[0] - self.projector.work()[0] + self.projector.csr_operations(entries)
-
     def _sum_of_weights(self) -> float:
         """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
         m = self.n_frequencies

@@ -106,9 +106,6 @@ class LaplaceMap(SeededMap):
         copies = 4.0 if isinstance(self.projector, CirculantProjection) else 2.0
         return 2.0 * operations + 40.0 * self.n_components, copies * parameters
 
-    def csr_operations(self, entries: float) -> float:
-        return self.work()[0] + 2.0 * (self.projector.csr_operations(entries) - self.projector.work()[0])
-
     def _sum_of_weights(self) -> float:
         """Sum of the logarithms of the first 64 weights of the first row of W and of the last 64 of the last."""
         D = self.n_components

@@ -92,9 +92,6 @@ class WithColumnsMap(FeatureMap):
         operations, parameters = self.base.work()
         return operations + 2.0 * self.n_features_in, parameters
 
-    def csr_operations(self, entries: float) -> float:
-        return self.base.csr_operations(entries) + 2.0 * self.n_features_in
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> WithColumnsMap:
         from . import map_from_spec  # the registry imports this file

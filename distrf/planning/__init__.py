@@ -1,4 +1,4 @@
-"""What a job will cost, composed from what the objects that will run say of themselves; nothing of it runs."""
+"""What a job will cost, composed from what the objects that will run say of themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`plan`: what a job will read, write, hold and compute."""
+"""`plan`: what a job will read, write and hold."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from ..errors import InputError
 from ..execution.csr_rows import stored_row_bytes
 from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
-from ..execution.planned import Costs, PlannedRows
+from ..execution.planned import Costs, Phase, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows, rows_per_block
 from ..execution.scheduler import current_client
-from ..execution.timing import Phase
+from ..execution.states import RowCount
 from ..gram_tiles import tiles_nbytes
 from ..maps import working_dtype
 from ..parameters import NONE, one_of, ruled, whole
@@ -34,15 +34,14 @@ from ..pipeline.inputs import Input, described, open_input
 from ..pipeline.sample import as_rows
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
-from ..scores.passes import ROW_FLOPS
+from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..splits import SPLIT
 from ..targets import target_segments
 from .classes import planned_target
+from .measured import measured_seconds
 from .summary import Plan
 from .workers import planned_workers
 
-#: Operations, at the speed of a matrix product, for reading one number of the features from memory: 0.6 ns at 63 GF/s.
-_READING = 40.0
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
@@ -57,11 +56,12 @@ def plan(
     n_components: str | None = None,
     workers: int | None = None,
     split: str = "random",
+    measure: bool = False,
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
 ) -> Plan:
-    """Say what a job will read, write, hold and compute. Nothing of it runs; of the data a few labels are read.
+    """Say what a job will read, write and hold. Nothing of it runs, unless asked to; of the data a few labels are read.
 
     Parameters
     ----------
@@ -83,6 +83,10 @@ def plan(
         Number of workers. None is that of the cluster; a number asks what so many like these would do.
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         As of `distrf.train`. "stratified", "group" and "time" read one more column.
+    measure : bool, default=False
+        Run the job on one segment of the rows, and say how many seconds all of them take if others take as long. It runs on
+        the Dask client in use, else in one thread of this process. What `distrf.planning.measured` leaves out, such as the
+        network, is not in the figure.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -100,7 +104,10 @@ def plan(
     Raises
     ------
     InputError
-        The estimator is not of distrf, a parameter breaks its rule, or the job does not go with it.
+        The estimator is not of distrf, a parameter breaks its rule, or the job does not go with it. To be measured, it
+        cannot be fitted to the first rows.
+    MemoryPlanError
+        `measure=True`, and a worker or the client cannot hold its peak.
     StoreError
         There is no store at the path.
 
@@ -139,7 +146,13 @@ def plan(
         planned = replace(planned, notes=[seen, *planned.notes])
     if split != "random" and job not in ("train", "fit"):
         raise InputError(f"split={split!r} says which rows a training holds out; job={job!r} holds out none")
-    return planned if split in ("random", "blocks") else _with_split(planned, split)
+    planned = planned if split in ("random", "blocks") else _with_split(planned, split)
+    if not measure:
+        return planned
+    planned.check()
+    rows = X.rows()[0] if isinstance(X, Input) else X
+    seconds, said = measured_seconds(planned, steps, rows, y)
+    return replace(planned, seconds=seconds, notes=[*planned.notes, said])
 
 
 def plan_job(
@@ -177,8 +190,7 @@ def plan_job(
             if not hasattr(step, "planned_map"):
                 raise _not_ours(step)
             map_ = step.planned_map(rows.width)
-            costs = step.planned_costs(rows, map_)
-            total += costs
+            total += step.planned_costs(rows, map_)
         rows = rows.after(map_)
     if model is not None and job in ("fit", "train"):
         if not hasattr(model, "planned_costs"):
@@ -200,9 +212,9 @@ def plan_job(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
         total.memory, total.client_bytes, workers, list(total.notes),
     )  # fmt: skip
-    if job == "train":
-        planned = _with_choices(planned, rows, model)
-    return planned
+    if planned.idle and (isinstance(X, Input) or is_dask_collection(X)):
+        planned.notes.insert(0, planned.idle)
+    return _with_choices(planned, rows, model) if job == "train" else planned
 
 
 def _with_split(plan: Plan, split: str) -> Plan:
@@ -211,7 +223,7 @@ def _with_split(plan: Plan, split: str) -> Plan:
     sweep = each * plan.rows / max(plan.sweep_bytes, 1)  # in sweeps over the rows
     again = sum(phase.sweeps for phase in plan.phases)
     phases = tuple(replace(phase, sweeps=phase.sweeps * (1.0 + sweep)) for phase in plan.phases)
-    first = Phase.of_passes(passes, min(target_segments(plan.rows), plan.blocks), 0.0, 0, passes * sweep)
+    first = Phase.of_passes(passes, min(target_segments(plan.rows), plan.blocks), passes * sweep)
     read = format_bytes(int(each * plan.rows * (passes + again)))
     note = f"split by {split}: a column is read {passes} times before, and beside the rows of each pass, {read} in all"
     memory = replace(plan.memory, block=plan.memory.block + each * plan.block_rows)
@@ -306,26 +318,25 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
-    flops = rows.map_flops + (0.0 if job == "featurize" else (_READING + 2.0 * rows.outputs) * rows.entries)
-    flops += rows.outputs * ROW_FLOPS if job == "evaluate" else 0.0
-    phase = Phase(1, rows.blocks, 1, rows.n * flops, rows.blocks, written=written)
-    return Costs((phase,), written, memory)
+    flops = sum(map_.work()[0] for map_ in rows.maps) + rows.outputs * (2.0 * rows.width + ROW_FLOPS)
+    reduction = SumsReduction(None, state, flops) if job == "evaluate" else RowCount()
+    return Costs((Phase.of_passes(1, rows.segments(reduction)),), written, memory)
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
     """The plan of `train`: samples are read first, and a linear model on the columns may be fitted beside."""
-    n, d, segments = rows.n, rows.d, max(phase.parts for phase in plan.phases)
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     samples = of_rows, replace(of_targets, sweeps=0.0)
     planned = replace(plan, phases=(*samples, *plan.phases), notes=[*plan.notes, note])
-    if not compares_all(model, bool(rows.widening), rows.sparse, d):
+    if not compares_all(model, bool(rows.widening), rows.sparse, rows.d):
         return planned
-    beside = tiles_nbytes(d) / tiles_nbytes(rows.width)  # bytes of its Gram matrices to those of the features
+    beside = tiles_nbytes(rows.d) / tiles_nbytes(
+        rows.width
+    )  # bytes of its Gram matrices to those of the features
     return replace(
         planned,
         memory=replace(planned.memory, partial=int((1 + beside) * planned.memory.partial)),
         client_peak=int((1 + beside) * planned.client_peak),
-        phases=(*planned.phases, Phase(0, flops=float(n) * d**2, parts=segments)),
         notes=[*planned.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

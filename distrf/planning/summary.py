@@ -1,4 +1,4 @@
-"""`Plan`: what a job will read, write, hold and compute, as it is printed or refused before anything runs."""
+"""`Plan`: what a job will read, write and hold, as it is printed or refused before anything runs."""
 
 from __future__ import annotations
 
@@ -9,13 +9,19 @@ from dask.utils import format_bytes
 
 from ..errors import MemoryPlanError
 from ..execution.memory import PassMemory, Workers, check_client
-from ..execution.timing import Phase, Speeds
+from ..execution.planned import Phase
 from ..representation import facts_html
 
 
 @dataclass
 class Plan:
-    """What a job will read, write, hold and compute, worked out before any of it runs."""
+    """What a job will read, write and hold, worked out before any of it runs.
+
+    Attributes
+    ----------
+    seconds : float or None
+        Of the job, as `plan(..., measure=True)` multiplies those of one segment; None if it was not asked to.
+    """
 
     job: str
     rows: int
@@ -29,6 +35,7 @@ class Plan:
     client_peak: int
     workers: Workers
     notes: list[str] = field(default_factory=list)
+    seconds: float | None = None
 
     @property
     def passes(self) -> int:
@@ -44,30 +51,33 @@ class Plan:
         return round(sum(phase.sweeps for phase in self.phases) * self.sweep_bytes)
 
     @property
-    def flops(self) -> float:
-        return sum(phase.flops for phase in self.phases)
+    def threads(self) -> int:
+        """Threads of all workers."""
+        return self.workers.count * self.workers.threads
 
-    def seconds(self, speeds: Speeds | None = None) -> float:
-        """The seconds that the job takes, by the model of distrf/execution/timing.py.
+    @property
+    def at_once(self) -> tuple[int, int]:
+        """Tasks that can run at once in the narrowest pass over the rows, and in the widest; of SGD gradients of a batch."""
+        parts = [phase.parts for phase in self.phases if phase.parts]
+        return min(parts, default=1), max(parts, default=1)
 
-        Parameters
-        ----------
-        speeds : Speeds or None, default=None
-            None measures the arithmetic of this machine, and assumes the rest.
-        """
-        speeds = speeds or Speeds()
-        return sum(phase.seconds(self._sweep(speeds), self.workers, speeds) for phase in self.phases)
-
-    def _sweep(self, speeds: Speeds) -> float:
-        """Seconds in which one thread reads all rows."""
-        return self.sweep_bytes / speeds.read + self.sweep_blocks * speeds.block
-
-    def bound(self, speeds: Speeds | None = None) -> str:
-        """What takes the time of the longest phase; `speeds` as in `seconds`."""
-        speeds = speeds or Speeds()
-        each = [phase.bounds(self._sweep(speeds), self.workers, speeds) for phase in self.phases]
-        longest = max(each, key=lambda bounds: max(bounds.values()))
-        return next(name for name, seconds in longest.items() if seconds > 0.8 * max(longest.values()))
+    @property
+    def idle(self) -> str:
+        """What a note says of threads that have no work in the narrowest pass; "" if all have some."""
+        least = self.at_once[0]
+        if least >= self.threads or not any(phase.parts for phase in self.phases):
+            return ""
+        said = f"{least} of {self.threads} threads work at once in the narrowest pass"
+        if any(phase.batches and phase.parts == least for phase in self.phases):
+            return f"{said}: a batch has {least} gradient(s); the others read rows and make features ahead"
+        if least < self.sweep_blocks:
+            return (
+                f"{said}: it has {least} segment(s), so that moving their states takes little beside the work"
+            )
+        return (
+            f"{said}, {self.threads - least} idle: the rows are stored in {self.sweep_blocks} block(s); write more of them "
+            "(rows_per_block; row groups of Parquet)"
+        )
 
     @property
     def fits(self) -> bool:
@@ -94,15 +104,11 @@ class Plan:
             ("peak per worker", held),
             *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
             ("peak of the client", format_bytes(self.client_peak)),
-            ("workers", f"{self.workers.count} x {self.workers.threads} threads{self._idle()}"),
-            ("time, roughly", f"{self.seconds():,.0f} s, mostly {self.bound()}"),
+            ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
+            ("tasks at once", " to ".join(f"{count:,}" for count in dict.fromkeys(self.at_once))),
+            *([] if self.seconds is None else [("time, measured", f"{self.seconds:,.1f} s")]),
             *(("note", note) for note in self.notes),
         ]
-
-    def _idle(self) -> str:
-        """What is said of workers for which no step has a part."""
-        busy = max((phase.parts for phase in self.phases), default=1)
-        return f", of which at most {busy} have work at once" if busy < self.workers.count else ""
 
     def __str__(self) -> str:
         lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
@@ -130,8 +136,7 @@ class Plan:
             "fits": self.fits,
             "workers": self.workers.count,
             "threads_per_worker": self.workers.threads,
-            "flops": self.flops,
-            "time_bound_by": self.bound(),
-            "seconds_estimate": round(self.seconds(), 1),
+            "tasks_at_once": list(self.at_once),
+            "seconds_measured": None if self.seconds is None else round(self.seconds, 2),
             "notes": self.notes,
         }

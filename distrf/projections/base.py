@@ -13,10 +13,10 @@ from ..kernels.shift_invariant import WeightLaw
 from ..typing import Rows
 from .cache import weight_cache
 
-#: Plans count operations as those of a matrix product in float32. Others take the time of so many: of a Fourier transform by
-#: SciPy and by compiled/circular_products.py, of a Walsh-Hadamard transform, and of a product with CSR rows. Measured on one
-#: core with AVX-512, at 92 GF/s in matrix products.
-FOURIER_COST, VECTOR_FOURIER_COST, HADAMARD_COST, CSR_COST = 12.0, 6.0, 6.0, 30.0
+#: Operations are counted as those of a matrix product in float32. Others take the time of so many: of a Fourier transform by
+#: SciPy and by compiled/circular_products.py, and of a Walsh-Hadamard transform. Measured on one core with AVX-512, at
+#: 92 GF/s in matrix products.
+FOURIER_COST, VECTOR_FOURIER_COST, HADAMARD_COST = 12.0, 6.0, 6.0
 #: Of a cosine, with the memory that it is written to and the check that it is finite.
 COSINE_COST = 60.0
 
@@ -123,10 +123,6 @@ class Projection:
         Operations are those of a matrix product that take the same time.
         """
         raise NotImplementedError
-
-    def csr_operations(self, entries: float) -> float:
-        """The operations of `work` for a CSR row with so many entries; a projection that makes rows dense has as many."""
-        return self.work()[0]
 
 
 def require_isotropic(projection: str, kernel: WeightLaw) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..randomness import variates
 from ..typing import Rows
-from .base import CSR_COST, Projection, cut_at_multiples
+from .base import Projection, cut_at_multiples
 from .cache import weight_cache
 
 #: Rows of W that come from one block of the random stream. Another number would make another map.
@@ -70,6 +70,3 @@ class DenseProjection(Projection):
     def work(self) -> tuple[float, float]:
         entries = self.n_features_in * self.n_frequencies
         return 2.0 * entries, 4.0 * entries
-
-    def csr_operations(self, entries: float) -> float:
-        return CSR_COST * 2.0 * entries * self.n_frequencies

@@ -82,12 +82,10 @@ def product_width(n_rows: int, n_features: int, sets: int, width: int) -> int:
 
 @dataclass(frozen=True)
 class ConjugateCosts:
-    """Costs of a fit by conjugate gradients, for the plan; `widest` and `usual` are reductions of its passes."""
+    """Costs of a fit by conjugate gradients, for the plan; `widest` is the reduction with the largest state."""
 
     widest: NormalReduction
-    usual: NormalReduction
     passes: int
-    flops_per_row: float
     client_bytes: int
 
 
@@ -96,19 +94,18 @@ _EXPECTED = 12
 
 
 def conjugate_costs(
-    n_rows: int, n_features: int, width: int, held_out: bool, n_directions: int | str, feature_flops: float
+    n_rows: int, n_features: int, width: int, held_out: bool, n_directions: int | str
 ) -> ConjugateCosts:
-    """Passes, arithmetic and memory of `ConjugateGradients`; width : number of targets; held_out : whether rows are."""
+    """Passes and memory of `ConjugateGradients`; width : number of targets; held_out : whether rows are."""
     targets = Targets(None, np.zeros(width))
     rule = FoldRule(2, holdout=True) if held_out else FoldRule()
     sets, count = (2 if held_out else 1), direction_count(n_directions, n_features)
     step = product_width(n_rows, n_features, sets, count)
     products = -(-count // step)
-    widest, usual = (NormalReduction(n_features, targets, rule, w) for w in (step, width))
+    widest = NormalReduction(n_features, targets, rule, step)
     passes = 2 + products + _EXPECTED
-    flops = passes * feature_flops + 2.0 * n_features * (count + width) + products * widest.flops_per_row
     state = 8 * n_features * (count + _EXPECTED * width) * (1 + sets)
-    return ConjugateCosts(widest, usual, passes, flops + _EXPECTED * usual.flops_per_row, 3 * state)
+    return ConjugateCosts(widest, passes, 3 * state)
 
 
 class _Fit:

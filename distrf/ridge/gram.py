@@ -168,18 +168,9 @@ class GramReduction:
     def flops_per_row(self) -> float:
         return float(self.n_features) ** 2 + 2.0 * self.n_features * (self.targets.width + 1)
 
-    def operations(self, itemsize: int) -> float:
-        """`flops_per_row` for a plan, which counts those of float32: float64 takes twice the time, and few features are products of it."""
-        return self.flops_per_row * (2.0 if itemsize == 8 or self._wide else 1.0)
-
     @property
     def _wide(self) -> bool:
         return self.exact or self.n_features <= _FLOAT64_UP_TO
-
-    @property
-    def adding(self) -> float:
-        """Operations, at the speed of a matrix product, that adding one product to the sums takes."""
-        return 150.0 * self.n_features**2
 
     @property
     def solve_bytes(self) -> int:

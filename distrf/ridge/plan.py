@@ -7,8 +7,7 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..execution.planned import Costs, PlannedRows
-from ..execution.timing import Phase
+from ..execution.planned import Costs, Phase, PlannedRows
 from ..targets import target_phase
 from .alphas import USUAL, given_alphas
 from .conjugate_passes import conjugate_costs
@@ -32,11 +31,10 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
         )
     if solver == "cg":
         held = count > 1 or estimator.calibrate
-        cost = conjugate_costs(n, D, width, held, estimator.n_directions, rows.map_flops)
+        cost = conjugate_costs(n, D, width, held, estimator.n_directions)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
-        flops = n * cost.flops_per_row
         return Costs(
-            (Phase.of_passes(1 + cost.passes, rows.segments(cost.widest), flops, cost.usual.nbytes),),
+            (Phase.of_passes(1 + cost.passes, rows.segments(cost.widest)),),
             8 * D * width,
             rows.pass_memory(cost.widest, 4 * D * cost.widest.width),  # directions, as the workers get them
             cost.client_bytes,
@@ -51,18 +49,8 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
     if estimator.keep_state:
         written += reduction.nbytes
         notes.append(f"the sums are kept with the model: {format_bytes(reduction.nbytes)}")
-    # The targets are read once before.
-    flops = n * (rows.map_flops + reduction.operations(rows.itemsize))
-    together = min(-(-rows.block_rows // reduction.rule.n_folds), reduction.tile_rows)  # rows of one product
-    flops += reduction.adding * -(-n // together)
     return Costs(
-        (
-            target_phase(n, rows.blocks),
-            Phase.of_passes(1, segments, flops, reduction.nbytes),
-            # Operations in float64 count twice. Beside a factorisation, matrices of D x D are added up, copied and
-            # multiplied: 0.03 s at D = 2,048, measured at 63 GF/s.
-            Phase(0, flops=solves * (2 * D**3 / 3 + 500 * D**2)),
-        ),
+        (target_phase(n, rows.blocks), Phase.of_passes(1, segments)),  # the targets are read once before
         written,
         rows.pass_memory(reduction),
         reduction.solve_bytes,

@@ -1,4 +1,4 @@
-"""The plan of training in batches: batches, memory of a worker and of the client, operations. Nothing runs."""
+"""The plan of training in batches: batches, memory of a worker and of the client. Nothing runs."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
-from ..execution.planned import Costs, PlannedRows
+from ..execution.planned import Costs, Phase, PlannedRows
 from ..execution.row_blocks import merged_chunks
 from ..execution.scheduler import current_client
-from ..execution.timing import Phase
 from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from ..targets import target_phase
@@ -24,9 +23,6 @@ from .rows import Rows
 from .schedules import MICROBATCH_ROWS, Schedule, microbatch_rows, order_bytes, scored_rows
 from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
 
-#: Operations, at the speed of a matrix product, for moving one number of the features: rows are taken in a random order,
-#: shifted and scaled. 1.6 ns at 63 GF/s, measured at D = 2,048.
-_MOVING = 100.0
 #: Bytes by which a worker grows, beside its rows and features, while it runs tens of thousands of small tasks: 10 to 18 MiB
 #: after two minutes, measured.
 _RECORDS = 16 * 2**20
@@ -111,13 +107,11 @@ class PlannedBlocks:
 class PlannedFeatures:
     """The features that maps make of the rows of a batch.
 
-    width : D; entries : numbers that a row of features takes; flops : operations of the maps for one row
-    cached : bytes of the maps' weights in the cache of a worker
+    width : D; entries : numbers that a row of features takes; cached : bytes of the maps' weights in the cache of a worker
     """
 
     width: int
     entries: int
-    flops: float
     cached: int
 
 
@@ -144,7 +138,6 @@ class BatchMemory(PassMemory):
             "scratch": int(SLACK * self.threads * self.scratch),
             "features": int(SLACK * self.features),
             "gradients": int(SLACK * self.gradients),
-            "kept rows": self.kept,
         }
 
 
@@ -158,7 +151,6 @@ class BatchCosts:
     tasks: int
     memory: BatchMemory
     client_bytes: int
-    flops_per_row: float
     directions: int
 
 
@@ -183,7 +175,6 @@ def batch_costs(
         microbatch_rows=microbatch_rows(features.width),
     )
     batch_size = max(layout.rows, 1) if averaged else batch_size
-    weights = (features.width + 1) * rows.outputs
     directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
     return BatchCosts(
         batch_size,
@@ -192,7 +183,6 @@ def batch_costs(
         dask_batches.batch_tasks(layout.microbatches, workers.count * workers.threads),
         _batch_memory(rows, features, layout, batch_size, workers),
         _client_bytes(rows, features, directions),
-        features.flops + _MOVING * features.entries + (4.0 * weights + 4.0 * weights * directions / batch_size),
         directions,
     )
 
@@ -233,7 +223,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of training in batches for a plan.
 
     Counted are as many epochs as training may take. How large batches are, the spectrum of the features says, which is not
-    known yet: memory is that of the largest, time that of usual ones.
+    known yet: memory is that of the largest, batches are counted of the usual size.
     """
     n = rows.n
     targets = 1 if is_classifier(estimator) else rows.outputs
@@ -243,7 +233,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     block_rows = rows.block_rows if wide else rows.batched_rows
     source = rows.source_bytes if block_rows == rows.block_rows else 0
     blocks = PlannedBlocks.cut(rows, block_rows, rows.d, rows.item_read, source, held, targets)
-    features = PlannedFeatures(rows.width, rows.entries, rows.map_flops, rows.cached)
+    features = PlannedFeatures(rows.width, rows.entries, rows.cached)
     cost = largest = batch_costs(estimator, blocks, features, rows.workers)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
     if estimator.batch_size == "auto" and largest.batch_size > USUAL_BATCH:
@@ -265,38 +255,16 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         most,
         most * (reads * rows.blocks + cost.batches * cost.tasks),
         reads * most,
-        most * n * cost.flops_per_row,
         cost.microbatches,
-        weights,
         most * cost.batches,
-        most * n * features.flops,
-        waited=most * cost.batches * waited_tasks(cost.tasks),
     )
-    sample = sample_size(n, rows.width)
-    measuring = Phase(0, flops=_spectrum_flops(sample, rows.width, estimator.alpha, cost.directions))
-    return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
-        (target_phase(n, rows.blocks, 1 + weighted), measuring, training),
+    return rows.sample_costs(sample_size(n, rows.width), blocks=len(blocks.rows)) + Costs(
+        (target_phase(n, rows.blocks, 1 + weighted), training),
         weights,
         largest.memory,
         largest.client_bytes,
         tuple(notes),
     )
-
-
-def waited_tasks(tasks: int) -> int:
-    """Of the tasks of a batch those that its step waits for: the others make features ahead, one for each gradient."""
-    return -(-tasks // 2)
-
-
-def _spectrum_flops(sample: int, D: int, alpha: float | str, directions: int) -> float:
-    """Operations of the client that measures the spectrum of a sample of rows, before the first step.
-
-    Fitted to 0.9, 2.5 and 5.8 s of one core at 50 GF/s for D = 1,024, 2,048 and 4,096 and 9,000 rows; twice that where
-    alpha is chosen.
-    """
-    if not directions:
-        return 2.0 * sample * D * 100
-    return (2 if alpha == "auto" else 1) * 2.0 * sample * D * (1_700 + D / 2)
 
 
 def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
@@ -312,7 +280,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, row_bytes=rows.row_bytes)
-    features = PlannedFeatures(rows.n_features, entries, 0.0, cached)
+    features = PlannedFeatures(rows.n_features, entries, cached)
     memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
     if client is not None:
         memory.check(workers, f"a fit to {outputs} output(s)")

@@ -9,8 +9,7 @@ from dask.utils import format_bytes
 
 from ..execution.memory import PassMemory, Workers, states_held
 from ..execution.passes import count_segments
-from ..execution.planned import Costs, PlannedRows
-from ..execution.timing import Phase
+from ..execution.planned import Costs, Phase, PlannedRows
 from ..gram_tiles import tiles_nbytes
 from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
@@ -162,14 +161,12 @@ def _against_gram(search: Search, workers: Workers) -> str | None:
 class SubspaceCosts:
     """Costs of finding a subspace, for the plan.
 
-    passes : sweeps over the rows; flops : of all passes; client_flops : of the client in between; reduction : the one with the largest state
+    passes : sweeps over the rows; reduction : the one with the largest state
     learned_bytes : of Q on a worker, that of the pass before and the next; client_bytes : the most that the client holds
     """
 
     choice: Solver
     passes: int
-    flops: float
-    client_flops: float
     reduction: GramTilesReduction | ProductReduction
     learned_bytes: int
     client_bytes: int
@@ -177,7 +174,7 @@ class SubspaceCosts:
     def costs(self, rows: PlannedRows, weights: float) -> Costs:
         """These costs as a plan adds them up; weights : bytes of the weights of the base map."""
         reduction, at_once = self.reduction, rows.uncut_rows
-        segments = rows.segments(reduction, at_once)
+        segments = rows.segments(reduction)
         memory = PassMemory(
             at_once * rows.row_bytes,
             reduction.scratch_bytes,
@@ -186,16 +183,15 @@ class SubspaceCosts:
             segments,
             rows.workers.threads,
         )
-        flops = self.flops + self.passes * rows.n * rows.map_flops
-        phase = Phase.of_passes(self.passes, segments, flops, reduction.nbytes)
-        return Costs((phase, Phase(0, flops=self.client_flops)), memory=memory, client_bytes=self.client_bytes)
+        phase = Phase.of_passes(self.passes, segments)
+        return Costs((phase,), memory=memory, client_bytes=self.client_bytes)
 
 
 def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
-    """Passes, arithmetic and memory of a range finder with the solver chosen, at its full width."""
+    """Passes and memory of a range finder with the solver chosen, at its full width."""
     n_rows, source, width, D = search.n_rows, search.source, search.width, search.source.n_features
     if choice.solver == "gram":
-        return SubspaceCosts(choice, 1, *search.gram_flops, GramTilesReduction(source), 0, gram_client_bytes(D))
+        return SubspaceCosts(choice, 1, GramTilesReduction(source), 0, gram_client_bytes(D))
     blocks = column_blocks(n_rows, source, width)
     widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
     passes = (1 + search.n_iter) * len(blocks) + search.final
@@ -203,4 +199,4 @@ def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
     # while it sends it. A worker may still have Q of the pass before when it gets that of the next.
     basis = search.itemsize * D * width
     client, learned = 4 * widest.nbytes + 4 * basis, min(2, search.n_iter * len(blocks) + search.final) * basis
-    return SubspaceCosts(choice, passes, *search.finder_flops, widest, learned, client)
+    return SubspaceCosts(choice, passes, widest, learned, client)

@@ -6,7 +6,6 @@ import pytest
 
 from benchmarks import names, pages, results
 from benchmarks.benchmark import Claim
-from benchmarks.planning import plan
 
 PAGES = pages.texts() | pages.filled()
 PICTURES = pages.pictures()
@@ -79,13 +78,3 @@ def test_records_without_a_commit_are_of_an_earlier_state():
         text = pages.machine({"distrf": version, "numpy": "2.4.6"})
         assert text.startswith(f"distrf {version}, numpy 2.4.6")
         assert (pages.EARLIER in text) == earlier
-
-
-def test_names_in_the_picture_of_plans_stand_clear():
-    """Each name in its panel, and none on another or on a point."""
-    names_ = [f"job {i}" for i in range(12)]
-    points = [(1.0 + 0.1 * i, 1.2 + 0.1 * i) for i in range(11)] + [(50.0, 60.0)]
-    kept = plan.readable(names_, points, 0.8, 80.0)
-    assert 11 in kept
-    assert 0 < len(kept) < 12
-    assert set(plan.readable(names_[:2], [(1.0, 1.0), (50.0, 60.0)], 0.8, 80.0)) == {0, 1}

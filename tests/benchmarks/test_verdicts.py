@@ -8,7 +8,7 @@ from benchmarks import accuracy_claims, results
 from benchmarks.benchmark import UNKNOWN
 from benchmarks.maps import polynomial
 from benchmarks.models import calibration, sgd
-from benchmarks.planning import plan_claims, scale_claims
+from benchmarks.planning import plan, scale
 from benchmarks.speed import maps, maps_claims, subspace_claims
 
 
@@ -79,7 +79,7 @@ def solver_seconds(*ratios):
 
 
 def planned(*ratios):
-    return [{"job": "sgd", "D": 8, "planned_bytes": ratio, "bytes": 1.0} for ratio in ratios]
+    return [{"job": str(i), "planned_bytes": ratio, "bytes": 1.0} for i, ratio in enumerate(ratios)]
 
 
 def floors(*ratios):
@@ -93,7 +93,7 @@ def floors(*ratios):
 SHARES = [
     (sgd.claims, "solvers", "within 0.3 points", solver_gaps, 0.0, 1.0),
     (sgd.claim_quick, None, "no more time", solver_seconds, 1.0, 2.0),
-    (scale_claims.claim_plan, None, "at most 1.5 times", planned, 1.0, 2.0),
+    (plan.claims, "jobs", "not far above", planned, 1.0, 2.0),
     (maps_claims.claim_dense, None, "Dense features", denses, 1.0, 2.0),
     (calibration.claims, "losses", "calibrated SVM", losses, 0.0, 0.1),
     (polynomial.claims, "landmarks", "centres of clusters", landmarks, 0.0, 0.1),
@@ -149,17 +149,23 @@ def test_two_workers_of_a_subspace():
         assert claim.why.startswith(why)
 
 
-def test_the_reason_of_a_plan_is_that_of_its_direction():
-    def job(name, planned):
-        return {"job": name, "planned_seconds": planned, "seconds": 1.0, "planned_bytes": 1.2, "bytes": 1.0}
+def test_plans_lie_between_their_bars():
+    found = [{"job": str(i), "planned_bytes": x, "bytes": 1.0} for i, x in enumerate((0.9, 1.2, 1.4, 2.0))]
+    least, most = plan.claims({"jobs": found})
+    assert (least.verdict, most.verdict) == ("holds in part", "holds in part")
+    assert least.why == f"{UNKNOWN}: 0 0.90"
+    assert most.why == f"{UNKNOWN}: 3 2.00"
+    assert least.ours == "3 of 4, 0.90 to 2.00, median 1.30"
+    assert all(claim.verdict == "holds" for claim in plan.claims({"jobs": found[1:3]}))
+    assert plan.claims({}) == []
 
-    few = [job("svm", 0.5), job("table", 2.0), job("csr", 1.0), job("cg", 1.0)]
-    *_, claim = plan_claims.claims({"jobs": few})
-    assert claim.verdict == "holds in part"
-    assert UNKNOWN not in claim.why
-    *_, claim = plan_claims.claims({"jobs": [job("svm", 2.0), job("table", 0.5)]})
-    assert claim.verdict == "does not hold"
-    assert claim.why == f"{UNKNOWN}: svm, table"
+
+def test_workers_that_stay_are_judged():
+    def record(case, efficiency, step=None):
+        return {"job": "ridge", "workers": 8, "case": case, "efficiency": efficiency, "step": step}
+
+    (claim,) = scale.claims({"cluster": [record("8", 0.9), record("8, then 4", 0.1), record("8", 0.0, 1.0)]})
+    assert (claim.verdict, claim.ours) == ("holds", "1 of 1, 0.90 to 0.90, median 0.90")
 
 
 def test_the_bar_of_speed_is_that_of_the_processor():
@@ -222,12 +228,3 @@ def test_plans_of_a_million_features():
         assert claim.verdict == verdict
     assert f"worker: {UNKNOWN}. client: the plan counts copies" in claim.why
     assert "client" not in subspace_claims.claim_loose([found(2.0) | {"client planned": 1.0}]).why
-
-
-def test_the_model_of_time_names_what_it_was_held_against():
-    steady = [{"slow": 1, "workers": w, "later": w, "wall": 1.0, "model": 1.0} for w in (16, 32)]
-    claim = scale_claims.claim_model(steady, [{"workers": w} for w in (1, 100, 1000)])
-    assert "up to 32 workers, threads" in claim.said
-    assert "100 to 1,000 workers are the word of the model alone" in claim.ours
-    assert claim.verdict == "holds"
-    assert scale_claims.claim_model([r | {"wall": 2.0} for r in steady], []).verdict == "does not hold"

@@ -150,8 +150,8 @@ def test_ingest_shuffles(cli, files, tmp_path):
 
 PLAN_KEYS = {
     "job", "rows", "blocks", "block_rows", "passes", "tasks", "bytes_read", "bytes_written", "peak_bytes_per_worker",
-    "peak_parts", "peak_bytes_client", "memory_limit_per_worker", "fits", "workers", "threads_per_worker", "flops",
-    "seconds_estimate", "time_bound_by", "notes", "seconds",
+    "peak_parts", "peak_bytes_client", "memory_limit_per_worker", "fits", "workers", "threads_per_worker",
+    "tasks_at_once", "seconds_measured", "notes", "seconds",
 }  # fmt: skip
 
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 
-import dask
 import numpy as np
 import pytest
 from peaks import MIB, cluster_file, distrf, peak
@@ -290,9 +289,7 @@ def test_plan_grows_with_what_costs(cli, files):
         peaks = [made("-D", 2048, option, v)["peak_bytes_per_worker"] for v in values]
         assert peaks == sorted(peaks)
         assert peaks[0] < peaks[-1]
-    assert made("--n-epochs", 10)["seconds_estimate"] <= made("--n-epochs", 1000)["seconds_estimate"]
-    with dask.config.set({"distrf.keep-blocks": False}):
-        read = [made("--n-epochs", epochs)["bytes_read"] for epochs in (10, 20, 30)]
+    read = [made("--n-epochs", epochs)["bytes_read"] for epochs in (10, 20, 30)]
     assert read[2] - read[1] == read[1] - read[0] == 10 * TRAIN_X.nbytes
 
 

@@ -135,8 +135,8 @@ def test_wrong_usage(cli, store, tmp_path, words, message, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(("sizes", "workers"), [("64", False), ("64,65536", True)])
-def test_a_small_search_starts_no_workers(cli, store, tmp_path, monkeypatch, sizes, workers):
+@pytest.mark.parametrize(("limit", "workers"), [(64 * 2**20, False), (1, True)])
+def test_a_search_on_few_bytes_starts_no_workers(cli, store, tmp_path, monkeypatch, limit, workers):
     started = []
 
     def start(*words, **more):
@@ -144,7 +144,8 @@ def test_a_small_search_starts_no_workers(cli, store, tmp_path, monkeypatch, siz
         raise ClusterError("no workers in this test")
 
     monkeypatch.setattr("distrf.cluster._started", start)
-    words = ["tune", store, "--out", tmp_path / "b.toml", "-D", sizes, "--n-rows", 500]
+    monkeypatch.setattr("distrf.cli.session._SMALL", limit)
+    words = ["tune", store, "--out", tmp_path / "b.toml", "-D", 64, "--n-rows", 500]
     printed = cli(*words, code=1 if workers else 0)
     assert bool(started) == workers
     assert ("threads of this process" in printed.err) != workers

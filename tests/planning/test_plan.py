@@ -8,23 +8,20 @@ import re
 from collections import Counter
 from dataclasses import replace
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 from dask.sizeof import sizeof
 from peaks import MIB, cluster_file, distrf, make_store, peak
 
-from distrf import RandomFourierFeatures, StreamingSGDClassifier, ingest, open_rows
+from distrf import RandomFourierFeatures, ingest, open_rows
 from distrf.errors import MemoryPlanError
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, check_client
 from distrf.execution.moments import MomentsReduction
 from distrf.execution.passes import count_segments, pass_memory, run_pass
-from distrf.execution.planned import Costs
+from distrf.execution.planned import Costs, Phase
 from distrf.execution.submission import Submission
-from distrf.execution.timing import Phase, gemm_rate
 from distrf.machine import machine_memory
-from distrf.planning.job import plan_job
 from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.sgd.batch_plan import BatchMemory
@@ -35,25 +32,6 @@ from distrf.targets import Targets
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     return make_store(tmp_path_factory.mktemp("plan") / "rows.zarr", 20_000, 64, 4096)
-
-
-def test_rows_that_fit_in_part():
-    """On two workers each keeps what the plan of the fit leaves free below 60 % of its memory."""
-    X = da.zeros((4_000_000, 64), chunks=(4096, 64), dtype=np.float32)
-    model = StreamingSGDClassifier("logistic", n_epochs=3, tol=None, alpha=1e-4, batch_size=4096)
-    held = X.nbytes + 8 * len(X)
-    plans = [plan_job("fit", [model], X, Workers(2, 1, limit * MIB)) for limit in (0, 400, 1000, 8000)]
-    unlimited, none, some, every = plans
-    sweeps = unlimited.bytes_read / X.nbytes  # three epochs, and the blocks in which sampled rows lie
-    assert 3 < sweeps < 4
-    for plan in (unlimited, none):
-        assert (plan.bytes_read, plan.memory.kept) == (unlimited.bytes_read, 0)
-    assert every.bytes_read == pytest.approx(X.nbytes)
-    assert every.memory.kept == held
-    assert some.memory.peak == int(0.6 * 1000 * MIB)
-    again = 2 * some.memory.kept / held * (sweeps - 1)
-    assert some.bytes_read == pytest.approx((sweeps - again) * X.nbytes)
-    assert "of rows on the workers: the others are read in every pass" in some.notes[-1]
 
 
 def planned(cli, *arguments, code=0):
@@ -67,14 +45,8 @@ def test_blocks_and_bytes(cli, store, tmp_path):
     described = describe(store)
     made = planned(cli, store, "-D", 512)
     assert (made["rows"], made["block_rows"], made["blocks"]) == (20_000, 4096, 5)
-    # The sample may touch every block; then the fit, with the linear model beside it, and calibration have what workers kept.
-    assert made["bytes_read"] == described.nbytes == 20_000 * 64 * 4
-    assert made["peak_parts"]["kept rows"] == 20_000 * (64 * 4 + 8)
-    assert "keeps 5.04 MiB of 5.04 MiB of rows on the workers: read once" in made["notes"]
-    with dask.config.set({"distrf.keep-blocks": False}):
-        anew = planned(cli, store, "-D", 512)
-    assert anew["bytes_read"] == 3 * described.nbytes
-    assert anew["peak_parts"]["kept rows"] == 0
+    # The sample may touch every block; then come the fit, with the linear model beside it, and calibration.
+    assert made["bytes_read"] == 3 * described.nbytes == 3 * 20_000 * 64 * 4
     assert made["bytes_written"] == 8 * 512 * 10
     wide = planned(cli, store, "-D", 16_384)
     assert wide["block_rows"] * 16_384 * 4 <= 128 * MIB < 2 * wide["block_rows"] * 16_384 * 4
@@ -172,8 +144,6 @@ def test_more_of_everything_costs_more(cli, store):
     ):
         got = peaks(option, values, *more)
         assert all(a < b for a, b in itertools.pairwise(got)), (option, got)
-    seconds = [planned(cli, store, "-D", D)["seconds_estimate"] for D in (1024, 4096)]
-    assert seconds[0] < seconds[1]
 
 
 # ---- memory -----------------------------------------------------------------------------------------
@@ -194,11 +164,11 @@ def test_training_stays_below_the_plan(cli, store, tmp_path, case):
     options, threads = CASES[case]
     cluster = cluster_file(tmp_path / "c.json", threads=threads)
     plan = planned(cli, store, *options, "--cluster", cluster)
-    made, kept = plan["peak_bytes_per_worker"], plan["peak_parts"]["kept rows"]
+    made = plan["peak_bytes_per_worker"]
     measured = peak(distrf("train", store, tmp_path / "m", *options, "--gamma", 0.1, "--cluster", cluster))
     print(f"{case}: plan {made / MIB:.0f} MiB, peak {measured / MIB:.0f} MiB")
     assert measured <= made
-    assert made - kept - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
+    assert made - PROCESS_BYTES <= 3 * max(measured - 0.9 * PROCESS_BYTES, 20 * MIB)
 
 
 @pytest.mark.slow
@@ -292,14 +262,10 @@ def test_the_client_is_checked_too(monkeypatch):
     check_client(have, "a solve")
     with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
         check_client(have + 1, "a solve")
-    made = Plan("train", 1, 1, 1, (Phase(flops=1.0),), 0, 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
+    made = Plan("train", 1, 1, 1, (Phase(1, 1, 1.0, 1),), 0, 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
     with pytest.raises(MemoryPlanError, match="final solve"):
         made.check()
     assert made.to_dict()["fits"] is False
-
-
-def test_the_rate_is_measured_once():
-    assert gemm_rate() == gemm_rate() > 1e8
 
 
 @pytest.mark.parametrize("fold", [GramReduction(64, Targets(None, np.zeros(2))), MomentsReduction(500)])

@@ -88,11 +88,9 @@ TRAINED = {
 
 
 def facts(plan):
-    """The plan without the time, which is measured anew in each process."""
+    """The plan without the seconds that the command took."""
     plan = plan if isinstance(plan, dict) else plan.to_dict()
-    return {
-        key: value for key, value in plan.items() if key not in ("seconds", "seconds_estimate", "time_bound_by")
-    }
+    return {key: value for key, value in plan.items() if key != "seconds"}
 
 
 @pytest.mark.parametrize("case", TRAINED)
@@ -150,7 +148,7 @@ def test_a_fit_is_less_than_a_training(files):
     fit, train = (distrf.plan(pipeline, files / "ten.zarr", job=job) for job in (None, "train"))
     assert fit.job == "fit"
     assert fit.passes + 2 == train.passes
-    assert fit.flops < train.flops
+    assert fit.bytes_read < train.bytes_read
 
 
 def test_every_step_has_its_share(files):
@@ -226,26 +224,10 @@ def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
     assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 200_000
 
 
-def test_workers_for_which_there_is_nothing_to_do():
-    X = np.zeros((1000, 8), np.float32)  # one block
-    said = [str(distrf.plan(RandomFourierFeatures(n_components=16), X, workers=count)) for count in (100, 1)]
-    assert "100 x" in said[0]
-    assert "threads, of which at most 1 have work at once" in said[0]
-    assert "work at once" not in said[1]
-
-
 def test_evaluate_is_planned_for_a_fitted_model():
     X, y = np.zeros((10, 3), np.float32), np.arange(10) % 2
     with pytest.raises(InputError, match="'evaluate' is of a fitted model"):
         distrf.plan(StreamingRidgeClassifier(1.0), X, y, job="evaluate")
-
-
-def test_predictions_cost_what_their_classes_cost():
-    X = np.random.default_rng(0).normal(size=(100, 3)).astype(np.float32)
-    two, ten = (StreamingRidgeClassifier(1.0).fit(X, np.arange(100) % classes) for classes in (2, 10))
-    assert (
-        distrf.plan(ten, X, job="predict").flops - distrf.plan(two, X, job="predict").flops == 100 * 9 * 2 * 3
-    )
 
 
 def test_the_scores_of_many_classes_take_memory():

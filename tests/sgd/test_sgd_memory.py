@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 from distributed import span
-from peaks import assert_flat, assert_kept
+from peaks import assert_flat
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier
 from distrf.errors import MemoryPlanError
@@ -148,12 +148,6 @@ def test_batches_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
     options = ["-D", 512, "--gamma", 0.1, "--model", "sgd-classifier", "--n-epochs", 1, "--tol", "none"]
     assert_flat(tmp_path, 150_000, 8, options)
-
-
-@pytest.mark.slow
-def test_rows_that_workers_keep_stay_within_the_plan(tmp_path):
-    options = ["-D", 256, "--gamma", 0.1, "--model", "sgd-classifier", "--n-epochs", 2, "--tol", "none"]
-    assert_kept(tmp_path, 200_000, 64, options)
 
 
 def test_features_of_rows_of_bytes_are_counted_as_float32(client, monkeypatch):

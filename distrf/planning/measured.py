@@ -1,0 +1,130 @@
+"""How long a job takes, by running it on one segment of its rows.
+
+The seconds of its passes are multiplied: by the segments that there are, over those that run at once. Batches of SGD follow
+one after the other, so that theirs are multiplied by the rows of all epochs over those of the run. What the client does
+besides, such as a solve, is counted once.
+
+Not modelled are: the network, a disk that many workers share, workers that wait for each other, for memory or for the
+scheduler, the sums of the states of segments, features that SGD makes ahead on other threads, and workers that are faster or
+slower than where the run takes place. Of `train` the fit is run, not its choices.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import dask
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+
+from ..errors import InputError
+from ..execution.labelled import plain_rows
+from ..execution.progress import listening
+from ..execution.scheduler import current_client
+from ..pipeline.evaluating import evaluate
+from ..pipeline.predicting import predict
+from ..pipeline.sample import as_rows
+from ..pipeline.writing import featurize
+from .summary import Plan
+
+#: A shorter run is done again, in seconds: the first one also imports modules and loads compiled loops.
+_LONG = 10.0
+#: Rows of a run of SGD at least: fewer have smaller batches, and a smaller sample for the spectrum of the features.
+_SGD_ROWS = 20_000
+#: A run on rows in memory, which no segment is, is on one of so many parts of them.
+_IN_MEMORY = 16
+#: How often the rows are doubled where an estimator cannot be fitted to so few.
+_DOUBLED = 6
+
+
+class _Clock:
+    """A listener of passes that adds up their seconds."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._begun: dict[str, float] = {}
+
+    def __call__(self, label: str, done: int, total: int) -> None:
+        if done == 0:
+            self._begun[label] = time.perf_counter()
+        if done >= total and label in self._begun:
+            self.seconds += time.perf_counter() - self._begun.pop(label)
+
+
+def measured_seconds(plan: Plan, steps: Sequence[Any], X: Any, y: Any) -> tuple[float, str]:
+    """The seconds of a job on all rows and the workers of its plan, and in words what was run.
+
+    Parameters
+    ----------
+    plan : Plan
+    steps : estimators, in the order of the pipeline
+    X, y : rows and targets, lazy or in memory; y may be None
+
+    Raises
+    ------
+    InputError
+        The job runs neither on the first segment nor on 64 times as many rows.
+    """
+    X = plain_rows(X)
+    lazy = is_dask_collection(X)
+    X, n = X if lazy else as_rows(X), plan.rows
+    epochs = max((phase.passes for phase in plan.phases if phase.batches), default=0)
+    parts = [phase.parts for phase in plan.phases if phase.parts and not phase.batches] or [plan.sweep_blocks]
+    rows = min(n, max(math.ceil(n / (max(parts) if lazy else _IN_MEMORY)), _SGD_ROWS if epochs else 1))
+    ends = np.cumsum(X.chunks[0]) if lazy else np.array([rows])
+    rows = int(ends[np.searchsorted(ends, rows)])  # of whole blocks
+    for left in reversed(range(_DOUBLED + 1)):
+        try:
+            found = _run(plan.job, steps, X[:rows], None if y is None else y[:rows])
+            break
+        except InputError as error:
+            if rows == n or not left:
+                raise InputError(
+                    f"measure=True: the job does not run on the first {rows:,} rows: {error}"
+                ) from error
+            rows = min(2 * rows, n)
+    # A segment is the work of a thread; on rows in memory all threads work already.
+    waves = math.ceil(min(parts) / plan.threads) / min(parts) if lazy else 1.0
+    again = epochs * n / found["rows"] if epochs and found["rows"] else 1.0
+    seconds = found["passes"] * waves * n / rows + found["batches"] * again + found["once"]
+    left_out = "network, waiting" + (", choices" if plan.job == "train" else "")
+    return seconds, f"time is that of {rows:,} rows, multiplied; not in it: {left_out}"
+
+
+def _run(job: str, steps: Sequence[Any], X: Any, y: Any, again: bool = True) -> dict[str, float]:
+    """Seconds of the passes of a run, of its batches, with their rows, and of all else."""
+    alone = nullcontext() if current_client() is not None else dask.config.set(scheduler="synchronous")
+    clock, began = _Clock(), time.perf_counter()
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), alone, listening(clock):
+        warnings.simplefilter("ignore")
+        fitted = _do(job, steps, X, y, Path(folder) / "out.zarr")
+    taken = time.perf_counter() - began
+    if again and taken < _LONG:
+        return _run(job, steps, X, y, again=False)
+    history = [epoch for step in fitted for epoch in getattr(step, "history_", ())]
+    batches = sum(epoch["seconds"] for epoch in history)
+    found = {"passes": clock.seconds, "batches": batches, "rows": sum(epoch["rows"] for epoch in history)}
+    return found | {"once": max(0.0, taken - clock.seconds - batches)}
+
+
+def _do(job: str, steps: Sequence[Any], X: Any, y: Any, out: Path) -> list[Any]:
+    """Run a job; the steps that it fitted."""
+    pipeline = make_pipeline(*steps)
+    if job in ("fit", "train"):
+        return [step for _, step in clone(pipeline).fit(X, y).steps]
+    if job == "featurize":
+        featurize(pipeline, X, out, y)
+    elif job == "predict":
+        predict(pipeline, X, out)
+    else:
+        evaluate(pipeline, X, y)
+    return []
