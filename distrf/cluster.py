@@ -117,7 +117,7 @@ def connect(
         stack.enter_context(dask.config.set(certificates))
         if certificates and spec:
             spec["arguments"].setdefault("security", Security())
-        target = _start(spec, cluster, stack) if spec else cluster
+        target = _started(spec, cluster, stack) if spec else cluster
         client = stack.enter_context(_client(target, timeout))
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
@@ -261,7 +261,7 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     return spec
 
 
-def _start(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
+def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
     """The cluster of a spec, which the end of the stack closes."""
     factory, arguments, wait = _cluster_class(spec["class"]), spec["arguments"], spec.get("wait") or {}
     settings = {f"distributed.{server}.preload": ["distrf.preload"] for server in ("scheduler", "worker")}

@@ -14,9 +14,11 @@ from concurrent.futures import ThreadPoolExecutor
 import dask.array as da
 import numpy as np
 import pytest
+from reductions import RefusingFold, SlowSumFold
 from rich.console import Console
 
 from distrf import StreamingRidge, StreamingSGDRegressor, show_progress
+from distrf.errors import InputError
 from distrf.execution import progress
 from distrf.execution.passes import run_pass
 from distrf.execution.progress import (
@@ -223,34 +225,15 @@ def _slowly(block):
     return block
 
 
-class Rows:
-    """Counts rows, so many seconds a block."""
-
-    nbytes, flops_per_row = 8, 1.0
-
-    def __init__(self, seconds=0.0):
-        self.seconds = seconds
-
-    def initial(self):
-        return 0
-
-    def update(self, state, start, x):
-        time.sleep(self.seconds)
-        return state + len(x)
-
-    def combine(self, left, right):
-        return left + right
-
-
 def test_workers_tell_of_their_rows_once_a_second(client):
     """On one topic, whatever the number of blocks and of passes at a time; the bars still end full."""
-    X = da.ones((4000, 1), chunks=(4, 1))
+    X = da.ones((4000, 1), chunks=(4, 1), dtype=np.float32)
     before = len(client.get_events(TOPIC))
     heard = {label: [] for label in "abc"}
 
     def run(label):
         with listening(lambda label, done, total: heard[label].append((done, total))):
-            return run_pass(Rows(0.001), [X], label=label)
+            return run_pass(SlowSumFold(1, seconds=0.001), [X], label=label)[0]
 
     begun = time.monotonic()
     with ThreadPoolExecutor(3) as pool:
@@ -266,14 +249,10 @@ def test_workers_tell_of_their_rows_once_a_second(client):
 
 
 def test_a_pass_that_failed_leaves_nothing_but_the_topic(client):
-    X = da.ones((40, 1), chunks=(10, 1)).map_blocks(_fail, dtype=float, meta=np.ones((0, 0)))
+    X = da.ones((40, 1), chunks=(10, 1), dtype=np.float32)
     with listening(lambda *_: None):
         for _ in range(3):
-            with pytest.raises(ZeroDivisionError):
-                run_pass(Rows(), [X])
+            with pytest.raises(InputError):
+                run_pass(RefusingFold(1, row=25), [X])
     assert {topic for topic in client.get_events() if topic.startswith("distrf")} == {TOPIC}
     assert not any(progress._remote[client].values())
-
-
-def _fail(block):
-    raise ZeroDivisionError

@@ -324,7 +324,6 @@ def test_a_job_file_may_name_none(tmp_path, cli):
     X = np.random.default_rng(0).normal(size=(60, 3)).astype("f4")
     distrf.write_rows(X, tmp_path / "rows.zarr", (X[:, 0] > 0).astype("i4"))
     (tmp_path / "job.toml").write_text('command = "train"\nX = "rows.zarr"\nout = "model"\ncluster = "none"\n')
-    cli("run", tmp_path / "job.toml", "--dry-run")
     assert "--cluster none" in cli("run", tmp_path / "job.toml", "--dry-run").out
 
 
