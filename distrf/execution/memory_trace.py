@@ -57,7 +57,9 @@ def tracing_memory(client: Any = None) -> Iterator[MemoryTrace]:
             if client is None:
                 found = {THIS_PROCESS: _recorded(length, monitor)}
             else:
-                found = client.run(_recorded_by, length, on_error="ignore")
+                found = client.run(
+                    lambda dask_worker: _recorded(length, dask_worker.monitor), on_error="ignore"
+                )
             for name, (ages, held) in found.items():
                 trace.seconds[name] = [round(length - age, 3) for age in ages]
                 trace.processes[name] = held
@@ -81,10 +83,6 @@ def _monitored() -> Iterator[Any]:
     finally:
         ended.set()
         thread.join()
-
-
-def _recorded_by(length: float, dask_worker: Any) -> tuple[list[float], list[int]]:
-    return _recorded(length, dask_worker.monitor)
 
 
 def _recorded(length: float, monitor: Any) -> tuple[list[float], list[int]]:
