@@ -17,11 +17,11 @@ ROOT = Path(__file__).parents[1]
 #: {folder: (code lines, files)}; "distrf" has the files at its top.
 SIZES: dict[str, tuple[int, ...]] = {
     "benchmarks": (10176, 79),
-    "distrf": (2914, 25),
+    "distrf": (2782, 25),
     "distrf/cli": (2293, 23),
     "distrf/compiled": (1321, 19),
     "distrf/datasets": (224, 4),
-    "distrf/execution": (2904, 29),
+    "distrf/execution": (2917, 29),
     "distrf/features": (1418, 15),
     "distrf/ingestion": (655, 8),
     "distrf/inspection": (360, 3),
@@ -40,7 +40,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4478, 40),
     "distrf/subspace": (811, 7),
     "distrf/tables": (970, 10),
-    "tests": (35163, 197),
+    "tests": (35081, 197),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {
