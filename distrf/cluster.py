@@ -5,18 +5,13 @@ from __future__ import annotations
 import asyncio
 import atexit
 import importlib
-import inspect
 import logging
 import os
 import signal
 import socket
-import ssl
-import tempfile
-import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from importlib import resources
+from contextlib import ExitStack, contextmanager
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -26,15 +21,15 @@ from dask.system import CPU_COUNT
 from dask.utils import parse_bytes, parse_timedelta
 from distributed.security import Security
 
-from .errors import ClusterError, InputError, did_you_mean, reworded
+from .errors import ClusterError, InputError, reworded
 from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
 from .machine import machine_memory
 
-#: Keys of `wait` in a spec, and of distrf in Dask's configuration.
-_WAIT = ("timeout", "workers")
-_SETTINGS = ("keep-blocks", "workers-timeout")
-_SCHEMES = ("tcp://", "tls://", "ws://", "wss://", "ucx://", "inproc://")
+#: What a cluster spec may have, and of which type.
+_KINDS: dict[str, Any] = {"class": str, "scale": (int, dict), "tls": str} | dict.fromkeys(
+    ("arguments", "adapt", "wait", "dask"), dict
+)
 
 
 class Connection:
@@ -43,15 +38,14 @@ class Connection:
     Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
     """
 
-    def __init__(self, opening: AbstractContextManager[Any]):
-        self._open = ExitStack()
-        self.client = self._open.enter_context(opening)
+    def __init__(self, client: Any, opened: ExitStack):
+        self.client, self._opened = client, opened
         atexit.register(self.close)  # which also holds what nobody keeps
 
     def close(self) -> None:
         """End the connection. A second call does nothing."""
         atexit.unregister(self.close)
-        self._open.close()
+        self._opened.close()
 
     def __enter__(self) -> Any:
         return self.client
@@ -102,52 +96,33 @@ def connect(
     InputError
         The spec file is missing or malformed, a memory limit cannot be set, or certificates do not fit.
     """
-    return Connection(_connected(cluster, memory_limit, n_workers, tls, timeout))
-
-
-@contextmanager
-def _connected(
-    cluster: str | os.PathLike[str] | None,
-    memory_limit: str | int | None,
-    n_workers: int | None,
-    tls: str | os.PathLike[str] | None,
-    timeout: float | None,
-) -> Iterator[Any]:
-    """The client of `connect`."""
-    patience = parse_timedelta(dask.config.get("distrf.workers-timeout", 30.0)) if timeout is None else timeout
+    patience = dask.config.get("distrf.workers-timeout", 30.0) if timeout is None else timeout
     timeout = 30.0 if timeout is None else timeout
-    if cluster == "none":
-        check_memory_limit(memory_limit, cluster)
-        with dask.config.set(scheduler="threads"):
-            yield None
-        return
-    if cluster in (None, "local"):
-        arguments = local_arguments(memory_limit, n_workers)
-        spec: dict[str, Any] = {"class": "distributed.LocalCluster", "arguments": arguments}
-    elif os.fspath(cluster).startswith(_SCHEMES):
-        check_memory_limit(memory_limit, cluster)
-        with dask.config.set(tls_settings(tls, cluster)), _client(os.fspath(cluster), timeout) as client:
-            _wait(client, 1, patience)
-            yield client
-        return
-    else:
-        spec = read_cluster_spec(cluster)
-        if memory_limit is not None:
-            if not spec["class"].endswith("LocalCluster"):
-                raise _not_local(memory_limit, f"workers of {spec['class']}")
-            spec["arguments"]["memory_limit"] = _bytes(memory_limit)
-    if tls is not None:
-        spec["tls"] = os.fspath(tls)
-    with (
-        dask.config.set(tls_settings(spec.get("tls"))),
-        _started(spec) as started,
-        _client(started, timeout) as client,
-    ):
-        wait = spec.get("wait") or {}
+    cluster = os.fspath(cluster or "local")
+    check_memory_limit(memory_limit, cluster)
+    spec: dict[str, Any] = {}
+    with ExitStack() as stack:
+        if cluster == "none":
+            stack.enter_context(dask.config.set(scheduler="threads"))
+            return Connection(None, stack.pop_all())
+        if cluster == "local":
+            spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
+        elif "://" not in cluster:
+            spec = read_cluster_spec(cluster)
+            if memory_limit is not None:
+                if not spec["class"].endswith("LocalCluster"):
+                    raise _not_local(memory_limit, cluster)
+                spec["arguments"]["memory_limit"] = memory_limit
+        certificates = tls_settings(tls or spec.get("tls"))
+        stack.enter_context(dask.config.set(certificates))
+        if certificates and spec:
+            spec["arguments"].setdefault("security", Security())
+        target = _started(spec, cluster, stack) if spec else cluster
+        client = stack.enter_context(_client(target, timeout))
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
-        _wait(client, int(wait.get("workers", least)), float(wait.get("timeout", patience)))
-        yield client
+        _wait(client, **{"workers": least, "timeout": patience} | (spec.get("wait") or {}))
+        return Connection(client, stack.pop_all())
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
@@ -185,48 +160,18 @@ def _share(arguments: dict[str, Any]) -> int:
 
 def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
     """Raise InputError for a memory limit that is none, or of the workers at an address: they have their own."""
-    if memory_limit is not None:
-        _bytes(memory_limit)
-        if cluster is not None and os.fspath(cluster).startswith(_SCHEMES):
-            raise _not_local(memory_limit, f"the workers at {os.fspath(cluster)}")
-        if cluster == "none":
-            raise _not_local(memory_limit, "threads of this process")
+    if memory_limit is None:
+        return
+    _bytes(memory_limit)
+    cluster = os.fspath(cluster or "local")
+    if cluster == "none" or "://" in cluster:
+        raise _not_local(memory_limit, cluster)
 
 
-def tls_settings(
-    folder: str | os.PathLike[str] | None, cluster: str | os.PathLike[str] | None = None
-) -> dict[str, Any]:
-    """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone.
-
-    Raises InputError where the folder lacks a file, its files do not go together, or the cluster is an address without
-    encryption.
-    """
-    if folder is None:
-        return {}
-    address = "" if cluster is None else os.fspath(cluster)
-    if address.startswith(_SCHEMES) and not address.startswith(("tls://", "wss://")):
-        raise InputError(
-            f"certificates are for encrypted connections, and {address!r} is none; give the address as tls://host:port, or "
-            "leave tls out"
-        )
-    ca, cert, key = (os.path.abspath(os.path.join(folder, name)) for name in ("ca.pem", "cert.pem", "key.pem"))
-    try:
-        ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)
-    except OSError as error:
-        raise InputError(
-            f"tls is a folder with ca.pem, cert.pem and key.pem that go together, got {os.fspath(folder)!r}: {error}; "
-            "cluster/tls/make-certs.sh makes one"
-        ) from error
-    comm: dict[str, Any] = {"require-encryption": True, "default-scheme": "tls", "tls.ca-file": ca}
-    for role in ("client", "scheduler", "worker"):
-        comm |= {f"tls.{role}.cert": cert, f"tls.{role}.key": key}
-    return {f"distributed.comm.{name}": value for name, value in comm.items()}
-
-
-def _not_local(memory_limit: str | int, workers: str) -> InputError:
+def _not_local(memory_limit: str | int, cluster: str) -> InputError:
     return InputError(
-        f"a memory limit ({memory_limit}) is for local workers; {workers} have their own, which is respected; leave it "
-        "out, or set it where they are started"
+        f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
+        "out, or set it where workers are started"
     )
 
 
@@ -235,13 +180,39 @@ def _bytes(memory_limit: str | int) -> int:
         size = parse_bytes(memory_limit)
     except ValueError:
         size = 0
-    if size < 1:
+    if size < 1:  # which Dask takes for no limit
         raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
     return size
 
 
+def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
+    """Dask's configuration for servers and clients that show the certificate in a folder and trust its authority alone.
+
+    SSHCluster hands the configuration on to other machines, and would not hand on a `Security`. Raises InputError where the
+    folder lacks a file, or its files do not go together.
+    """
+    if folder is None:
+        return {}
+    ca, cert, key = (os.path.abspath(os.path.join(folder, name)) for name in ("ca.pem", "cert.pem", "key.pem"))
+    comm: dict[str, Any] = {"require-encryption": True, "default-scheme": "tls", "tls.ca-file": ca}
+    for role in ("client", "scheduler", "worker"):
+        comm |= {f"tls.{role}.cert": cert, f"tls.{role}.key": key}
+    settings = {f"distributed.comm.{name}": value for name, value in comm.items()}
+    with (
+        reworded(
+            lambda error: InputError(
+                f"tls is a folder with ca.pem, cert.pem and key.pem that go together, got {os.fspath(folder)!r}: {error}; "
+                "cluster/tls/make-certs.sh makes one"
+            )
+        ),
+        dask.config.set(settings),
+    ):
+        Security().get_connection_args("client")
+    return settings
+
+
 def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Read and check a cluster spec.
+    """Read a cluster spec.
 
     Parameters
     ----------
@@ -257,46 +228,32 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     InputError
-        There is no such file, or it is malformed; the message says where.
+        There is no such file, or it is malformed. What stands below `arguments`, `scale`, `adapt` and `dask` is for Dask to
+        judge.
     """
     if not os.path.isfile(path):
         raise InputError(
-            f"cluster= is a scheduler address ({_SCHEMES[0]}host:port) or a spec file; "
+            "cluster= is a scheduler address (tcp://host:port) or a spec file; "
             f"{os.fspath(path)!r} is neither: no such file"
         )
-    with open(path, encoding="utf-8") as file:
-        try:
-            spec = yaml.safe_load(file)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
-            raise InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}") from error
-    known = {"class", "arguments", "scale", "adapt", "wait", "tls", "dask"}
-    if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - known:
+    with (
+        open(path, encoding="utf-8") as file,
+        reworded(lambda error: InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}")),
+    ):
+        spec = yaml.safe_load(file)
+    if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - set(_KINDS):
         received = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
         raise InputError(
-            f"a cluster spec has 'class' and may have {sorted(known - {'class'})}; got {received} in {path}"
+            f"a cluster spec has 'class' and may have {sorted(set(_KINDS) - {'class'})}; got {received} in {path}"
         )
-    if "." not in spec["class"]:
-        raise InputError(
-            f"'class' of a cluster spec is module.Class, such as distributed.LocalCluster; got {spec['class']!r}"
-        )
-    for key in ("arguments", "adapt", "wait", "dask"):
-        if spec.get(key) is not None and not isinstance(spec[key], dict):
+    for key, value in spec.items():
+        if value is not None and not isinstance(value, _KINDS[key]):
             raise InputError(
-                f"{key!r} of a cluster spec has keys and values below it, got {spec[key]!r} in {path}"
+                f"{key!r} of a cluster spec cannot be {value!r}, in {path}; cluster/README.md has examples"
             )
-    _check_keys(spec, path)
-    numbers = {"scale": _keywords(spec.get("scale"), "n").get("n")} | {
-        f"wait: {key}": value for key, value in (spec.get("wait") or {}).items()
-    }
-    for key, value in numbers.items():
-        whole = isinstance(value, (int, float)) and not isinstance(value, bool) and value >= 0
-        if value is not None and not whole:
-            raise InputError(f"'{key}' of a cluster spec is a number of at least 0, got {value!r} in {path}")
+    if unknown := set(spec.get("wait") or {}) - {"workers", "timeout"}:
+        raise InputError(f"'wait' of a cluster spec has workers and timeout, got {sorted(unknown)} in {path}")
     if spec.get("tls") is not None:
-        if not isinstance(spec["tls"], str):
-            raise InputError(
-                f"'tls' of a cluster spec is a folder of certificates, got {spec['tls']!r} in {path}"
-            )
         spec["tls"] = os.path.join(os.path.dirname(path), os.path.expanduser(spec["tls"]))
     spec["arguments"] = dict(spec.get("arguments") or {})
     if spec["class"].endswith("LocalCluster") and spec["arguments"].get("n_workers"):
@@ -304,122 +261,66 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     return spec
 
 
-def _check_keys(spec: dict[str, Any], path: str | os.PathLike[str]) -> None:
-    """Raise InputError for a key of `wait`, or of `dask`, that nothing reads: its value would be ignored without a word."""
-    for key in sorted(map(str, set(spec.get("wait") or {}) - set(_WAIT))):
-        raise InputError(
-            f"'wait' of a cluster spec has workers and timeout, got {key!r}{did_you_mean(key, _WAIT)} in {path}"
-        )
-    if not spec.get("dask"):
-        return
-    settings: dict[str, Any] = {}
-    dask.config.set(spec["dask"], config=settings)
-    known: dict[str, Any] = {"distrf": {"properties": {name: {} for name in _SETTINGS}}}
-    for package in ("dask", "distributed"):
-        text = resources.files(package).joinpath(f"{package}-schema.yaml").read_text(encoding="utf-8")
-        known |= yaml.safe_load(text)["properties"]
-    known["distributed"]["properties"]["scheduler"]["properties"]["pickle"] = {}  # read, but not in the schema
-    _check_settings(settings, known, "", path)
+def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
+    """The cluster of a spec, which the end of the stack closes."""
+    factory, arguments, wait = _cluster_class(spec["class"]), spec["arguments"], spec.get("wait") or {}
+    settings = {f"distributed.{server}.preload": ["distrf.preload"] for server in ("scheduler", "worker")}
+    settings |= spec.get("dask") or {}
+    if factory.__name__ == "LocalCluster":
+        with socket.socket() as probe:  # a second job on the machine takes any port, for which Dask would warn
+            port = 8787 if probe.connect_ex(("127.0.0.1", 8787)) else 0
+        arguments.setdefault("dashboard_address", f"127.0.0.1:{port}")
+        if not arguments.get("processes", True):  # whose own pages Dask would serve to every network
+            arguments.setdefault("worker_dashboard_address", "127.0.0.1:0")
+
+    def explain(error: BaseException) -> ClusterError:
+        while error.__cause__ is not None:  # Dask wraps what a worker says of an argument
+            error = error.__cause__
+        text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        return ClusterError(f"{spec['class']} of cluster={name} did not start: {text}")
+
+    nannies = logging.getLogger("distributed.nanny")
+    with reworded(explain):  # of a provider: no region, no credentials, an argument that it does not know
+        if "timeout" in wait:  # workers that take so long to come at first do so amid a job too
+            patience = max(parse_timedelta(wait["timeout"]), WITHOUT_WORKERS)
+            settings.setdefault("distrf.workers-timeout", patience)
+        stack.enter_context(dask.config.set(settings))
+        stack.callback(nannies.setLevel, nannies.level)
+        with _interrupts_held():
+            cluster = stack.enter_context(factory(**arguments))
+        if scale := spec.get("scale"):
+            cluster.scale(**scale if isinstance(scale, dict) else {"n": scale})
+        if spec.get("adapt") is not None:
+            cluster.adapt(**spec["adapt"])
+    # On a busy machine workers end late. At the end of a job that is not worth a warning.
+    stack.callback(nannies.setLevel, logging.ERROR)
+    return cluster
 
 
-def _check_settings(
-    settings: dict[str, Any], known: dict[str, Any], above: str, path: str | os.PathLike[str]
-) -> None:
-    """Compare keys of Dask's configuration, whose words are joined by - or _, with its schema, level by level."""
-    for key, value in settings.items():
-        name = str(key).replace("_", "-")
-        if name in known:
-            below = known[name].get("properties")
-            if below and isinstance(value, dict):
-                _check_settings(value, below, f"{above}{name}.", path)
-        # Other packages have settings of their own at the top.
-        elif above or did_you_mean(name, known, likeness=0.75):
-            raise InputError(
-                f"'dask' of a cluster spec has Dask's configuration, which has no {above}{name}"
-                f"{did_you_mean(name, known, before=above)}; see {path}"
-            )
+def _cluster_class(name: str) -> Any:
+    """The Dask cluster of this name. Nothing else is called."""
+    from distributed import SSHCluster
+    from distributed.deploy import Cluster
 
-
-@contextmanager
-def _started(spec: dict[str, Any]) -> Iterator[Any]:
-    """The cluster of a spec, closed at the end."""
-    module, _, name = spec["class"].rpartition(".")
     interrupt = signal.getsignal(signal.SIGINT)
+    module, _, member = name.rpartition(".")
     try:
-        factory = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
+        factory = getattr(importlib.import_module(module), member)
+    except (ImportError, AttributeError, ValueError) as error:
         raise ClusterError(
-            f"the cluster class {spec['class']!r} cannot be imported ({error}); install the extra that provides it "
-            "(distrf[ssh], distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
+            f"the cluster class {name!r} cannot be imported ({error}); it is module.Class, such as distributed.LocalCluster, "
+            "and an extra may provide it (distrf[ssh], distrf[jobqueue], distrf[kubernetes], distrf[cloud])"
         ) from error
     finally:
         if signal.getsignal(signal.SIGINT) is not interrupt:  # dask-jobqueue makes Ctrl-C leave Python
             signal.signal(signal.SIGINT, interrupt)
-    if not _is_cluster(factory):
+    # SSHCluster is a function.
+    if factory is not SSHCluster and not (isinstance(factory, type) and issubclass(factory, Cluster)):
         raise InputError(
             f"'class' of a cluster spec is a Dask cluster (a subclass of distributed.deploy.Cluster), such as "
-            f"distributed.LocalCluster; {spec['class']!r} is none, and was not called"
+            f"distributed.LocalCluster; {name!r} is none, and was not called"
         )
-    if factory.__name__ == "LocalCluster":
-        _check_local(spec["arguments"])
-    preloads = {f"distributed.{server}.preload": ["distrf.preload"] for server in ("scheduler", "worker")}
-    settings = preloads | (spec.get("dask") or {})
-    if "timeout" in (spec.get("wait") or {}):  # workers that take so long to come at first do so amid a job too
-        settings.setdefault("distrf.workers-timeout", max(float(spec["wait"]["timeout"]), WITHOUT_WORKERS))
-    arguments = dict(spec["arguments"])
-    with ExitStack() as stack:
-        stack.enter_context(dask.config.set(settings))
-        if factory.__name__ == "LocalCluster":
-            arguments.setdefault("dashboard_address", f"127.0.0.1:{_free_dashboard_port()}")
-            if not arguments.get("processes", True):  # whose own pages Dask would serve to every network
-                arguments.setdefault("worker_dashboard_address", "127.0.0.1:0")
-            if "local_directory" not in arguments:
-                arguments["local_directory"] = stack.enter_context(
-                    tempfile.TemporaryDirectory(prefix="distrf-", ignore_cleanup_errors=True)
-                )
-        if spec.get("tls") is not None:
-            arguments.setdefault("security", Security())
-        nannies = logging.getLogger("distributed.nanny")
-        stack.callback(nannies.setLevel, nannies.level)
-        with reworded(  # of a provider: no region, no credentials, an argument that it does not know
-            lambda error: ClusterError(
-                f"{spec['class']} with the arguments {sorted(arguments)} did not start: "
-                f"{type(error).__name__}: {' '.join(str(error).split())}"
-            )
-        ):
-            with _interrupts_held(), warnings.catch_warnings():
-                # Another job may take the port after it was found free: then Dask takes any other.
-                warnings.filterwarnings("ignore", r"Port \d+ is already in use", UserWarning)
-                cluster = stack.enter_context(factory(**arguments))
-            if spec.get("scale"):
-                cluster.scale(**_keywords(spec["scale"], "n"))
-            if spec.get("adapt") is not None:
-                cluster.adapt(**spec["adapt"])
-        # On a busy machine workers end late. At the end of a job that is not worth a warning.
-        stack.callback(nannies.setLevel, logging.ERROR)
-        yield cluster
-
-
-def _check_local(arguments: dict[str, Any]) -> None:
-    """Raise InputError for arguments that nothing takes: workers would fail one by one, each with a traceback."""
-    from distributed import LocalCluster, Nanny, Worker
-
-    known: set[str] = set()
-    for taker in (LocalCluster, Nanny, Worker):
-        known |= inspect.signature(taker.__init__).parameters.keys()
-    unknown = sorted(set(arguments) - known)
-    if unknown:
-        raise InputError(
-            f"distributed.LocalCluster has no argument {', '.join(unknown)}{did_you_mean(unknown, known)}"
-        )
-
-
-def _is_cluster(factory: Any) -> bool:
-    """Whether a call of it makes a Dask cluster. Dask's SSHCluster is a function, the others are classes."""
-    from distributed import SSHCluster
-    from distributed.deploy import Cluster
-
-    return factory is SSHCluster or (isinstance(factory, type) and issubclass(factory, Cluster))
+    return factory
 
 
 @contextmanager
@@ -440,33 +341,20 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _keywords(value: Any, name: str) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {name: value}
-
-
-def _free_dashboard_port() -> int:
-    """8787 where it is free, else any port (0): a second job on the machine is not an error."""
-    with socket.socket() as probe:
-        return 8787 if probe.connect_ex(("127.0.0.1", 8787)) else 0
-
-
-@contextmanager
-def _client(target: Any, timeout: float) -> Iterator[Any]:
+def _client(target: Any, timeout: float) -> Any:
     from distributed import Client
 
     try:
         if isinstance(target, str) and not target.startswith("inproc://"):
             with ThreadPoolExecutor(1) as pool:  # a thread of its own: a notebook has a running event loop
                 pool.submit(asyncio.run, _shake_hands(target, timeout)).result()
-        client = Client(target, timeout=timeout)
+        return Client(target, timeout=timeout)
     except Exception as error:  # bytes of another service read as nonsense: anything may come, even MemoryError
         raise ClusterError(
             f"no Dask scheduler answered at {target!r} within {timeout:g} s ({error or type(error).__name__}); check the "
             "address (the scheduler's port, not the dashboard's), that the scheduler runs, that its port is open from here, "
             "and for tls:// that tls= names certificates of the same authority"
         ) from error
-    with client:
-        yield client
 
 
 async def _shake_hands(address: str, timeout: float) -> None:
@@ -478,15 +366,16 @@ async def _shake_hands(address: str, timeout: float) -> None:
     await comm.close()
 
 
-def _wait(client: Any, count: int, timeout: float) -> None:
-    if count < 1:
+def _wait(client: Any, workers: int, timeout: Any) -> None:
+    if int(workers) < 1:
         return
+    seconds = parse_timedelta(timeout)
     try:
-        client.wait_for_workers(count, timeout=timeout)
+        client.wait_for_workers(int(workers), timeout=seconds)
     except TimeoutError as error:
         have = len(client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(
-            f"{have} of {count} workers came within {timeout:g} s; check the queue, the worker logs and the network "
+            f"{have} of {workers} workers came within {seconds:g} s; check the queue, the worker logs and the network "
             "between workers and scheduler. In a cluster spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' "
             "says for how many seconds to wait; without a spec distrf.workers-timeout in Dask's configuration does "
             "(DASK_DISTRF__WORKERS_TIMEOUT=300s)"

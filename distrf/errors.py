@@ -77,10 +77,8 @@ class ClusterError(DistrfError, ConnectionError):
     """A Dask cluster that cannot be reached or started."""
 
 
-def did_you_mean(unknown: object, known: Iterable[object], *, before: str = "", likeness: float = 0.6) -> str:
+def did_you_mean(unknown: object, known: Iterable[object]) -> str:
     """What follows an unknown name, or a list of them, in a message: the nearest known one; nothing where none is near.
-
-    before : what the known names are shown with; likeness : of a near name, from 0 to 1 for the same
 
     >>> did_you_mean("LenghtScale", ["length_scale", "alpha"])
     " (did you mean 'length_scale'?)"
@@ -90,9 +88,9 @@ def did_you_mean(unknown: object, known: Iterable[object], *, before: str = "", 
     names = {name.casefold(): name for name in islice(known, 10_000) if isinstance(name, str)}
     received = [unknown] if isinstance(unknown, str) else unknown if isinstance(unknown, (list, tuple)) else []
     near = [
-        repr(before + names[match])
+        repr(names[match])
         for name in received[:10]
-        for match in difflib.get_close_matches(str(name).casefold(), names, 1, likeness)
+        for match in difflib.get_close_matches(str(name).casefold(), names, 1)
     ]
     return f" (did you mean {', '.join(dict.fromkeys(near))}?)" if near else ""
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import html
 import os
 import stat
 import sys
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 from .execution.progress import Lines, Work, Works, listening
 
@@ -19,16 +18,6 @@ if TYPE_CHECKING:
 
 #: Variables that batch systems set. What their jobs write to a pipe goes to a log.
 _BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
-#: Seconds between two drawings in a notebook.
-_REDRAW = 0.25
-
-
-class _Display(Protocol):
-    def listen(self, label: str, done: int, total: int) -> None: ...
-
-    def remark(self, text: str) -> None: ...
-
-    def close(self) -> None: ...
 
 
 @contextmanager
@@ -36,8 +25,9 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
     """Show a bar for each pass that runs inside the `with` block: rows done, rows per second, time left.
 
     The epochs of a fit share one bar, with the loss beside it, the passes of conjugate gradients another, with the residual.
-    Workers that are lost or come are named. In a log file, or the log of a batch job, there is a line a minute at most. Nothing
-    is written to a pipe. The logger "distrf" has all of it at the level INFO, also without this function.
+    Workers that are lost or come are named. In a log file, or the log of a batch job, there is a line a minute at most, and in
+    a notebook without ipywidgets one for each pass that has ended. Nothing is written to a pipe. The logger "distrf" has all of it
+    at the level INFO, also without this function.
 
     Parameters
     ----------
@@ -61,14 +51,13 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
     if console is None:
         console = Console(highlight=False)
         console = console if console.is_jupyter else Console(stderr=True, highlight=False)
-    display: _Display | None = None
-    if console.is_jupyter:
-        display = _Notebook()
-    elif console.is_terminal:
-        display = _Terminal(console)
-    elif is_log(console.file):
-        display = _Log(console)
-    if display is None:
+    widgets = console.is_jupyter and find_spec("ipywidgets") is not None  # without which rich only warns
+    display: _Bars | _Log
+    if widgets or console.is_terminal:
+        display = _Bars(console)
+    elif console.is_jupyter or is_log(console.file):
+        display = _Log(console, ends=console.is_jupyter)
+    else:
         yield
         return
     try:
@@ -91,9 +80,9 @@ def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
 class _Log:
     """A line a minute, which also has what was said of workers meanwhile."""
 
-    def __init__(self, console: Console):
+    def __init__(self, console: Console, ends: bool = False):
         self._console, self._held = console, list[str]()
-        self.listen = Lines(self._print)
+        self.listen = Lines(self._print, ends)
 
     def _print(self, text: str) -> None:
         held, self._held = self._held, []
@@ -107,7 +96,7 @@ class _Log:
             self._print(self._held.pop(0))
 
 
-class _Terminal:
+class _Bars:
     """Bars of rich, below what is printed meanwhile. Nothing is drawn before the first pass."""
 
     def __init__(self, console: Console):
@@ -123,8 +112,13 @@ class _Terminal:
             TimeElapsedColumn(Column(min_width=7)),
             TimeRemainingColumn(table_column=Column(min_width=7)),
         )
-        # What is printed goes to a file where output does.
-        self.bars = Progress(*columns, console=console, redirect_stdout=sys.stdout.isatty())
+        # What is printed goes to a file, or into the cell of a notebook, where output does.
+        self.bars = Progress(
+            *columns,
+            console=console,
+            redirect_stdout=sys.stdout.isatty() and not console.is_jupyter,
+            redirect_stderr=not console.is_jupyter,
+        )
         self._works = Works()
         self._drawn: dict[str, tuple[Work | None, Any]] = {}
         self._lock = threading.Lock()
@@ -149,63 +143,5 @@ class _Terminal:
 
     def close(self) -> None:
         if self.bars.live.is_started:  # else it would print an empty line, before an error too
+            self.bars.refresh()  # in a notebook `stop` does not draw the end
             self.bars.stop()
-
-
-class _Notebook:
-    """A table of bars in the output of the cell, drawn anew a few times a second."""
-
-    def __init__(self) -> None:
-        self._works, self._remarks = Works(), [""]
-        self._handle: Any = None
-        self._drawn = 0.0
-        self._lock = threading.Lock()
-
-    def listen(self, label: str, done: int, total: int) -> None:
-        self._works.update(label, done, total)
-        if done >= total or time.monotonic() - self._drawn > _REDRAW:
-            self._draw()
-
-    def remark(self, text: str) -> None:
-        self._remarks = [*self._remarks[-3:], text]
-        self._draw()
-
-    def close(self) -> None:
-        if self._handle is not None:
-            self._draw()
-
-    def _draw(self) -> None:
-        from IPython.display import HTML, display
-
-        with self._lock:
-            self._drawn = time.monotonic()
-            table = HTML(progress_html(list(self._works.kinds.values()), [r for r in self._remarks if r]))
-            if self._handle is None:
-                self._handle = display(table, display_id=True)
-            else:
-                self._handle.update(table)
-
-
-def progress_html(works: list[Work], remarks: list[str]) -> str:
-    """The bars of a notebook as HTML.
-
-    Parameters
-    ----------
-    works : list of Work
-    remarks : list of str
-        Lines below them.
-
-    Returns
-    -------
-    str
-    """
-    lines = []
-    for work in works:
-        text = work.text.removeprefix(f"{work.name}: ")
-        lines.append(
-            f'<tr><td style="text-align:right">{html.escape(work.name)}</td>'
-            f'<td><progress value="{work.done}" max="{max(1, work.total)}"></progress></td>'
-            f'<td style="text-align:left">{html.escape(text)}</td></tr>'
-        )
-    below = "".join(f"<div>{html.escape(text)}</div>" for text in remarks)
-    return f'<div class="distrf-progress"><table>{"".join(lines)}</table>{below}</div>'

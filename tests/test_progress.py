@@ -8,15 +8,21 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import dask.array as da
 import numpy as np
 import pytest
+from reductions import RefusingFold, SlowSumFold
 from rich.console import Console
 
 from distrf import StreamingRidge, StreamingSGDRegressor, show_progress
+from distrf.errors import InputError
 from distrf.execution import progress
+from distrf.execution.passes import run_pass
 from distrf.execution.progress import (
+    TOPIC,
     Lines,
     Work,
     Works,
@@ -25,7 +31,7 @@ from distrf.execution.progress import (
     saw_workers,
     split_label,
 )
-from distrf.progress import _BATCH, _Log, _Notebook, _Terminal, is_log, progress_html
+from distrf.progress import _BATCH, _Bars, _Log, is_log
 
 
 @pytest.fixture
@@ -96,7 +102,7 @@ def test_a_log_has_a_line_a_minute_at_most(clock):
 
 def test_terminal_has_one_bar_for_all_epochs():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
-    display = _Terminal(console)
+    display = _Bars(console)
     display.listen("targets", 0, 10)
     display.listen("targets", 10, 10)
     for epoch in (1, 2):
@@ -109,24 +115,14 @@ def test_terminal_has_one_bar_for_all_epochs():
     assert "workers: 1 came; 2 now" in console.file.getvalue()
 
 
-def test_a_notebook_has_a_table_of_bars(monkeypatch):
-    pytest.importorskip("IPython")
-    drawn = []
-
-    class Handle:
-        def update(self, table):
-            drawn.append(table.data)
-
-    monkeypatch.setattr("IPython.display.display", lambda table, **_: drawn.append(table.data) or Handle())
-    display = _Notebook()
-    display.listen("gram", 0, 10)
-    display.listen("epoch 1/2|loss 0.25", 10, 10)
-    display.remark("workers: lost <one>; 1 now")
-    display.close()
-    assert len(drawn) >= 3
-    for part in ('value="0" max="10"', 'value="10" max="10"', "gram", "loss 0.25", "lost &lt;one&gt;"):
-        assert part in drawn[-1]
-    assert progress_html([], []).count("<div") == 1
+def test_a_notebook_without_widgets_has_a_line_for_each_pass(monkeypatch):
+    """rich would only warn there."""
+    monkeypatch.setattr("distrf.progress.find_spec", lambda name: None)
+    console, lines = Console(force_jupyter=True), []
+    monkeypatch.setattr(console, "print", lambda text, **_: lines.append(text))
+    with show_progress(console):
+        StreamingSGDRegressor(alpha=1e-3, n_epochs=2, tol=None, random_state=0).fit(np.eye(6), np.arange(6.0))
+    assert [line.split(":")[0] for line in lines] == ["targets", "epoch 1/2", "epoch 2/2"]
 
 
 def test_where_lines_are_read(tmp_path):
@@ -225,7 +221,38 @@ def test_a_lost_worker_is_told(client, caplog):
 
 
 def _slowly(block):
-    import time
-
-    time.sleep(0.05)
+    time.sleep(0.1)
     return block
+
+
+def test_workers_tell_of_their_rows_once_a_second(client):
+    """On one topic, whatever the number of blocks and of passes at a time; the bars still end full."""
+    X = da.ones((4000, 1), chunks=(4, 1), dtype=np.float32)
+    before = len(client.get_events(TOPIC))
+    heard = {label: [] for label in "abc"}
+
+    def run(label):
+        with listening(lambda label, done, total: heard[label].append((done, total))):
+            return run_pass(SlowSumFold(1, seconds=0.001), [X], label=label)[0]
+
+    begun = time.monotonic()
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(run, heard)) == [4000] * 3
+    events = len(client.get_events(TOPIC)) - before
+    assert 2 <= events <= 2 * (time.monotonic() - begun + 1)
+    for told in heard.values():
+        assert told[0] == (0, 4000)
+        assert told[-1] == (4000, 4000)
+        assert len(told) <= events + 2
+        assert told == sorted(told)
+    assert any(len(told) > 2 for told in heard.values())
+
+
+def test_a_pass_that_failed_leaves_nothing_but_the_topic(client):
+    X = da.ones((40, 1), chunks=(10, 1), dtype=np.float32)
+    with listening(lambda *_: None):
+        for _ in range(3):
+            with pytest.raises(InputError):
+                run_pass(RefusingFold(1, row=25), [X])
+    assert {topic for topic in client.get_events() if topic.startswith("distrf")} == {TOPIC}
+    assert not any(progress._remote[client].values())

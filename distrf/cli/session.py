@@ -56,7 +56,7 @@ class Session:
         from ..cluster import check_memory_limit, tls_settings  # half a second, which most commands never need
 
         checked(lambda: check_memory_limit(self.run.memory_limit, self.run.cluster))
-        checked(lambda: tls_settings(self.run.tls, self.run.cluster))
+        checked(lambda: tls_settings(self.run.tls))
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet, and in Python's log."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
 import threading
 import time
 import uuid
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -22,9 +24,18 @@ Remark = Callable[[str], None]
 _LOG = logging.getLogger("distrf.progress")
 #: Seconds between two lines of a log, at least.
 EVERY = 60.0
+#: The topic of all passes. An event of it is pairs of the id of a pass and the rows that a worker has done since its last event.
+TOPIC = "distrf-progress"
+#: Seconds between two events of a worker, at least: the scheduler has better things to do than to hear of every block.
+_SEND_EVERY = 1.0
 
 _listener: ContextVar[tuple[Listener, Remark | None] | None] = ContextVar("distrf_progress", default=None)
+_lock = threading.Lock()
+#: What counts the rows of each pass that runs in threads of this process, and of each pass of a client.
 _local: dict[str, Callable[[int], None]] = {}
+_remote: weakref.WeakKeyDictionary[Any, dict[str, Callable[[int], None]]] = weakref.WeakKeyDictionary()
+#: Of a worker: when it last sent an event, and the rows of each pass since.
+_unsent: weakref.WeakKeyDictionary[Any, tuple[float, Counter[str]]] = weakref.WeakKeyDictionary()
 #: The workers of each client when they were last looked at.
 _workers: weakref.WeakKeyDictionary[Any, frozenset[str]] = weakref.WeakKeyDictionary()
 
@@ -188,7 +199,7 @@ _logged = Lines(_LOG.info, ends=True)
 
 @contextmanager
 def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
-    """A topic to which the tasks of one pass report their rows.
+    """An id under which the tasks of one pass report their rows.
 
     Parameters
     ----------
@@ -206,32 +217,46 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
     if listener is None:
         yield None
         return
-    topic = f"distrf-{uuid.uuid4().hex}"
-    lock, done = threading.Lock(), [0]
+    topic, lock, done = uuid.uuid4().hex, threading.Lock(), 0
 
     def add(rows: int) -> None:
+        nonlocal done
         with lock:
-            if done[0] < total:  # blocks that were computed twice must not count beyond the total
-                done[0] = min(done[0] + rows, total)
-                listener(label, done[0], total)
+            if done < total:  # blocks that were computed twice must not count beyond the total
+                done = min(done + rows, total)
+                listener(label, done, total)
 
     listener(label, 0, total)
-    if client is None:
-        _local[topic] = add
-    else:
-        client.subscribe_topic(topic, lambda event: add(event[1]))
+    counters = _counters(client)
+    counters[topic] = add
     try:
         yield topic
         add(total)
     finally:
-        if client is None:
-            _local.pop(topic, None)
-        else:
-            client.unsubscribe_topic(topic)
+        del counters[topic]
+
+
+def _counters(client: Any) -> dict[str, Callable[[int], None]]:
+    """What counts the rows of each pass of a client, which hears of the topic from its first pass to its end."""
+    if client is None:
+        return _local
+    with _lock:
+        if client not in _remote:
+            counters: dict[str, Callable[[int], None]] = {}
+
+            def hear(event: tuple[float, list[tuple[str, int]]]) -> None:
+                for topic, rows in event[1]:
+                    counters.get(topic, int)(rows)  # a pass may have ended, or be that of another client
+
+            client.subscribe_topic(TOPIC, hear)
+            _remote[client] = counters
+        return _remote[client]
 
 
 def report(topic: str | None, rows: int) -> None:
-    """A task calls this after a block.
+    """A task calls this after a block. Rows on a worker are added up, and sent at most once a second.
+
+    The last ones may never be sent: the client counts all rows when the pass has ended.
 
     Parameters
     ----------
@@ -245,9 +270,17 @@ def report(topic: str | None, rows: int) -> None:
     if topic in _local:
         _local[topic](rows)
         return
-    try:
-        from distributed import get_worker
+    from distributed import get_worker
 
-        get_worker().log_event(topic, rows)
+    try:
+        worker = get_worker()
     except ValueError:  # not inside a worker
-        pass
+        return
+    with _lock:
+        now = time.monotonic()
+        sent, counts = _unsent.setdefault(worker, (-math.inf, Counter()))
+        counts[topic] += rows
+        if now - sent < _SEND_EVERY:
+            return
+        _unsent[worker] = now, Counter()
+    worker.log_event(TOPIC, list(counts.items()))

@@ -95,16 +95,16 @@ class MemoryDisplay(Display):
             The trace is empty.
         """
         trace = self.trace
-        if not trace.seconds:
+        if not trace.processes:
             raise InputError("the trace is empty; run the job inside `with tracing_memory(client) as trace:`")
         ax = self._begin(ax)
         few = len(trace.processes) <= _NAMED
         self.lines_ = [
             ax.plot(
-                trace.seconds, np.array([np.nan if v is None else v / _MIB for v in values]),
-                linewidth=1.2, label=plain(name) if few else None, marker="." if len(trace.seconds) < 20 else None,
+                trace.seconds[name], np.array(held) / _MIB,
+                linewidth=1.2, label=plain(name) if few else None, marker="." if len(held) < 20 else None,
             )[0]
-            for name, values in trace.processes.items()
+            for name, held in trace.processes.items()
         ]  # fmt: skip
         self.planned_ = self.limit_ = None
         highest = max([1, *trace.peaks.values(), self.planned or 0])

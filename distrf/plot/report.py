@@ -371,10 +371,10 @@ def _time(page: Page, facts: Mapping[str, Any]) -> None:
 
 def _memory(page: Page, facts: Mapping[str, Any], plan: Any, trace: MemoryTrace | None) -> None:
     peaks = dict(facts.get("peak_bytes_per_worker") or {})
-    if not peaks and plan is None and (trace is None or not trace.seconds):
+    if not peaks and plan is None and (trace is None or not trace.processes):
         return
     page.section("Memory")
-    if trace is not None and trace.seconds:
+    if trace is not None and trace.processes:
         level = (
             {} if plan is None else {"planned": plan.memory.peak, "limit": plan.workers.memory_limit or None}
         )

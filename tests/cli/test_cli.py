@@ -157,7 +157,7 @@ PLAN_KEYS = {
 
 @pytest.mark.parametrize("job", ["train", "featurize"])
 def test_plan_runs_nothing(cli, files, job, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     before = set(files.iterdir())
     result = json.loads(cli("plan", files / "train.zarr", "-D", 512, "--job", job, "--json").out)
     assert result.keys() == PLAN_KEYS
@@ -539,7 +539,7 @@ def test_the_model_follows_the_target(cli, files, tmp_path, monkeypatch):
         cli("train", files / "train.zarr", tmp_path / "l", "-D", 64, "--json", cluster=True).out
     )
     assert labels["choices"][0]["value"] == "StreamingRidgeClassifier"
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     printed = cli("train", tmp_path / "r.zarr", tmp_path / "n", "--model", "svm", code=1)
     assert "'svm' is a classifier, but the target is not whole numbers" in printed.err
     assert "--model ridge" in printed.err
@@ -644,7 +644,7 @@ def test_the_training_mean_fills_test_rows(cli, files, tmp_path):
     ],
 )  # fmt: skip
 def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     filled = [word.format(d=files, o=tmp_path / "out") for word in words]
     printed = cli(*filled, code=2)
     assert printed.out == ""
@@ -680,7 +680,7 @@ def assert_matches(pattern, text):
     ],
 )  # fmt: skip
 def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     printed = cli(*[word.format(d=files, o=tmp_path / "out") for word in words], code=1)
     assert printed.out == ""
     assert_matches(message, printed.err)
@@ -688,7 +688,7 @@ def test_data_that_is_not_there(cli, files, tmp_path, words, message, monkeypatc
 
 
 def test_a_column_to_slice_by_that_is_not_there(cli, files, model, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     printed = cli("evaluate", model, files / "test.zarr", "--by", "region", code=1)
     assert_matches("column 'region' is not in .*test.zarr", printed.err)
 
@@ -842,7 +842,7 @@ def test_existing_outputs_are_kept(cli, files, model, tmp_path):
 @pytest.mark.parametrize("where", ["default", "spec"])
 def test_not_enough_memory(cli, files, model, tmp_path, where, monkeypatch):
     """Refused with the numbers before a single worker process exists."""
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     limit = ["--memory-limit", "400MiB"]
     if where == "spec":
         (tmp_path / "c.yaml").write_text("class: distributed.LocalCluster\narguments: {memory_limit: 400MiB}\n")

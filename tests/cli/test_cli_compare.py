@@ -91,7 +91,7 @@ def test_table(cli, store):
 def test_wrong_usage(cli, store, words, message, monkeypatch):
     import re
 
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     printed = cli("compare", store, *FEW, *words, code=2)
     assert printed.out == ""
     assert re.search(message, " ".join(printed.err.split())), printed.err

@@ -158,7 +158,7 @@ def test_train_and_evaluate(cli, files, tmp_path, name):
 def test_wrong_usage(cli, files, tmp_path, words, message, monkeypatch):
     import re
 
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     for command in (["plan", files / "train.zarr"], ["featurize", files / "train.zarr", tmp_path / "out"]):
         printed = cli(*command, "--map", *words, *size(words[0], D), code=2)
         assert printed.out == ""

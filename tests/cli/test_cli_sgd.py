@@ -82,7 +82,7 @@ def said(text):
     ],
 )  # fmt: skip
 def test_options_that_do_not_apply(cli, files, tmp_path, words, message, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     printed = cli("train", files / "train.zarr", tmp_path / "m", *words, code=2)
     assert printed.out == ""
     assert re.search(message, said(printed.err)), printed.err
@@ -294,7 +294,7 @@ def test_plan_grows_with_what_costs(cli, files):
 
 
 def test_refused_before_a_cluster_starts(cli, files, tmp_path, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     words = [
         "train",
         files / "train.zarr",

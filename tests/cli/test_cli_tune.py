@@ -128,7 +128,7 @@ def test_the_end_of_the_grid_is_said(cli, store, tmp_path):
     ],
 )
 def test_wrong_usage(cli, store, tmp_path, words, message, monkeypatch):
-    monkeypatch.setattr("distrf.cluster._started", lambda spec: pytest.fail("a cluster was started"))
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     filled = [word.format(folder=tmp_path) for word in words]
     printed = cli("tune", store, "--out", tmp_path / "a.toml", *filled, code=2)
     assert message in " ".join(printed.err.split())

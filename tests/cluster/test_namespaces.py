@@ -175,14 +175,10 @@ def count_workers(hosts):
 
 
 def test_strangers_are_refused(hosts, commands):
-    """A worker and a client with certificates of another authority."""
+    """A worker with certificates of another authority."""
     done = hosts.run("w1", commands[1].replace("tls/", "theirs/").replace("timeout 60", "timeout 5"))
     assert done.returncode != 0
     assert "CERTIFICATE_VERIFY_FAILED" in done.stderr + done.stdout
-    line = f"from distrf import connect\nwith connect('{ADDRESS}', tls='theirs', timeout=3): pass"
-    done = hosts.run("w2", f'python -c "{line}"')
-    assert done.returncode == 1
-    assert "certificates of the same authority" in done.stderr
     assert count_workers(hosts) == 2
 
 

@@ -1,7 +1,7 @@
 """From Parquet files to predictions with keys, while workers are killed, retired and join: the bits of an undisturbed run.
 
-The servers are Dask's own commands without anything of ours. The jobs are job files, and the cells of a notebook. Nothing here
-knows how distrf runs a job: it rests on the command line, on public names and on Dask's client.
+The servers are Dask's own commands without anything of ours. The jobs are job files. Nothing here knows how distrf runs a job: it
+rests on the command line and on Dask's client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 
 import cloudpickle
 import numpy as np
@@ -341,64 +340,6 @@ def test_workers_come_and_go(folder, servers, undisturbed):
                 joined = servers.disturb(undisturbed.tasks[name], going)
         if name == "train":
             assert servers.finished().get(joined, 0) > 0
-    check_same(place, undisturbed.made)
-
-
-#: What a cell does, after it has made a file of that name: the jobs in Python.
-CELLS = {
-    "begin": """
-import json, pathlib
-import distrf
-from distributed import Client
-
-client = Client({address!r})""",
-    "ingest": """
-distrf.ingest("rows.parquet", "rows.zarr", target="label", columns={numbers}, impute="median", block_rows=8192)""",
-    "train": """
-map_ = distrf.TEFM(distrf.RandomFourierFeatures(n_components=256), n_components=48, solver="finder", random_state=0)
-linear = distrf.StreamingSGDClassifier(
-    "multinomial", alpha=1e-5, n_epochs=2, batch_size=4000, calibrate=True, random_state=0
-)
-options = dict(n_components=None, length_scale=20.0, scale="standard", raw_columns=False, random_state=0)
-model = distrf.train("rows.zarr", map=map_, model=linear, out="model", **options)
-model""",
-    "evaluate": """
-scores = distrf.evaluate("model", "rows.parquet", target="label", by="town")
-pathlib.Path("evaluate.json").write_text(json.dumps(scores))
-scores""",
-    "predict": """
-distrf.predict("model", "rows.parquet", "predictions.parquet", keys={keys})""",
-    "end": """
-client.close()""",
-}
-
-
-@pytest.mark.filterwarnings("ignore")  # of Jupyter's own making
-def test_a_notebook(folder, servers, undisturbed):
-    nbclient, nbformat = (
-        pytest.importorskip(name, reason=f"{name} is not installed") for name in ("nbclient", "nbformat")
-    )
-    pytest.importorskip("ipykernel", reason="ipykernel is not installed")
-    place = folder / "notebook"
-    write_jobs(place, servers.address)
-    notebook = nbformat.v4.new_notebook()
-    for name, code in CELLS.items():
-        filled = code.format(address=servers.address, numbers=NUMBERS, keys=KEYS)
-        source = f"open({name!r} + '.begun', 'x').close()" + filled
-        notebook.cells.append(nbformat.v4.new_code_cell(source))
-    kernel = nbclient.NotebookClient(notebook, timeout=PATIENCE, resources={"metadata": {"path": str(place)}})
-    with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(kernel.execute)
-
-        def going():
-            return not run.done() or run.result() is None  # which raises what a cell raised
-
-        for name in DISTURBED:
-            servers.have(3)
-            until((place / f"{name}.begun").exists, f"the cell {name!r} began", going)
-            servers.forget()
-            servers.disturb(undisturbed.tasks[name], going)
-        run.result()
     check_same(place, undisturbed.made)
 
 

@@ -26,7 +26,7 @@ from distrf.execution.progress import listening
 
 
 def _slowly(block):
-    time.sleep(0.05)
+    time.sleep(0.1)
     return block
 
 
@@ -113,7 +113,8 @@ def test_blocks_that_are_held(client):
     wait(held)
     before = tasks(client)
     undisturbed = FITS["gram"](held, y)
-    error = interrupted(lambda: FITS["gram"](held, y), "gram")
+    slow = held.map_blocks(_slowly, dtype=np.float32)
+    error = interrupted(lambda: FITS["gram"](slow, y), "gram")
     check_idle(client, before)
     assert error.tb is not None
     np.testing.assert_array_equal(FITS["gram"](held, y), undisturbed)
@@ -145,7 +146,7 @@ from distrf import StreamingRidge, connect
 from distrf.execution.progress import listening
 
 def slowly(block):
-    time.sleep(0.02)
+    time.sleep(0.05)
     return block
 
 def press(label, done, total):

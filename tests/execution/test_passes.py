@@ -531,7 +531,7 @@ def test_a_hiccup_never_counts_rows_twice(client, tmp_path, kind):
 def test_worker_killed_in_a_pass(client, kind, one_worker_client):
     X = data(1600, 10)
     dX = da.from_array(X, chunks=(20, 10))
-    fold = SlowSumFold(10, nbytes=1, seconds=0.02)
+    fold = SlowSumFold(10, nbytes=1, seconds=0.04)  # a worker tells of its rows once a second
     array = dX if kind == "lazy" else dX.persist()
     undisturbed = run_pass(SumFold(10, nbytes=1), [array])
     pids = client.run(os.getpid)
@@ -591,10 +591,10 @@ def test_progress_distributed(client):
     dX = da.from_array(data(200, 2), chunks=(10, 2))
     for array in (dX, dX.persist()):
         with events() as heard:
-            run_pass(SlowSumFold(2, seconds=0.03), [array], label="sums")
+            run_pass(SlowSumFold(2, seconds=0.3), [array], label="sums")
         time.sleep(0.3)  # late events must not be heard
         check_events(heard, "sums", 200)
-        assert len(heard) > 5
+        assert len(heard) > 3
 
 
 def test_progress_of_a_failed_pass():

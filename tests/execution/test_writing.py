@@ -208,7 +208,7 @@ def slow(block, seconds):
 @pytest.mark.slow
 def test_a_worker_killed_while_writing(tmp_path, client):
     rows = da.from_array(np.random.default_rng(1).normal(size=(600, 50)), chunks=(10, 50))
-    arrays = {"X": rows.map_blocks(slow, 0.02, dtype=rows.dtype)}
+    arrays = {"X": rows.map_blocks(slow, 0.1, dtype=rows.dtype)}
     write_rows(str(tmp_path / "whole.zarr"), {"X": rows * 2}, kind="features", spec={})
     victim, killed = next(iter(client.run(os.getpid).values())), []
 

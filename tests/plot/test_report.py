@@ -191,7 +191,8 @@ def test_memory_and_plan(tmp_path, rows):
     X, z = rows
     model = machine(StreamingRidge([1e-3, 1e-2]))
     plan = distrf.plan(model, X, z, cluster="none")
-    trace = MemoryTrace([0.0, 1.0], {f"tcp://{NASTY}": [2**20, 2**21]})
+    name = f"tcp://{NASTY}"
+    trace = MemoryTrace({name: [0.0, 1.0]}, {name: [2**20, 2**21]})
     facts = {"peak_bytes_per_worker": {f"tcp://{NASTY}": 2**21}}
     write_report(model.fit(X, z), tmp_path / "r.html", plan=plan, trace=trace, facts=facts)
     page = read(tmp_path / "r.html")

@@ -310,12 +310,10 @@ def test_spectrum__shares_and_what_is_left(ax):
 
 
 def test_memory__lines_in_mib_and_levels(ax):
-    trace = MemoryTrace()
-    trace.add(0.0, {"a": 2**20})
-    trace.add(1.0, {"a": 3 * 2**20, "b": 2**21})
+    trace = MemoryTrace({"a": [0.0, 1.0], "b": [0.9]}, {"a": [2**20, 3 * 2**20], "b": [2**21]})
     display = MemoryDisplay.from_trace(trace, planned=2**22, limit=2**23, ax=ax)
     np.testing.assert_array_equal(display.lines_[0].get_ydata(), [1, 3])
-    np.testing.assert_array_equal(display.lines_[1].get_ydata(), [np.nan, 2])
+    np.testing.assert_array_equal(display.lines_[1].get_xydata(), [[0.9, 2]])
     assert display.planned_.get_ydata()[0] == 4
     assert display.limit_.get_ydata()[0] == 8
     assert trace.peaks == {"a": 3 * 2**20, "b": 2**21}
@@ -328,25 +326,37 @@ def test_memory__refuses_an_empty_trace():
         MemoryDisplay.from_trace(MemoryTrace())
 
 
-def test_tracing_memory__of_this_process():
-    with tracing_memory(every=0.01) as trace:
+def test_tracing_memory__of_this_process(monkeypatch):
+    monkeypatch.setattr("distrf.execution.memory_trace._EVERY", 0.01)
+    with tracing_memory() as trace:
         held = np.ones(2**23)  # 64 MiB
         time.sleep(0.1)
-    assert len(trace.seconds) >= 2
+    assert len(trace.seconds["this process"]) >= 2
     assert trace.peaks["this process"] > held.nbytes
 
 
-@pytest.mark.parametrize("looks", [6, 7])
-def test_memory_trace__halved_keeps_peaks_and_the_end(looks):
-    trace = MemoryTrace()
-    for k in range(looks):
-        trace.add(float(k), {"a": 10 - k} if k < 3 else {"a": 10 - k, "b": k})
-    before = trace.peaks
-    trace.halve()
-    assert trace.peaks == before
-    assert trace.seconds[-1] == looks - 1
-    assert len(trace.seconds) == (looks + 1) // 2
-    assert all(len(values) == len(trace.seconds) for values in trace.processes.values())
+@pytest.mark.slow
+def test_tracing_memory__of_workers(client):
+    """By their own clocks and records, even if the job fails; not of what they did before."""
+    client.submit(time.sleep, 1.2).result()
+    with pytest.raises(ZeroDivisionError), tracing_memory(client) as trace:
+        client.submit(lambda: time.sleep(1.6) or 1 / 0).result()
+    assert trace.processes.keys() == set(client.scheduler_info()["workers"])
+    for name, seconds in trace.seconds.items():
+        assert 3 <= len(seconds) == len(trace.processes[name]) <= 8
+        assert seconds == sorted(seconds)
+        assert 0 <= seconds[0] < 1 < seconds[-1] < 5
+    assert min(trace.peaks.values()) > 2**24
+
+
+def test_tracing_memory__a_lost_scheduler_is_no_error():
+    class Lost:
+        def run(self, *_, **__):
+            raise OSError
+
+    with tracing_memory(Lost()) as trace:
+        pass
+    assert trace == MemoryTrace()
 
 
 def test_plot_training__refuses_what_leaves_nothing():
