@@ -39,7 +39,7 @@ from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, 
 from .scheduler import compute, current_client
 from .segments import Blocks, add_block
 from .states import add_in_order, add_states, tree_sums
-from .stored_blocks import StoredBlocks, blocks_of, shared_segments
+from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 from .task_names import span_of, task_name
 from .worker_checks import PlacementError, Watch
 
@@ -257,10 +257,10 @@ def _segments(reduction: Reduction, blocks: Blocks, rows: Sequence[int], X: Any)
     if blocks.held:
         return cut_segments(rows, blocks.edges, MOST_SEGMENTS)
     wanted = count_segments(sum(rows), reduction)
-    source = source_of(X)[0]
     if isinstance(blocks, StoredBlocks) and len(blocks.edges) < len(rows):
-        stored = max(source.chunks[0]) * row_bytes(source)
-        shared = shared_segments(len(blocks.edges), stored, sum(rows), reduction.flops_per_row, wanted)
+        source, maps = source_of(X)
+        largest, flops = max(source.chunks[0]) * row_bytes(source), reduction.flops_per_row + map_flops(maps)
+        shared = shared_segments(len(blocks.edges), largest, sum(rows), flops, wanted)
         if shared:
             return cut_segments(rows, range(len(rows)), shared)
     return cut_segments(rows, blocks.edges, wanted)

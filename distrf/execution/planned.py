@@ -17,9 +17,7 @@ from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments
 from .row_blocks import split_chunk, target_block_bytes
 from .sampling import neighbours, sample_reduction
-
-#: Blocks cut from a single stored one that are read together, in one segment; more are a task each (see block_graphs.py).
-_MOST_JOINED = 64
+from .stored_blocks import map_flops, shared_segments
 
 
 @dataclass(frozen=True)
@@ -226,18 +224,20 @@ class PlannedRows:
         stored = self.source_bytes or self.block_rows * self.read_bytes
         return reading_scratch(stored, self.block_bytes)
 
-    @property
-    def starts(self) -> int:
-        """Blocks at which a segment can begin: those that are cut from one stored block are read together.
-
-        Many blocks that are all cut from one are a task each.
-        """
-        alone = self.stored_blocks == 1 and self.blocks > _MOST_JOINED
-        return self.blocks if alone else self.stored_blocks
-
     def segments(self, reduction: Any) -> int:
-        """The number of segments of a pass."""
-        return min(count_segments(self.n, reduction), self.starts)
+        """The number of segments of a pass: each reads some stored blocks, or several read the same one."""
+        wanted, flops = count_segments(self.n, reduction), reduction.flops_per_row + map_flops(self.maps)
+        shared = shared_segments(self.stored_blocks, self.stored_rows * self.read_bytes, self.n, flops, wanted)
+        return (
+            min(shared, self.blocks)
+            if self.blocks > self.stored_blocks and shared
+            else min(wanted, self.stored_blocks)
+        )
+
+    def passes(self, count: int, reduction: Any) -> Phase:
+        """So many passes; a stored block is read by each segment that shares it."""
+        segments = self.segments(reduction)
+        return replace(Phase.of_passes(count, segments), sweeps=count * max(1.0, segments / self.stored_blocks))
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
         """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""
@@ -250,7 +250,7 @@ class PlannedRows:
 
     def costs_of(self, reduction: Any) -> Costs:
         """The costs of one pass with this reduction."""
-        return Costs((Phase.of_passes(1, self.segments(reduction)),), memory=self.pass_memory(reduction))
+        return Costs((self.passes(1, reduction),), memory=self.pass_memory(reduction))
 
     def sample_costs(self, size: int, *notes: str, blocks: int = 0) -> Costs:
         """The costs of reading a sample of so many rows: of the blocks that hold some; 0 blocks are those that are stored."""

@@ -227,6 +227,11 @@ class _Made:
         return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
+def map_flops(maps: Sequence[Any]) -> float:
+    """Operations of some maps for a row."""
+    return float(sum(map_.work()[0] for map_ in maps if hasattr(map_, "work")))
+
+
 def shared_segments(stored: int, largest: float, n_rows: int, flops_per_row: float, wanted: int) -> int:
     """How many segments a pass gets, some of which read the same stored block; 0 where each block is read by one.
 

@@ -320,7 +320,7 @@ def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
     flops = sum(map_.work()[0] for map_ in rows.maps) + rows.outputs * (2.0 * rows.width + ROW_FLOPS)
     reduction = SumsReduction(None, state, flops) if job == "evaluate" else RowCount()
-    return Costs((Phase.of_passes(1, rows.segments(reduction)),), written, memory)
+    return Costs((rows.passes(1, reduction),), written, memory)
 
 
 def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:

@@ -7,7 +7,7 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..execution.planned import Costs, Phase, PlannedRows
+from ..execution.planned import Costs, PlannedRows
 from ..targets import target_phase
 from .alphas import USUAL, given_alphas
 from .conjugate_passes import conjugate_costs
@@ -34,7 +34,7 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
         cost = conjugate_costs(n, D, width, held, estimator.n_directions)
         notes.append(f"{cost.passes} passes or so; how many conjugate gradients take depends on the data")
         return Costs(
-            (Phase.of_passes(1 + cost.passes, rows.segments(cost.widest)),),
+            (rows.passes(1 + cost.passes, cost.widest),),
             8 * D * width,
             rows.pass_memory(cost.widest, 4 * D * cost.widest.width),  # directions, as the workers get them
             cost.client_bytes,
@@ -50,7 +50,7 @@ def ridge_costs(estimator: Any, rows: PlannedRows, reductions: Sequence[GramRedu
         written += reduction.nbytes
         notes.append(f"the sums are kept with the model: {format_bytes(reduction.nbytes)}")
     return Costs(
-        (target_phase(n, rows.blocks), Phase.of_passes(1, segments)),  # the targets are read once before
+        (target_phase(n, rows.blocks), rows.passes(1, reduction)),  # the targets are read once before
         written,
         rows.pass_memory(reduction),
         reduction.solve_bytes,

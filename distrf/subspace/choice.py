@@ -9,7 +9,7 @@ from dask.utils import format_bytes
 
 from ..execution.memory import PassMemory, Workers, states_held
 from ..execution.passes import count_segments
-from ..execution.planned import Costs, Phase, PlannedRows
+from ..execution.planned import Costs, PlannedRows
 from ..gram_tiles import tiles_nbytes
 from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
@@ -174,17 +174,15 @@ class SubspaceCosts:
     def costs(self, rows: PlannedRows, weights: float) -> Costs:
         """These costs as a plan adds them up; weights : bytes of the weights of the base map."""
         reduction, at_once = self.reduction, rows.uncut_rows
-        segments = rows.segments(reduction)
         memory = PassMemory(
             at_once * rows.row_bytes,
             reduction.scratch_bytes,
             reduction.nbytes,
             cached_bytes(rows.weights + weights, rows.itemsize) + self.learned_bytes,
-            segments,
+            rows.segments(reduction),
             rows.workers.threads,
         )
-        phase = Phase.of_passes(self.passes, segments)
-        return Costs((phase,), memory=memory, client_bytes=self.client_bytes)
+        return Costs((rows.passes(self.passes, reduction),), memory=memory, client_bytes=self.client_bytes)
 
 
 def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:

@@ -167,16 +167,19 @@ def test_many_blocks_are_the_work_of_all():
 
 
 def test_a_parquet_file_of_pandas_is_one_block(tmp_path):
-    """It has a single row group. Blocks that are cut from it are read together."""
+    """It has a single row group. Where much is computed with a row, several segments read it."""
     frame = pd.DataFrame(
         np.random.default_rng(0).normal(size=(60_000, 4)).astype(np.float32), columns=list("abcd")
     )
     frame.to_parquet(tmp_path / "rows.parquet")
     X, _ = open_rows(tmp_path / "rows.parquet")
+    few = planned([fourier(8)], X, job="featurize")
+    assert few.at_once == (1, 1)
+    assert "row groups of Parquet" in few.notes[0]
     made = planned([fourier(4096)], X, job="featurize")
     assert made.blocks > 4
-    assert made.at_once == (1, 1)
-    assert "row groups of Parquet" in made.notes[0]
+    assert made.at_once == (made.blocks, made.blocks)
+    assert made.bytes_read == made.blocks * few.bytes_read
 
 
 def test_wide_states_have_few_segments():
