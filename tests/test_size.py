@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/maps": (2347, 21),
     "distrf/metrics": (427, 6),
     "distrf/pipeline": (2485, 15),
-    "distrf/planning": (485, 6),
+    "distrf/planning": (490, 6),
     "distrf/plot": (1524, 19),
     "distrf/projections": (753, 11),
     "distrf/ridge": (1373, 11),
@@ -40,7 +40,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4478, 40),
     "distrf/subspace": (807, 7),
     "distrf/tables": (970, 10),
-    "tests": (35132, 197),
+    "tests": (35145, 197),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {
