@@ -20,7 +20,7 @@ USUAL: dict[str, tuple[str, ...]] = {
         "target", "columns", "sparse", "shuffle", "block_rows", "dtype", "impute", "split", "append", "overwrite",
     ),
     "plan": (
-        "target", "model", "map", "n_components", "alpha", "job", "workers", "measure", "memory_limit", "cluster", "json",
+        "target", "model", "map", "n_components", "alpha", "job", "workers", "memory_limit", "cluster", "json",
     ),
     "featurize": (
         "map", "kernel", "n_components", "length_scale", "projection", "scale", "save_map", "like", "cluster", "overwrite",

@@ -40,7 +40,7 @@ def plan(
     job: str = "train",
     run: RunOptions,
 ) -> None:
-    """Say what a job would do: tasks, bytes, peak memory. Runs nothing but what --measure asks for, and reads but a few labels.
+    """Say what a job would do: tasks, bytes, peak memory. Runs nothing unless asked to, and reads but a few labels.
 
     Parameters
     ----------

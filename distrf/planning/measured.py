@@ -117,10 +117,15 @@ def _run(job: str, steps: Sequence[Any], X: Any, y: Any, again: bool = True) -> 
 
 
 def _do(job: str, steps: Sequence[Any], X: Any, y: Any, out: Path) -> list[Any]:
-    """Run a job; the steps that it fitted."""
+    """Run a job, without its checkpoints; the steps that it fitted."""
     pipeline = make_pipeline(*steps)
+    if job in ("fit", "train", "featurize") and not all(hasattr(step, "map_") for step in steps):
+        pipeline = clone(pipeline)
+        kept = {"checkpoint": None, "resume": False}
+        names = {name: name.rpartition("__")[2] for name in pipeline.get_params()}
+        pipeline.set_params(**{name: kept[last] for name, last in names.items() if last in kept})
     if job in ("fit", "train"):
-        return [step for _, step in clone(pipeline).fit(X, y).steps]
+        return [step for _, step in pipeline.fit(X, y).steps]
     if job == "featurize":
         featurize(pipeline, X, out, y)
     elif job == "predict":

@@ -15,6 +15,7 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 from distrf import (
+    TEFM,
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -109,6 +110,18 @@ def test_rows_in_memory_are_measured_on_some_of_them():
     made = plan(make_pipeline(fourier(), StreamingRidgeClassifier(1.0)), X, y, measure=True)
     assert made.seconds > 0
     assert "500 rows, multiplied" in made.notes[-1]
+
+
+def test_a_checkpoint_is_left_alone(tmp_path):
+    X, y = (values.compute() for values in made_rows(2000, 500))
+    tefm = TEFM(fourier(), 4, checkpoint=str(tmp_path / "passes"), random_state=0)
+    sgd = StreamingSGDClassifier(
+        alpha=1e-4, n_epochs=1, checkpoint=str(tmp_path / "state"), resume=True, random_state=0
+    )
+    for steps in ([tefm], [tefm, sgd]):
+        assert plan(make_pipeline(*steps), X, y, measure=True).seconds > 0
+    assert not any(tmp_path.iterdir())
+    assert not hasattr(tefm, "map_")
 
 
 def test_what_does_not_fit_is_not_run(monkeypatch):
