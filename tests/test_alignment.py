@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
 from distrf.alignment import aligned
-from distrf.execution.row_blocks import _apply
+from distrf.execution.row_blocks import apply_map
 from distrf.execution.segments import add_block
 from distrf.losses import LOSSES
 from distrf.ridge.gram import GramReduction
@@ -98,4 +98,4 @@ def test_a_gradient(loss, move, dtype):
 def test_a_map(move, projection):
     X, _, _ = rows()
     made = RandomFourierFeatures(n_components=64, projection=projection, random_state=0).fit(X).map_
-    np.testing.assert_array_equal(_apply(X, made), _apply(MOVES[move](X), made))
+    np.testing.assert_array_equal(apply_map(X, made), apply_map(MOVES[move](X), made))

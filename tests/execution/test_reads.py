@@ -42,16 +42,17 @@ def sources(rng):
     return Source(X, 500), Source(X[:, 0] ** 2 + X[:, 1], 500)
 
 
-@pytest.mark.parametrize("epochs", [1, 3])
-def test_one_read_beyond_those_of_the_epochs(sources, epochs):
-    """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone."""
+@pytest.mark.parametrize(("epochs", "size"), [(1, "128MiB"), (3, "128MiB"), (3, "32KiB")])
+def test_one_read_beyond_those_of_the_epochs(sources, epochs, size):
+    """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone.
+
+    Batches take rows of stored blocks, also where features are cut into smaller ones.
+    """
     X, y = sources
-    Z = (
-        RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0)
-        .fit(X.lazy())
-        .transform(X.lazy())
-    )
-    with dask.config.set(scheduler="sync"):
+    with dask.config.set({"scheduler": "sync", "array.chunk-size": size}):
+        features = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(X.lazy())
+        Z = features.transform(X.lazy())
+        assert Z.numblocks[0] == (8 if size == "128MiB" else 80)
         StreamingSGDRegressor(n_epochs=epochs, tol=None, alpha=1e-4, random_state=0).fit(Z, y.lazy())
     assert set(X.reads.values()) == {2}  # blocks that were read are held for the epochs that follow
     assert set(y.reads.values()) == {3}

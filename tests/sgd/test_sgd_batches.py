@@ -153,6 +153,7 @@ def test_late_labels_one_class_blocks_and_empty_blocks(client):
     assert fitted.score(X, labels) > model(n_epochs=5).fit(*held).score(*held) - 0.03
 
 
+@pytest.mark.filterwarnings("ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning")
 def test_features_that_were_edited_are_not_traced_to_their_source():
     """Dask edits an array in place; what it was made from would give the features of before."""
     for edited in ("features", "rows"):

@@ -13,9 +13,10 @@ from peaks import assert_flat
 
 from distrf import RandomFourierFeatures, StreamingSGDClassifier
 from distrf.errors import MemoryPlanError
-from distrf.execution import scheduler, workers
+from distrf.execution import passes, scheduler, workers
 from distrf.execution.memory import Workers
 from distrf.execution.sampling import take_rows
+from distrf.execution.scheduler import compute
 from distrf.execution.submission import Submission
 from distrf.execution.task_names import span_of
 from distrf.linear_model import sgd_base
@@ -77,13 +78,13 @@ def test_classes_that_only_the_rows_tell_are_counted(client, monkeypatch):
 def test_sampled_rows_travel_once(client, monkeypatch):
     """Their numbers go to each worker, not with each segment: those that wait would hold a copy each."""
     sizes = []
-    add = Submission.add
 
-    def recorded(self, graph, *arguments, **named):
-        sizes.extend(len(cloudpickle.dumps(node)) for key, node in graph.items() if "-segment-" in str(key))
-        add(self, graph, *arguments, **named)
+    def recorded(task, *more):
+        nodes = dict(task.dask).items()
+        sizes.extend(len(cloudpickle.dumps(node)) for key, node in nodes if "-segment-" in str(key))
+        return compute(task, *more)
 
-    monkeypatch.setattr(Submission, "add", recorded)
+    monkeypatch.setattr(passes, "compute", recorded)
     rows = np.arange(0, 40_000, 5)
     values = np.arange(80_000.0).reshape(40_000, 2)
     lazy = da.from_array(np.arange(40_000), chunks=2000).map_blocks(
