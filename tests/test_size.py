@@ -40,7 +40,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4478, 40),
     "distrf/subspace": (805, 7),
     "distrf/tables": (970, 10),
-    "tests": (34859, 196),
+    "tests": (34860, 196),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {

@@ -234,7 +234,7 @@ def test_messages_name_the_option_and_what_it_takes(cli, rows, tmp_path, words, 
 def test_epochs_of_the_map_may_be_auto(cli, rows):
     words = ["plan", rows, "-D", "16", "--map", "cnm", "--json"]
     said, unsaid = (json.loads(cli(*words, *more).out) for more in (["--map-n-epochs", "auto"], []))
-    assert said == unsaid
+    assert said | {"seconds": 0} == unsaid | {"seconds": 0}  # those of the command
 
 
 def test_an_error_before_the_first_bar_leaves_no_empty_line(cli, rows, tmp_path):

@@ -426,7 +426,7 @@ def test_same_bits_for_one_and_two_workers(client, one_worker_client):
             assert model.score(dX, dy) == accuracy_score(y, predicted.compute())
     assert made[0] == made[1]
     # Each block of persisted features is a segment: other last bits.
-    np.testing.assert_allclose(*(np.frombuffer(made[0][i], np.float32) for i in (0, 1)), rtol=1e-2, atol=1e-4)
+    np.testing.assert_allclose(*(np.frombuffer(made[0][i]) for i in (0, 1)), rtol=1e-6, atol=1e-9)
 
 
 def test_blocks_without_rows():

@@ -222,7 +222,7 @@ def test_parts_grow_with_threads_and_runs():
     assert two.parts["blocks"] == 2 * one.parts["blocks"]
     assert two.parts["partial results"] > one.parts["partial results"]
     waiting = [small_memory(segments=n).parts["partial results"] for n in (64, 128, MOST_SEGMENTS)]
-    assert waiting == [n / 8 * waiting[0] for n in (8, 9, 14)]  # one for each level of the tree
+    assert waiting == pytest.approx([n / 8 * waiting[0] for n in (8, 9, 14)])  # one for each level of the tree
     assert one.parts["process"] == PROCESS_BYTES
 
 
@@ -240,10 +240,11 @@ def test_records_of_small_tasks_stay_for_the_passes_behind():
 def test_the_plan_does_not_grow_with_the_rows():
     fold = GramReduction(1024, Targets(None, np.zeros(10)), FoldRule())
     peaks = []
-    for n in (10**6, 10**8, 10**12, 10**14):
+    for n in (10**6, 10**8, 10**10):
         X, y = (da.zeros((n, *tail), chunks=(2**17, *tail), dtype=np.float32) for tail in ((1024,), ()))
         peaks.append(pass_memory(fold, [X, y], count_segments(n, fold), Workers(2, 1, 0)).peak)
-    assert peaks[-1] == peaks[-2] < 1.1 * peaks[0]
+    assert peaks[0] < peaks[1] < peaks[2] < 1.05 * peaks[0]  # by one state for twice as many segments
+    assert count_segments(10**13, fold) == count_segments(10**15, fold) == MOST_SEGMENTS
 
 
 def test_a_pass_is_refused_before_it_reads(client, tmp_path, monkeypatch):
