@@ -46,7 +46,7 @@ NAMES: dict[str, tuple[str, str]] = {
         "memory and time of a plan, and of the job that was planned, for jobs of every kind",
     ),
     "scale": ("planning.scale", "time and memory against rows, features and workers"),
-    "end_to_end": ("execution.end_to_end", "wall time and memory of the main job beside a bare NumPy loop"),
+    "end_to_end": ("execution.end_to_end", "wall time of the main job beside a bare NumPy loop"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Wall time and memory of the main job, beside a bare NumPy loop that does the same arithmetic.
+"""Wall time of the main job, beside a bare NumPy loop that does the same arithmetic.
 
 distrf: local workers of one thread each; from the Zarr store through division by 255 and random Fourier features to an exact
 ridge classifier, which is factored in the client. A first small fit on these workers, whose time is kept, imports and compiles (or
@@ -12,21 +12,16 @@ each worker since its start.
 
 from __future__ import annotations
 
-import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import zarr
 from scipy.linalg import cho_solve, cholesky
@@ -39,13 +34,10 @@ from benchmarks.workers import connected, measured
 from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingScaler, ingest, open_rows
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
-from distrf.execution.write_zarr import write_rows
 from distrf.pipeline.inputs import open_input
 from distrf.planning import plan_job
 
-RATIO_BAR, ACCURACY_BAR, FLAT_BAR = 1.25, 97.6, 1.10
-#: Rows of a block of a store of repeated rows: the default of ingest grows with small n, and memory with it.
-BLOCK_ROWS = 8192
+RATIO_BAR, ACCURACY_BAR = 1.25, 97.6
 
 
 @dataclass(frozen=True)
@@ -90,48 +82,6 @@ def archive(run: Run, folder: str) -> str:
 def _archive(path: str) -> tuple[np.ndarray, np.ndarray]:
     with np.load(path, allow_pickle=False) as archive:
         return archive["X_train"], archive["y_train"]
-
-
-def _jittered(path: str, block_info: Any = None) -> np.ndarray:
-    """Rows repeated, each grey value above 0 moved by up to 8: a function of the row number."""
-    first, last = block_info[None]["array-location"][0]
-    X, _ = _archive(path)
-    rows = X[np.arange(first, last) % len(X)].astype(np.int16)
-    for i, row in enumerate(rows):
-        row += np.random.default_rng(first + i).integers(-8, 9, len(row), dtype=np.int16) * (row > 0)
-    return np.clip(rows, 0, 255).astype(np.uint8)
-
-
-def _labels(path: str, block_info: Any = None) -> np.ndarray:
-    first, last = block_info[None]["array-location"][0]
-    _, y = _archive(path)
-    return y[np.arange(first, last) % len(y)]
-
-
-def make_store(path: str, rows: int | None, folder: str) -> str:
-    """The training rows in Zarr: as they are, or repeated with jitter up to `rows`."""
-    out = str(Path(folder) / f"train-{rows or 'all'}.zarr")
-    if rows is None:
-        ingest(path, out, split="train")
-        return out
-    X, y = _archive(path)
-    chunks = tuple(min(BLOCK_ROWS, rows - a) for a in range(0, rows, BLOCK_ROWS))
-    Xd = da.map_blocks(
-        _jittered, path, chunks=(chunks, (X.shape[1],)), dtype=np.uint8, meta=np.empty((0, 0), np.uint8)
-    )
-    yd = da.map_blocks(_labels, path, chunks=(chunks,), dtype=y.dtype, meta=np.empty(0, y.dtype))
-    write_rows(out, {"X": Xd, "y": yd}, kind="rows", spec={"source": path, "jitter": 8})
-    return out
-
-
-# ---- memory -------------------------------------------------------------------------------------------
-
-
-def memory_of(job: Job, store: str, client: Any) -> Record:
-    """MiB of each worker so far, and what the plan of this fit says that one needs."""
-    steps = [step for _, step in job.model().steps]
-    plan = plan_job("fit", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
-    return {"peaks": [p / MIB for p in sorted(peak_memory(client).values())], "plan": plan / MIB}
 
 
 # ---- the two ways -------------------------------------------------------------------------------------
@@ -210,7 +160,8 @@ def speed(run: Run) -> Iterator[Record]:
     job = run.pick(Job(), Job(64, processes=False))
     with tempfile.TemporaryDirectory() as folder, job.cluster() as client:
         path = archive(run, folder)
-        store = make_store(path, None, folder)
+        store = f"{folder}/train.zarr"
+        ingest(path, store, split="train")
         X, y = open_rows(store)
         start, few = time.perf_counter(), min(2000 * job.workers, X.shape[0])
         replace(job, components=min(256, job.components)).model().fit(X[:few].rechunk({0: 500}), y[:few])
@@ -219,12 +170,7 @@ def speed(run: Run) -> Iterator[Record]:
         weights = job.model()[1].fit(np.zeros((2, X.shape[1]))).map_.frequencies().T.astype(np.float32)
         for i in range(run.pick(3, 1)):
             took, model = distrf_fit(job, store, client)
-            record: Record = {
-                "what": "fit",
-                "repeat": i,
-                "distrf": took["wall"],
-                "distrf cpu": took["all"],
-            }
+            record: Record = {"what": "fit", "repeat": i, "distrf": took["wall"], "distrf cpu": took["all"]}
             before = time.process_time()
             with threadpool_limits(os.cpu_count()):
                 solution, seconds, spent = bare_fit(job, store, weights)
@@ -238,7 +184,10 @@ def speed(run: Run) -> Iterator[Record]:
             "workers": job.workers,
             "first small fit": first,
         }
-        record |= {"score": 100 * float(model.score(T, t))} | memory_of(job, store, client)
+        steps = [step for _, step in job.model().steps]
+        plan = plan_job("fit", steps, open_input(store, "y"), Workers.of_client(client), 10).memory.peak
+        record |= {"score": 100 * float(model.score(T, t)), "plan": plan / MIB}
+        record |= {"peaks": [peak / MIB for peak in sorted(peak_memory(client).values())]}
         bare = bare_accuracy(job, solution, weights, T.astype(np.float32) / np.float32(255), t)
         yield record | {"bare score": 100 * bare}
 
@@ -248,11 +197,6 @@ def medians_of(records: list[Record]) -> dict[str, float]:
     return {
         name: statistics.median(r[name] for r in fits) for name in ("distrf", "bare", "distrf cpu", "bare cpu")
     }
-
-
-def first_fit(job: Record) -> float:
-    """Its seconds; records of older runs call them "warm-up"."""
-    return float(job["first small fit"] if "first small fit" in job else job["warm-up"])
 
 
 def show_speed(records: list[Record]) -> str:
@@ -269,39 +213,7 @@ def show_speed(records: list[Record]) -> str:
         f"{job['rows']:,} rows, D = {job['D']:,}, {job['workers']} workers, medians of {len(fits)} fits.\n\n"
         + markdown(head, rows)
         + f"\n\nThe last bare loop: {spent}. Peaks of the workers: {peaks} MiB; planned: {job['plan']:.0f}. "
-        f"A first small fit, in which the workers import and compile, takes {first_fit(job):.1f} s before."
-    )
-
-
-def memory(run: Run) -> Iterator[Record]:
-    """One fit of repeated rows on a fresh cluster in a fresh process, of more and more rows."""
-    job = run.pick(Job(2048), Job(64, workers=1, processes=False))
-    with tempfile.TemporaryDirectory() as folder:
-        path = archive(run, folder)
-        for rows in run.pick((100_000, 300_000, 3_000_000), (500, 1000)):
-            store = make_store(path, rows, folder)
-            if run.small:
-                yield memory_run(job, store)
-                continue
-            command = [sys.executable, "-m", "benchmarks.execution.end_to_end", json.dumps(asdict(job)), store]
-            done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-            yield json.loads(done.stdout)
-
-
-def memory_run(job: Job, store: str) -> Record:
-    with job.cluster() as client:
-        rows = open_rows(store)[0].shape[0]
-        took, _ = distrf_fit(job, store, client)
-        return {"rows": rows, "D": job.components, "seconds": took["wall"]} | memory_of(job, store, client)
-
-
-def show_memory(records: list[Record]) -> str:
-    rows = [
-        [f"{r['rows']:,}", ", ".join(f"{p:.0f}" for p in r["peaks"]), f"{r['plan']:.0f}", f"{r['seconds']:.0f}"]
-        for r in records
-    ]
-    return f"Rows of expanded MNIST digits, D = {records[0]['D']:,}.\n\n" + markdown(
-        ["rows", "peak MiB of each worker", "planned MiB", "wall s"], rows
+        f"A first small fit, in which the workers import and compile, takes {job['first small fit']:.1f} s before."
     )
 
 
@@ -328,42 +240,18 @@ def claims(found: dict[str, list[Record]]) -> list[Claim]:
                 "" if score >= ACCURACY_BAR else "below the bar",
             )
         )  # fmt: skip
-    if len(found.get("memory", [])) > 1:
-        less, most = found["memory"][-2:]
-        low, high, times = max(less["peaks"]), max(most["peaks"]), most["rows"] / less["rows"]
-        ok = high / low <= FLAT_BAR
-        made.append(
-            Claim(
-                f"the peak of a worker does not grow with the rows: {times:.0f} times the rows, 1.1 times the memory at most", f"{FLAT_BAR}",
-                f"{low:.0f} MiB for {less['rows']:,} rows, {high:.0f} MiB for {most['rows']:,}: {high / low:.2f}",
-                "holds" if ok else "does not hold",
-                "" if ok else f"more partial sums wait to be added in a longer fit, up to a fixed number: the plan says {less['plan']:.0f} "
-                f"and {most['plan']:.0f} MiB",
-            )
-        )  # fmt: skip
-        beyond = [r for r in found["memory"] if max(r["peaks"]) > r["plan"]]
-        made.append(
-            Claim(
-                "no worker takes more memory than the plan of the fit says", "measured / planned at most 1",
-                ", ".join(f"{max(r['peaks']) / r['plan']:.2f}" for r in found["memory"]),
-                "does not hold" if beyond else "holds", "above the plan" if beyond else "",
-            )
-        )  # fmt: skip
     return made
 
 
 ABOUT = """
 The main job: from a Zarr store of grey values through division by 255 and random Fourier features to an exact ridge classifier, on
 local workers of one thread each. `speed` takes the time by the clock beside a bare NumPy loop with the same weights, which reads the
-same store with BLAS on all cores, and needs a machine that does nothing else. `memory` compares the peaks (VmHWM) of workers
-with more and more rows; a fit of few rows has fewer partial sums under way ([how memory stays bounded](../how/memory.md)).
+same store with BLAS on all cores, and needs a machine that does nothing else. Memory against rows is measured in
+[rows and workers](scale.md#rows).
 """
 
 BENCHMARK = Benchmark(
-    "end_to_end", "Wall time and memory of a whole job", ABOUT,
-    (Part("speed", speed, show_speed), Part("memory", memory, show_memory)),
+    "end_to_end", "Wall time of a whole job", ABOUT,
+    (Part("speed", speed, show_speed),),
     claims,
 )  # fmt: skip
-
-if __name__ == "__main__":
-    print(json.dumps(memory_run(Job(**json.loads(sys.argv[1])), sys.argv[2])))
