@@ -6,6 +6,7 @@ import hashlib
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,7 +87,8 @@ def measure(each: int, nap: float, job: str, workers: int, slow=1, later=0, grow
     NAPS[:] = [0.0, 0.0] if job == "sgd" else [nap * slow, nap]
     blocks = each * (10 if job == "sgd" else max(workers, later))
     X, y = rows_of(ROWS * blocks, ROWS, naps=True)
-    with tempfile.TemporaryDirectory() as folder, connected(workers, True, 0) as client:
+    quiet = warnings.catch_warnings(action="ignore")  # SGD on the few rows of a small run
+    with tempfile.TemporaryDirectory() as folder, connected(workers, True, 0) as client, quiet:
         states, began = States(client.cluster.scheduler), time.perf_counter()
         timer = threading.Timer(LATER, client.cluster.scale, [later])
         if grows:

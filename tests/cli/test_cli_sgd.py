@@ -260,7 +260,7 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
         ).out
     )
     assert made["passes"] == 1 + 3 + 4  # two samples for what is chosen, that of SGD, and that of calibration
-    assert made["bytes_read"] == pytest.approx(TRAIN_X.nbytes)  # workers keep them for all passes
+    assert made["bytes_read"] == (3 + 3) * TRAIN_X.nbytes  # samples, and epochs
     rounds = int(re.search(r"about (\d+) batches of 90 rows", " ".join(made["notes"]))[1])
     assert rounds == pytest.approx(done["batches"] / 3, abs=1)
     auto = json.loads(cli("plan", files / "train.zarr", *options, "--json").out)
@@ -268,7 +268,6 @@ def test_plan_counts_the_rounds(cli, files, tmp_path):
     assert any("directions" in note for note in auto["notes"])
     plain = json.loads(cli("plan", files / "train.zarr", *options, "--preconditioner", "none", "--json").out)
     assert not any("directions" in note for note in plain["notes"])
-    assert plain["flops"] < auto["flops"]
     shown = cli("plan", files / "train.zarr", *options).out
     assert "features" in shown
     assert "gradients" in shown
