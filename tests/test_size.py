@@ -16,12 +16,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 #: {folder: (code lines, files)}; "distrf" has the files at its top.
 SIZES: dict[str, tuple[int, ...]] = {
-    "benchmarks": (9531, 74),
+    "benchmarks": (9533, 74),
     "distrf": (2782, 25),
     "distrf/cli": (2273, 23),
     "distrf/compiled": (1321, 19),
     "distrf/datasets": (224, 4),
-    "distrf/execution": (2585, 26),
+    "distrf/execution": (2682, 26),
     "distrf/features": (1416, 15),
     "distrf/ingestion": (655, 8),
     "distrf/inspection": (360, 3),
@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/maps": (2347, 21),
     "distrf/metrics": (427, 6),
     "distrf/pipeline": (2484, 15),
-    "distrf/planning": (490, 6),
+    "distrf/planning": (495, 6),
     "distrf/plot": (1524, 19),
     "distrf/projections": (753, 11),
     "distrf/ridge": (1373, 11),
@@ -40,7 +40,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4478, 40),
     "distrf/subspace": (805, 7),
     "distrf/tables": (970, 10),
-    "tests": (34860, 196),
+    "tests": (34921, 196),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {

@@ -130,6 +130,12 @@ class GraphSegment:
                 values.pop(key, None)
 
 
+def is_held(X: Any) -> bool:
+    """Whether the rows of a lazy array are made of futures: of rows in the memory of the cluster."""
+    layers = X.dask.layers.values()
+    return any(_is_future(next(iter(layer.values()), None)) for layer in layers if layer.is_materialized())
+
+
 def _is_future(value: Any) -> bool:
     return hasattr(value, "key") and hasattr(value, "cancelled") and hasattr(value, "status")
 

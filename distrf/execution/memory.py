@@ -30,6 +30,8 @@ CLIENT_BYTES = 200 * 2**20
 SLACK = 1.15
 #: The most segments of a pass: the graph of so many costs the client below half a second.
 MOST_SEGMENTS = 4096
+#: The most segments for each thread in a graph that Dask does not queue.
+_BOUND = 16
 #: While a state is sent, it takes this many times its size.
 _SENT = 3
 _REMEDIES = {
@@ -128,16 +130,18 @@ class PassMemory:
     def peak(self) -> int:
         return sum(self.parts.values())
 
-    def segments_together(self, workers: Workers) -> int:
+    def segments_together(self, workers: Workers, bound: bool) -> int:
         """How many segments of a pass that Dask does not queue go into one graph: a power of two.
 
-        All states of a graph may wait at once, on all workers alike, and be sent.
+        All states of a graph may wait at once, on all workers alike, and be sent. Where tasks are bound to workers, others that
+        come get work from the next graph on.
         """
-        if not workers.memory_limit or not self.partial:
-            return MOST_SEGMENTS
-        room = workers.memory_limit - self.peak + self.parts["partial results"]
-        states = int(room / (SLACK * self.partial)) - self.threads
-        return 2 ** int(math.log2(max(workers.count * (states // 2), 1)))
+        most = _BOUND * workers.count * workers.threads if bound else MOST_SEGMENTS
+        if workers.memory_limit and self.partial:
+            free = workers.memory_limit - self.peak + self.parts["partial results"]
+            states = int(free / (SLACK * self.partial)) - self.threads
+            most = min(most, workers.count * (states // 2))
+        return 2 ** int(math.log2(max(most, 1)))
 
     def check(self, workers: Workers, label: str) -> None:
         """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""

@@ -20,7 +20,7 @@ import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import dask
@@ -37,7 +37,7 @@ from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client
-from .segments import Blocks, add_block
+from .segments import Blocks, add_block, with_dependencies
 from .states import add_in_order, add_states, tree_sums
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 from .task_names import span_of, task_name
@@ -189,7 +189,7 @@ def _run_dask(
     blocks = blocks_of(arrays).with_learned(learned)
     if learned:
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
-    segments = _segments(reduction, blocks, rows, arrays[0])
+    segments = _segments(reduction, blocks, rows, arrays)
     if not segments:
         return reduction.initial()
     name = task_name(label)
@@ -198,13 +198,16 @@ def _run_dask(
         def run() -> Any:
             workers = Workers.of_client(client)
             memory = pass_memory(reduction, arrays, len(segments), workers, learned)
+            if blocks.held:  # those of a segment come to its worker
+                moved = sum(rows) * sum(row_bytes(array) for array in arrays) / len(segments)
+                memory = replace(memory, block=memory.block + int(moved))
             memory.check(workers, label)
             watch = client and Watch(
                 client, memory.peak, workers.each, lambda: memory.check(Workers.of_client(client), label)
             )
             # Dask queues segments, but where their rows are held by workers, or some workers are too small for them.
             queued = client is None or not (blocks.held or watch.bound)
-            together = len(segments) if queued else memory.segments_together(workers)
+            together = len(segments) if queued else memory.segments_together(workers, bool(watch.bound))
             spans = [(a, min(a + together, len(segments))) for a in range(0, len(segments), together)]
             # Keys are unique to this run: a pass that runs again reads its rows again.
             graphs = _Graphs(name, uuid.uuid4().hex, reduction, blocks, segments, firsts, topic)
@@ -236,14 +239,16 @@ class _Graphs:
 
     def sum(self, begin: int, end: int) -> Delayed:
         """The sum of the states of the segments begin:end."""
-        graph: dict[Any, Any] = dict(self.blocks.inputs)
+        graph: dict[Any, Any] = {}
         for r in range(begin, end):
             first, last = self.segments[r]
             starts = self.firsts[first:last]
             task = self.blocks.segment_task(
                 self._key(r, r + 1), self.reduction, first, last, starts, self.topic
             )
-            graph[task.key] = task if self.blocks.held else as_producer(task)
+            graph |= with_dependencies(
+                task if self.blocks.held else as_producer(task), self.blocks.inputs, graph
+            )
         for parts in tree_sums(end - begin):
             (low, middle), (_, high) = ((begin + a, begin + b) for a, b in parts)
             key = self._key(low, high)
@@ -252,18 +257,30 @@ class _Graphs:
         return Delayed(self._key(begin, end), graph)
 
 
-def _segments(reduction: Reduction, blocks: Blocks, rows: Sequence[int], X: Any) -> list[tuple[int, int]]:
+def _segments(
+    reduction: Reduction, blocks: Blocks, rows: Sequence[int], arrays: Sequence[Any]
+) -> list[tuple[int, int]]:
     """First block, and the block after the last, of each segment."""
-    if blocks.held:
-        return cut_segments(rows, blocks.edges, MOST_SEGMENTS)
     wanted = count_segments(sum(rows), reduction)
+    if blocks.held:
+        nbytes = sum(row_bytes(array) for array in arrays) * sum(rows)
+        return cut_segments(rows, blocks.edges, held_segments(reduction, nbytes, wanted))
     if isinstance(blocks, StoredBlocks) and len(blocks.edges) < len(rows):
-        source, maps = source_of(X)
-        largest, flops = max(source.chunks[0]) * row_bytes(source), reduction.flops_per_row + map_flops(maps)
+        sources = [source_of(array) for array in arrays]
+        largest = max(max(source.chunks[0]) * row_bytes(source) for source, _ in sources)
+        flops = reduction.flops_per_row + map_flops([map_ for _, maps in sources for map_ in maps])
         shared = shared_segments(len(blocks.edges), largest, sum(rows), flops, wanted)
         if shared:
             return cut_segments(rows, range(len(rows)), shared)
     return cut_segments(rows, blocks.edges, wanted)
+
+
+def held_segments(reduction: Reduction, nbytes: float, wanted: int) -> int:
+    """The most segments of rows that workers hold: each a block, or neighbours that are smaller than a state together.
+
+    nbytes : of all rows; wanted : segments that a pass of other rows has
+    """
+    return min(max(wanted, int(nbytes / max(reduction.nbytes, 1))), MOST_SEGMENTS)
 
 
 def pass_memory(
@@ -294,19 +311,25 @@ def pass_memory(
         In bytes.
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
-    source, maps = source_of(arrays[0])
-    stored = max(source.chunks[0]) * row_bytes(source)
-    if maps and not blocks_are_csr(arrays[0]):  # of CSR features `row_bytes` has counted it
-        block += int(stored)
+    maps: list[Any] = [getattr(getattr(reduction, "source", None), "base", None)]
+    sources = {}
+    for array in arrays:
+        source, functions = source_of(array)
+        maps += functions
+        sources[source.name] = source
+        if functions and blocks_are_csr(array):  # `row_bytes` has counted it
+            block -= int(max(source.chunks[0]) * row_bytes(source))
+    largest = {name: int(max(source.chunks[0]) * row_bytes(source)) for name, source in sources.items()}
+    block += sum(nbytes for name, nbytes in largest.items() if name not in {array.name for array in arrays})
     scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
     if blocks_are_csr(arrays[0]):
         scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
     scratch += getattr(reduction, "scratch_bytes", 0)
-    if reads_files(source):  # others are made, not read
-        scratch = max(scratch, reading_scratch(stored, block))
+    for name, source in sources.items():
+        if reads_files(source):  # others are made, not read
+            scratch = max(scratch, reading_scratch(largest[name], block))
     held = sum(array.nbytes for array in (learned or {}).values())
-    maps = [*maps, getattr(getattr(reduction, "source", None), "base", None)]
-    weights = sum(map_.work()[1] for map_ in maps if hasattr(map_, "work"))
+    weights = sum(map_.work()[1] for map_ in dict.fromkeys(maps) if hasattr(map_, "work"))
     if weights:
         held += cached_bytes(weights, working_dtype(arrays[0].dtype).itemsize)
     return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)

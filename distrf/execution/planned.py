@@ -14,7 +14,7 @@ from ..maps import FeatureMap
 from ..projections.cache import cached_bytes
 from .csr_rows import csr_row_bytes
 from .memory import PassMemory, Workers, reading_scratch
-from .passes import count_segments
+from .passes import count_segments, held_segments
 from .row_blocks import split_chunk, target_block_bytes
 from .sampling import neighbours, sample_reduction
 from .stored_blocks import map_flops, shared_segments
@@ -118,6 +118,8 @@ class PlannedRows:
         The maps of the steps before, in order.
     read_itemsize : int
         Bytes of a number as it is read; 0 where it is `itemsize`.
+    held : bool
+        Whether the rows are in the memory of the cluster.
     """
 
     n: int
@@ -131,6 +133,7 @@ class PlannedRows:
     labelled: bool = False
     maps: tuple[FeatureMap, ...] = ()
     read_itemsize: int = 0
+    held: bool = False
 
     def after(self, map_: FeatureMap) -> PlannedRows:
         """The rows that the next step gets: the features that `map_` makes of these."""
@@ -226,18 +229,22 @@ class PlannedRows:
 
     def segments(self, reduction: Any) -> int:
         """The number of segments of a pass: each reads some stored blocks, or several read the same one."""
-        wanted, flops = count_segments(self.n, reduction), reduction.flops_per_row + map_flops(self.maps)
-        shared = shared_segments(self.stored_blocks, self.stored_rows * self.read_bytes, self.n, flops, wanted)
-        return (
-            min(shared, self.blocks)
-            if self.blocks > self.stored_blocks and shared
-            else min(wanted, self.stored_blocks)
-        )
+        wanted = count_segments(self.n, reduction)
+        if self.held:
+            nbytes = self.n * (self.entries * self.itemsize + 8 * self.outputs)
+            return min(held_segments(reduction, nbytes, wanted), self.stored_blocks)
+        flops = reduction.flops_per_row + map_flops(self.maps)
+        largest = self.stored_rows * self.read_bytes
+        shared = shared_segments(self.stored_blocks, largest, self.n, flops, wanted)
+        if self.blocks > self.stored_blocks and shared:
+            return min(shared, self.blocks)
+        return min(wanted, self.stored_blocks)
 
     def passes(self, count: int, reduction: Any) -> Phase:
         """So many passes; a stored block is read by each segment that shares it."""
         segments = self.segments(reduction)
-        return replace(Phase.of_passes(count, segments), sweeps=count * max(1.0, segments / self.stored_blocks))
+        again = 0.0 if self.held else max(1.0, segments / self.stored_blocks)
+        return replace(Phase.of_passes(count, segments), sweeps=count * again)
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
         """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""

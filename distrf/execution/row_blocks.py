@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import dask
 import dask.array as da
@@ -184,23 +185,39 @@ class _CutLayer(Layer):
 
 def _joined(cuts: Sequence[tuple[int, int]], *blocks: Any) -> Any:
     """The neighbouring rows of some blocks: of each from the first to the last that is wanted."""
-    parts = [block[first:last] for (first, last), block in zip(cuts, blocks, strict=True)]
+    return join_rows([cut_rows(block, first, last) for (first, last), block in zip(cuts, blocks, strict=True)])
+
+
+def join_rows(parts: Sequence[Any]) -> Any:
+    """Rows that stand in several arrays as one."""
     if len(parts) == 1:
         return parts[0]
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
+def cut_rows(block: Any, first: int, last: int) -> Any:
+    """Some rows of a block: of a few a copy, as Dask makes it too, since a view would hold the whole block."""
+    rows = block[first:last]
+    return rows.copy() if 2 * rows.shape[0] < block.shape[0] and not sp.issparse(rows) else rows
+
+
 def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
-    """The blocks of X with these ascending numbers. They remember X: see `blocks_taken`."""
+    """The blocks of X with these ascending numbers. They remember X: see `taken_from`."""
     out = X.blocks[list(numbers)]
     out.__dict__["distrf_blocks_of"] = (out.name, X, X.name, list(numbers))
     return out
 
 
-def blocks_taken(X: da.Array) -> tuple[da.Array, list[int]] | None:
-    """The array of which `take_blocks` took X, and the numbers of the blocks."""
+def taken_from(X: da.Array) -> tuple[da.Array, list[int]] | None:
+    """The array of which `take_blocks` gave X, and the numbers of the blocks."""
     name, source, name_of_source, numbers = getattr(X, "distrf_blocks_of", (None, None, None, []))
     return (source, numbers) if source is not None and (X.name, source.name) == (name, name_of_source) else None
+
+
+def column_of(X: da.Array) -> da.Array | None:
+    """The features of one column, shape (n, 1), of which `map_rows` made X, shape (n,)."""
+    name, source, name_of_source = getattr(X, "distrf_column_of", (None,) * 3)
+    return source if source is not None and (X.name, source.name) == (name, name_of_source) else None
 
 
 def made_from(X: Any) -> tuple[da.Array | None, Any]:
@@ -216,6 +233,8 @@ def made_from(X: Any) -> tuple[da.Array | None, Any]:
 def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     """The array that a lazy array was made from: before all maps, with its own blocks. And the maps, the last first."""
     functions: list[Any] = []
+    X = (taken_from(X) or (X, []))[0]
+    X = X if (whole := column_of(X)) is None else whole
     made, function = made_from(X)
     while made is not None:
         X = made
@@ -275,6 +294,39 @@ def merge_rows(X: da.Array) -> da.Array:
     return X if chunks == X.chunks[0] or blocks_are_csr(X) else _cut(X, chunks)
 
 
+class RowsInMemory(Sequence[tuple[Any, int, int]]):
+    """The blocks of an array in memory as stored ones, for stored_blocks.py: (reader, first row, row after the last)."""
+
+    def __init__(self, rows: np.ndarray, chunks: Sequence[int]):
+        self._rows, self.ends = rows, np.cumsum([0, *chunks])
+
+    def __len__(self) -> int:
+        return len(self.ends) - 1
+
+    @overload
+    def __getitem__(self, number: int) -> tuple[Any, int, int]: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[tuple[Any, int, int]]: ...
+
+    def __getitem__(self, number: Any) -> Any:
+        if isinstance(number, slice):
+            return [self[i] for i in range(*number.indices(len(self)))]
+        first, last = (int(row) for row in self.ends[number : number + 2])
+        return _Given(self._rows[first:last], first), first, last
+
+
+@dataclass(frozen=True)
+class _Given:
+    """Reads rows that are given. first : the number of the first"""
+
+    rows: np.ndarray
+    first: int
+
+    def read(self, first: int, last: int) -> np.ndarray:
+        return self.rows[first - self.first : last - self.first]
+
+
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
     """Return y as a Dask array with the row chunks of X.
 
@@ -300,7 +352,9 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
             f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
         )
     if not is_dask_collection(y):
-        return da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
+        out = da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
+        out.__dict__["distrf_read"] = (out.name, RowsInMemory(y, X.chunks[0]))
+        return out
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
 
@@ -364,13 +418,14 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         meta=_meta(function, X, dtype),
         name=f"{name}-{tokenize(X.name, function)}",
     )
-    if n_columns is None:
-        return out[:, 0]
-    if has_frames(X):  # whose blocks are no arrays that others could cut
+    if not has_frames(X):  # whose blocks are no arrays that others could cut
+        # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
+        out.__dict__["distrf_made_from"] = (out.name, X, X.name, function)
+    if n_columns is not None:
         return out
-    # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
-    out.__dict__["distrf_made_from"] = (out.name, X, X.name, function)
-    return out
+    column = out[:, 0]
+    column.__dict__["distrf_column_of"] = (column.name, out, out.name)
+    return column
 
 
 def row_bytes(X: Any) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
@@ -74,7 +75,7 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
         A worker ran out of memory.
     """
     if client is None:
-        with threadpool_limits(1):
+        with one_blas_thread():
             return task.compute(optimize_graph=False)
     check()  # a job that no longer owns its output ends here
     # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
@@ -84,16 +85,6 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
         return gather(future, client, watch)
     finally:
         future.release()
-
-
-def release(values: Iterable[Any]) -> None:
-    """Let the cluster drop those of the values that are futures.
-
-    Without it a notebook, which keeps the last error with all its frames, would keep them after an interrupt.
-    """
-    for value in values:
-        if hasattr(value, "release"):
-            value.release()
 
 
 def settle(*futures: Any, watch: Watch | None = None) -> None:
@@ -163,7 +154,7 @@ def results_in_order(
         One result for each call.
     """
     if client is None:
-        with threadpool_limits(1), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
+        with one_blas_thread(), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
             yield from pool.map(lambda call: function(shared, *call), calls)
         return
     token, large = uuid.uuid4().hex, {"distributed.admin.large-graph-warning-threshold": "64GiB"}
@@ -245,6 +236,26 @@ def waiting(client: Any) -> Iterator[None]:
         if hasattr(worker.thread_state, "execution_state") and hasattr(
             threadpoolexecutor.thread_state, "executor"
         ):
-            secede()
-            stack.callback(rejoin)
+            with suppress(KeyError):  # inside `worker_client` it has given it up before
+                secede()
+                stack.callback(rejoin)
         yield
+
+
+_blas_lock, _blas_limits = threading.Lock(), list[Any]()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Context of work in threads of this process: BLAS has one thread until the last of those who want it so has ended."""
+    with _blas_lock:
+        _blas_limits.append(None if _blas_limits else threadpool_limits(1))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            if len(_blas_limits) == 1:
+                _blas_limits[0].restore_original_limits()
+                _blas_limits.clear()
+            else:
+                _blas_limits.pop()  # the first, who knows the limits of before, stays

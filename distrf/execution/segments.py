@@ -7,7 +7,7 @@ import errno
 import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol, Self
 
@@ -92,13 +92,13 @@ class Blocks(ABC):
         return Task(key, reduce_blocks, reduction, Packed((maker, bool(learned), needs)), topic, *inputs)
 
 
-def with_dependencies(task: Task, nodes: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The graph of a task: it, and those of the nodes that it needs; what is none of them is on the cluster."""
+def with_dependencies(task: Task, nodes: Mapping[Any, Any], there: Collection[Any] = ()) -> dict[Any, Any]:
+    """The graph of a task: it, and those of the nodes that it needs, but for those that are there. Others are on the cluster."""
     graph: dict[Any, Any] = {task.key: task}
     stack = list(task.dependencies)
     while stack:
         key = stack.pop()
-        if key in nodes and key not in graph:
+        if key in nodes and key not in graph and key not in there:
             graph[key] = nodes[key]
             stack.extend(getattr(nodes[key], "dependencies", ()))
     return graph

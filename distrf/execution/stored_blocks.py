@@ -12,11 +12,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..alignment import aligned
-from .block_graphs import BlockGraphs
-from .row_blocks import apply_map, blocks_taken, made_from, shared_arrays
+from .block_graphs import BlockGraphs, GraphSegment
+from .row_blocks import (
+    RowsInMemory,
+    apply_map,
+    column_of,
+    cut_rows,
+    join_rows,
+    made_from,
+    shared_arrays,
+    taken_from,
+)
 from .segments import Blocks, located
 
 #: Operations for each byte of a stored block that make it worth reading once more: reading takes half the time of computing
@@ -27,44 +35,31 @@ _SHARERS = 16
 
 
 def blocks_of(arrays: Sequence[Any]) -> Blocks:
-    """The row blocks of aligned Dask arrays: of stored rows without their graphs, where all are such rows.
-
-    The first array remembers them, for the next pass over the same arrays.
-    """
-    names = tuple(array.name for array in arrays)
-    known = getattr(arrays[0], "distrf_blocks", None)
-    if known is None or known[0] != names:
-        known = arrays[0].__dict__["distrf_blocks"] = names, _blocks_of(arrays)
-    return known[1]
-
-
-def _blocks_of(arrays: Sequence[Any]) -> Blocks:
+    """The row blocks of aligned Dask arrays: of stored rows without their graphs, where the first are such rows."""
     stored = [_stored(array) for array in arrays]
-    found = [steps for steps in stored if steps is not None]
-    return StoredBlocks(found, arrays) if len(found) == len(stored) else BlockGraphs(arrays)
+    return BlockGraphs(arrays) if stored[0] is None else StoredBlocks(stored, arrays)
 
 
 @dataclass(frozen=True)
 class _Stored:
     """How an array is made: the source that is read, the maps with the name of the array that each makes, its rows.
 
-    bounds : first row of each block in the source, and the row after its last
+    bounds : first row of each block in the source, and the row after its last; column : whether only the first is wanted
     """
 
     name: str
     pieces: Sequence[tuple[Any, int, int]]
     maps: tuple[tuple[str, Any], ...]
     bounds: np.ndarray
+    column: bool = False
 
 
 def _stored(X: Any) -> _Stored | None:
     """How an array is made, or None where other tasks than reading, cutting and mapping make it."""
-    sizes, numbers = X.chunks[0], None
+    X, numbers = taken_from(X) or (X, None)
+    sizes, column = X.chunks[0], column_of(X)
+    X = X if column is None else column
     maps: list[tuple[str, Any]] = []
-    whole = blocks_taken(X)
-    if whole is not None:
-        X, numbers = whole
-        sizes = X.chunks[0]
     while (pieces := stored_pieces(X)) is None:
         source, function = made_from(X)
         if source is None:
@@ -74,7 +69,8 @@ def _stored(X: Any) -> _Stored | None:
         X = source
     ends = np.cumsum(sizes)
     bounds = np.stack([ends - sizes, ends], axis=1)
-    return _Stored(X.name, pieces, tuple(reversed(maps)), bounds if numbers is None else bounds[numbers])
+    bounds = bounds if numbers is None else bounds[numbers]
+    return _Stored(X.name, pieces, tuple(reversed(maps)), bounds, column is not None)
 
 
 def stored_pieces(X: Any) -> Sequence[tuple[Any, int, int]] | None:
@@ -83,14 +79,25 @@ def stored_pieces(X: Any) -> Sequence[tuple[Any, int, int]] | None:
     return pieces if name == X.name else None
 
 
-class StoredBlocks(Blocks):
-    """The row blocks of aligned arrays that are read, cut and mapped; see `blocks_of`."""
+def _starts(pieces: Sequence[tuple[Any, int, int]]) -> np.ndarray:
+    """The first row of each stored block, and the row after the last."""
+    if isinstance(pieces, RowsInMemory):
+        return pieces.ends
+    return np.cumsum([0, *(last - first for _, first, last in pieces)])
 
-    def __init__(self, stored: Sequence[_Stored], arrays: Sequence[Any]):
+
+class StoredBlocks(Blocks):
+    """The row blocks of aligned arrays that are read, cut and mapped, with the graphs of others (None) among them."""
+
+    def __init__(self, found: Sequence[_Stored | None], arrays: Sequence[Any]):
+        stored = [s for s in found if s is not None]
+        others = [array for s, array in zip(found, arrays, strict=True) if s is None]
+        self._graphs = BlockGraphs(others) if others else None
+        self._others = [s is None for s in found]
         self._bounds = stored[0].bounds
-        self.inputs = {}
+        self.inputs = {} if self._graphs is None else dict(self._graphs.inputs)
         self._pieces = {s.name: s.pieces for s in stored}
-        self._starts = {s.name: np.cumsum([0, *(last - first for _, first, last in s.pieces)]) for s in stored}
+        self._starts = {s.name: _starts(s.pieces) for s in stored}
         self._steps: dict[str, _Step] = {}
         for s in stored:
             self._steps[s.name] = _Step("", None)
@@ -103,13 +110,14 @@ class StoredBlocks(Blocks):
                     self.inputs |= dict(shared.dask)
                 self._steps[name] = _Step(before, stub, key)
                 before = name
-        self._wanted = [s.maps[-1][0] if s.maps else s.name for s in stored]
+        self._wanted = [(s.maps[-1][0] if s.maps else s.name, s.column) for s in stored]
         firsts = self._bounds[:, 0]
         whole = np.ones(len(firsts), dtype=bool)
         for starts in self._starts.values():
             whole &= np.isin(firsts, starts)
-        if len(whole):
-            whole[0] = True
+        if self._graphs is not None:
+            whole &= np.isin(np.arange(len(firsts)), self._graphs.edges)
+        whole[:1] = True
         self.edges = np.flatnonzero(whole).tolist()
 
     def _segment(self, first: int, last: int, starts: Sequence[int]) -> tuple[list[Any], StoredSegment]:
@@ -118,17 +126,29 @@ class StoredBlocks(Blocks):
         for name, edges in self._starts.items():
             a = min(int(np.searchsorted(edges, bounds[0, 0], side="right")), len(edges) - 1) - 1
             b = max(int(np.searchsorted(edges, bounds[-1, 1])), a + 1)
-            pieces[name] = _Pieces(edges[a : b + 1], self._pieces[name][a:b])
-        needs = sorted({step.arrays for step in self._steps.values() if step.arrays is not None})
-        return needs, StoredSegment(pieces, self._steps, self._wanted, bounds, list(starts))
+            # Of those between, blocks that were left out need none.
+            next_ = np.searchsorted(bounds[:, 1], edges[a:b], side="right")
+            needed = np.append(bounds[:, 0], edges[-1])[next_] < edges[a + 1 : b + 1]
+            readers = [
+                self._pieces[name][k] if need else None for k, need in zip(range(a, b), needed, strict=True)
+            ]
+            pieces[name] = _Pieces(edges[a : b + 1], readers)
+        needs: list[Any] = sorted({step.arrays for step in self._steps.values() if step.arrays is not None})
+        graphs = None
+        if self._graphs is not None:
+            more, graphs = self._graphs._segment(first, last, starts)
+            needs += [key for key in more if key not in needs]
+        return needs, StoredSegment(
+            pieces, self._steps, self._wanted, bounds, list(starts), self._others, graphs
+        )
 
 
 @dataclass(frozen=True)
 class _Pieces:
-    """edges : first row of each stored block, and the row after the last; readers : (reader, first, last) of each"""
+    """edges : first row of each stored block, and the row after the last; readers : (reader, first, last) of each, if needed"""
 
     edges: np.ndarray
-    readers: Sequence[tuple[Any, int, int]]
+    readers: Sequence[Any]
 
 
 @dataclass(frozen=True)
@@ -142,34 +162,43 @@ class _Step:
 
 @dataclass
 class StoredSegment:
-    """The stored blocks of a segment; see `segments.BlockMaker`. starts : first row of each block, as the pass counts them"""
+    """The stored blocks of a segment, and the graphs of others; see `segments.BlockMaker`.
+
+    wanted : name of each array, and whether only its first column is meant; starts : first row of each block, as the pass counts
+    them; others : for each array of the pass whether `graphs` makes it
+    """
 
     pieces: dict[str, _Pieces]
     steps: dict[str, _Step]
-    wanted: list[str]
+    wanted: list[tuple[str, bool]]
     bounds: np.ndarray
     starts: list[int]
+    others: list[bool]
+    graphs: GraphSegment | None = None
 
     def blocks(self, inputs: Mapping[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
         steps = {
             name: _Step(s.source, s.map if s.arrays is None else s.map.with_arrays(aligned(inputs[s.arrays])))
             for name, s in self.steps.items()
         }
-        uses = Counter([s.source for s in steps.values()] + self.wanted)
+        uses = Counter([s.source for s in steps.values()] + [name for name, _ in self.wanted])
         held: dict[str, _Held] = {name: _Held() for name in self.pieces}
+        graphs = None if self.graphs is None else self.graphs.blocks(inputs)
         for start, (first, last) in zip(self.starts, self.bounds.tolist(), strict=True):
             with located(f"from row {start} on"):
                 made = _Made(self, steps, uses, held, first, last)
-                values = [made.value(name) for name in self.wanted]
+                values = [
+                    made.value(name)[:, 0] if column else made.value(name) for name, column in self.wanted
+                ]
                 del made
-            yield start, _given(values)
+            yield start, self._in_order(values, [] if graphs is None else next(graphs)[1])
 
-
-def _given(values: list[Any]) -> list[Any]:
-    """The values, which their list gives up."""
-    given = values[:]
-    values.clear()
-    return given
+    def _in_order(self, stored: list[Any], others: list[Any]) -> list[Any]:
+        """The blocks of all arrays, which these lists give up."""
+        both = iter(stored[:]), iter(others[:])
+        stored.clear()
+        others.clear()
+        return [next(both[other]) for other in self.others]
 
 
 @dataclass
@@ -218,13 +247,11 @@ class _Made:
                     reader, first, last = pieces.readers[a]
                     held.rows = None  # before the next one is read
                     held.number, held.rows = a, reader.read(first, last)
-                parts.append(held.rows[max(self.first - begin, 0) : self.last - begin])
+                parts.append(cut_rows(held.rows, max(self.first - begin, 0), self.last - begin))
                 if end <= self.last:
                     held.number, held.rows = -1, None
             a += 1
-        if len(parts) == 1:
-            return parts[0]
-        return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+        return join_rows(parts)
 
 
 def map_flops(maps: Sequence[Any]) -> float:

@@ -18,6 +18,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
+from ..execution.block_graphs import is_held
 from ..execution.csr_rows import stored_row_bytes
 from ..execution.labelled import plain_rows
 from ..execution.memory import PassMemory, Workers
@@ -151,8 +152,8 @@ def plan(
         return planned
     planned.check()
     rows = X.rows()[0] if isinstance(X, Input) else X
-    seconds, said = measured_seconds(planned, steps, rows, y)
-    return replace(planned, seconds=seconds, notes=[*planned.notes, said])
+    seconds, note = measured_seconds(planned, steps, rows, y)
+    return replace(planned, seconds=seconds, notes=[*planned.notes, note])
 
 
 def plan_job(
@@ -295,8 +296,10 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
             info.n, X.d, X.dtype.itemsize, info.block_rows, info.nbytes, workers, info.sparse, outputs,
             X.target is not None,
         )  # fmt: skip
+    held = False
     if is_dask_collection(X):
         X = check_dask_rows(X)
+        held = is_held(X)
         sparse, block = blocks_are_csr(X), max(X.chunks[0])
         nbytes = int(X.shape[0] * stored_row_bytes(X)) if sparse else X.nbytes
     else:
@@ -305,7 +308,9 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
         nbytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes
     n, d = X.shape
     itemsize = working_dtype(X.dtype).itemsize
-    return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled)
+    if not n:
+        raise InputError(f"X: Found array with 0 sample(s), at least 1 is required; got shape {(n, d)}")
+    return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled, held=held)
 
 
 def _writing(job: str, rows: PlannedRows, state: int) -> Costs:
@@ -331,12 +336,12 @@ def _with_choices(plan: Plan, rows: PlannedRows, model: Any) -> Plan:
     planned = replace(plan, phases=(*samples, *plan.phases), notes=[*plan.notes, note])
     if not compares_all(model, bool(rows.widening), rows.sparse, rows.d):
         return planned
-    beside = tiles_nbytes(rows.d) / tiles_nbytes(
+    share = tiles_nbytes(rows.d) / tiles_nbytes(
         rows.width
     )  # bytes of its Gram matrices to those of the features
     return replace(
         planned,
-        memory=replace(planned.memory, partial=int((1 + beside) * planned.memory.partial)),
-        client_peak=int((1 + beside) * planned.client_peak),
+        memory=replace(planned.memory, partial=int((1 + share) * planned.memory.partial)),
+        client_peak=int((1 + share) * planned.client_peak),
         notes=[*planned.notes, "a linear model on the columns is fitted beside it, in the same pass"],
     )

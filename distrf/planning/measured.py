@@ -107,13 +107,13 @@ def _run(job: str, steps: Sequence[Any], X: Any, y: Any, again: bool = True) -> 
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(), alone, listening(clock):
         warnings.simplefilter("ignore")
         fitted = _do(job, steps, X, y, Path(folder) / "out.zarr")
-    taken = time.perf_counter() - began
-    if again and taken < _LONG:
+    elapsed = time.perf_counter() - began
+    if again and elapsed < _LONG:
         return _run(job, steps, X, y, again=False)
     history = [epoch for step in fitted for epoch in getattr(step, "history_", ())]
     batches = sum(epoch["seconds"] for epoch in history)
     found = {"passes": clock.seconds, "batches": batches, "rows": sum(epoch["rows"] for epoch in history)}
-    return found | {"once": max(0.0, taken - clock.seconds - batches)}
+    return found | {"once": max(0.0, elapsed - clock.seconds - batches)}
 
 
 def _do(job: str, steps: Sequence[Any], X: Any, y: Any, out: Path) -> list[Any]:
@@ -121,9 +121,9 @@ def _do(job: str, steps: Sequence[Any], X: Any, y: Any, out: Path) -> list[Any]:
     pipeline = make_pipeline(*steps)
     if job in ("fit", "train", "featurize") and not all(hasattr(step, "map_") for step in steps):
         pipeline = clone(pipeline)
-        kept = {"checkpoint": None, "resume": False}
+        none = {"checkpoint": None, "resume": False}
         names = {name: name.rpartition("__")[2] for name in pipeline.get_params()}
-        pipeline.set_params(**{name: kept[last] for name, last in names.items() if last in kept})
+        pipeline.set_params(**{name: none[last] for name, last in names.items() if last in none})
     if job in ("fit", "train"):
         return [step for _, step in pipeline.fit(X, y).steps]
     if job == "featurize":

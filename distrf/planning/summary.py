@@ -67,15 +67,15 @@ class Plan:
         least = self.at_once[0]
         if least >= self.threads or not any(phase.parts for phase in self.phases):
             return ""
-        said = f"{least} of {self.threads} threads work at once in the narrowest pass"
+        text = f"{least} of {self.threads} threads work at once in the narrowest pass"
         if any(phase.batches and phase.parts == least for phase in self.phases):
-            return f"{said}: a batch has {least} gradient(s); the others read rows and make features ahead"
+            return f"{text}: a batch has {least} gradient(s); the others read rows and make features ahead"
         if least < self.sweep_blocks:
             return (
-                f"{said}: it has {least} segment(s), so that moving their states takes little beside the work"
+                f"{text}: it has {least} segment(s), so that moving their states takes little beside the work"
             )
         return (
-            f"{said}, {self.threads - least} idle: the rows are stored in {self.sweep_blocks} block(s); write more of them "
+            f"{text}, {self.threads - least} idle: the rows are stored in {self.sweep_blocks} block(s); write more of them "
             "(rows_per_block; row groups of Parquet)"
         )
 

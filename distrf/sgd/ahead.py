@@ -105,10 +105,10 @@ class Ahead:
     def most_bytes(workers: Workers, batch_bytes: float) -> float:
         """Bytes of features on all workers at most, if a batch has at most so many."""
         threads = workers.count * workers.threads
-        room = float(threads * _FEATURE_BYTES)
+        limit = float(threads * _FEATURE_BYTES)
         if threads <= _THREADS_OF_A_BATCH:
-            room = min(room, Ahead.batches * batch_bytes)
-        return _MORE_BATCHES * batch_bytes + max(batch_bytes, room)
+            limit = min(limit, Ahead.batches * batch_bytes)
+        return _MORE_BATCHES * batch_bytes + max(batch_bytes, limit)
 
     @property
     def windows_held(self) -> int:

@@ -287,20 +287,20 @@ class DaskBatches:
             keys = []
             for block in blocks[a : a + _VALIDATE]:
                 key = f"sgd-score-{name}-{block}"
-                rows, home, graph = self._held.get(block), None, {}
+                rows, worker, graph = self._held.get(block), None, {}
                 if rows is None:
                     # One task reads and scores: rows that wait for their score would fill a worker.
                     load = self._load_task(block)
                     graph = with_dependencies(load, self._upstream)
                     del graph[load.key]
-                    home, source = able[block % len(able)] if able else None, (load.func, *load.args)
+                    worker, source = able[block % len(able)] if able else None, (load.func, *load.args)
                 else:
                     source = _given, TaskRef(rows)
                 graph[key] = Task(
                     key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(weights),
                     *(TaskRef(k) for k in self._learned.values()), *source,
                 )  # fmt: skip
-                submission.add(graph, 2, home or able or None, [key])
+                submission.add(graph, 2, worker or able or None, [key])
                 keys.append(key)
             self._futures |= submission.submit(self._client)
             for key in keys:
@@ -372,9 +372,9 @@ def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: An
     return [work.take(r, maps, epoch, microbatch) for r, microbatch in zip(rows, microbatches, strict=True)]
 
 
-def _gradients(work: BatchWork, taken: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
+def _gradients(work: BatchWork, features: Sequence[Any], arrays: dict[str, np.ndarray]) -> list[Any]:
     arrays = aligned(arrays)
-    return [work.gradient(aligned(t), **arrays) for t in taken]
+    return [work.gradient(aligned(t), **arrays) for t in features]
 
 
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:

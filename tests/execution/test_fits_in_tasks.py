@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster, wait
+from distributed import Client, LocalCluster, wait, worker_client
+from threadpoolctl import threadpool_info
 
 from distrf import TEFM, RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier, StreamingSGDRegressor
 
@@ -95,3 +98,22 @@ def test_the_thread_is_taken_back(single):
 
     threads, places = single.submit(counted, pure=False).result(timeout=60)
     assert threads == places == 1
+
+
+def inside_a_worker_client():
+    with worker_client():
+        return ridge()
+
+
+@pytest.mark.slow
+def test_a_fit_inside_a_worker_client(client):
+    """It has given up the thread of the task before."""
+    np.testing.assert_array_equal(client.submit(inside_a_worker_client, pure=False).result(timeout=60), ridge())
+
+
+def test_blas_has_its_threads_back():
+    """Two fits at once: the last one restores what was before the first."""
+    before = threadpool_info()
+    with ThreadPoolExecutor(2) as pool:
+        np.testing.assert_array_equal(*pool.map(lambda _: ridge(), range(2)))
+    assert threadpool_info() == before

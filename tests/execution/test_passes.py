@@ -346,7 +346,10 @@ def test_persisted_arrays(client, one_worker_client):
             np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [held])), X)
             np.testing.assert_array_equal(np.concatenate(run_pass(StackFold(), [held[10:] * 2])), X[10:] * 2)
             made += [run_pass(fold, [held, y]), run_pass(fold, [held, y])]
-            assert run_pass(ListFold(**ONE_SEGMENT), [held]).count("|") == 29
+            assert run_pass(ListFold(), [held]).count("|") == 29
+            assert (
+                run_pass(ListFold(nbytes=30 * 5 * 4 * 10, flops_per_row=1.0), [held]).count("|") == 2
+            )  # ten blocks are as large as a state
     assert len({m.tobytes() for m in made}) == 1
     np.testing.assert_allclose(made[0], run_pass(fold, [lazy, y]), rtol=1e-4)
 
@@ -392,7 +395,7 @@ def test_learned_arrays_travel_under_one_key(monkeypatch):
 def test_learned_arrays_travel_once_beside_persisted_blocks(client, monkeypatch):
     map_ = ScalingMap(500, 500, "standard", 1.0, np.arange(500.0), np.full(500, 2.0))
     X = da.ones((40, 500), chunks=(4, 500)).persist()
-    graph = pass_graph([map_rows(map_, X, 500, float)], SumFold(500, nbytes=10**7), monkeypatch)
+    graph = pass_graph([map_rows(map_, X, 500, float)], SumFold(500), monkeypatch)
     sizes = [len(cloudpickle.dumps(n)) for k, n in graph.items() if "segment" in str(k)]
     assert len(sizes) == 10
     assert max(sizes) < 4000  # the arrays alone are 8,000 bytes

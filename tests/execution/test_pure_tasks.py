@@ -107,7 +107,7 @@ def retiring(client, part):
     ("part", "held", "fold"),
     [
         ("pass-sum", False, InPlaceFold()),
-        ("-segment-4", True, InPlaceFold(nbytes=10**6, flops_per_row=1.0, updating=0.5, combining=0.0)),
+        ("-segment-4", True, InPlaceFold(updating=0.5, combining=0.0)),
     ],
     ids=["sum of two states", "held blocks"],
 )

@@ -68,7 +68,7 @@ def scaling(d):
 def both_ways(arrays, fold):
     """The pass by readers, and by the graphs of the same arrays."""
     assert isinstance(blocks_of(arrays), StoredBlocks)
-    plain = [da.Array(a.dask, a.name, a.chunks, meta=a._meta) for a in arrays]
+    plain = [da.Array(a.dask, a.name, a.chunks, meta=a._meta) for a in arrays]  # which remember nothing
     assert isinstance(blocks_of(plain), BlockGraphs)
     with dask.config.set(scheduler="sync"):
         return run_pass(fold, arrays), run_pass(fold, plain)
@@ -105,6 +105,38 @@ def test_csr_rows():
     made, by_graphs = both_ways([rows], SumFold(7))
     np.testing.assert_array_equal(made, by_graphs)
     np.testing.assert_allclose(made, X.sum(axis=0), rtol=1e-5)
+
+
+def test_arrays_beside_stored_ones():
+    """In memory, made by other tasks, and predictions of shape (n,)."""
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    rows = stored(X, (40, 60))
+    cut = split_rows(rows, 16)
+    one = map_rows(ScalingMap(3, 1, "standard", 1.0, np.zeros(1), np.ones(1)), cut, None, float)
+    assert one.ndim == 1
+    given = align_rows(cut, np.arange(100), "y")
+    arrays = [cut, given, align_rows(cut, rows[:, 0] > 0, "sign"), one]
+    made, by_graphs = both_ways(arrays, StackFold())
+    for a, b in zip(made, by_graphs, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_array_equal(np.concatenate(made[2::4]), X[:, 0] > 0)
+    some, _ = both_ways([take_blocks(a, [0, 5]) for a in arrays], StackFold())
+    np.testing.assert_array_equal(np.concatenate(some[1::4]), [*range(10), *range(55, 70)])
+
+
+def test_a_block_holds_no_other_rows():
+    """What SGD leaves on a worker would hold the stored block that it was cut from."""
+    rows = split_rows(stored(np.ones((1000, 3)), (1000,)), 100)
+    for array in (rows, da.Array(rows.dask, rows.name, rows.chunks, meta=rows._meta)):
+        with dask.config.set(scheduler="sync"):
+            blocks = run_pass(KeepFold(), [array])
+        assert len(blocks) == 10
+        assert all(block.base is None for block in blocks)
+
+
+class KeepFold(StackFold):
+    def update(self, state, first_row, *blocks):
+        return [*state, *blocks]
 
 
 def test_what_others_make_has_a_graph():
@@ -184,7 +216,10 @@ def test_one_row_group_is_work_for_several_workers(tmp_path, rng):
         assert Z.numblocks[0] > 64
         fold = ListFold(nbytes=8, flops_per_row=1e6)
         assert run_pass(fold, [Z, align_rows(Z, y, "y")]).count("|") == 15
-        assert run_pass(ListFold(nbytes=8, flops_per_row=10.0), [Z]).count("|") == 0
+        cut = split_rows(X, 32)
+        assert run_pass(ListFold(nbytes=8, flops_per_row=10.0), [cut]).count("|") == 0
+        for target in (y.compute(), (y > 1) * 1.0):  # in memory, and made by other tasks
+            assert run_pass(fold, [Z, align_rows(Z, target, "y")]).count("|") == 15
         model = StreamingRidge(1e-3).fit(Z, y)
         reference = StreamingRidge(1e-3).fit(Z.compute(), y.compute())
     np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-6, atol=1e-8)

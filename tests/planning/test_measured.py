@@ -26,8 +26,10 @@ from distrf import (
     write_rows,
 )
 from distrf.errors import InputError, MemoryPlanError
+from distrf.execution import passes
 from distrf.execution.memory import Workers
 from distrf.execution.planned import Phase
+from distrf.execution.scheduler import compute
 from distrf.planning.job import plan_job
 from distrf.planning.measured import measured_seconds
 
@@ -213,3 +215,27 @@ def test_a_batch_has_few_gradients():
 def test_rows_in_memory_have_no_idle_threads():
     X = np.zeros((1000, 8), np.float32)
     assert not any("at once" in note for note in plan(fourier(), X, workers=4).notes)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("D", [64, 2048])
+def test_rows_that_workers_hold(client, D, monkeypatch):
+    """As many segments as the pass has, and nothing is read."""
+    X = da.zeros((2000, 8), chunks=(10, 8), dtype=np.float32).persist()
+    Z = fourier(D).fit(X).transform(X)
+    made = plan(StreamingRidge(1.0), Z)
+    assert made.bytes_read == 0
+    counted = []
+
+    def counting(task, *more):
+        counted.append(sum("gram" in str(key) and "-segment-" in str(key) for key in dict(task.dask)))
+        return compute(task, *more)
+
+    monkeypatch.setattr(passes, "compute", counting)
+    StreamingRidge(1.0).fit(Z, np.arange(2000.0))
+    assert made.at_once == (counted[-1], counted[-1])
+
+
+def test_no_rows():
+    with pytest.raises(InputError, match=r"Found array with 0 sample\(s\)"):
+        plan(StreamingRidge(1.0), da.zeros((0, 3)))
