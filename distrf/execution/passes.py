@@ -312,10 +312,11 @@ def pass_memory(
     """
     block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     maps: list[Any] = [getattr(getattr(reduction, "source", None), "base", None)]
-    sources = {}
+    sources, dtype = {}, arrays[0].dtype
     for array in arrays:
         source, functions = source_of(array)
         maps += functions
+        dtype = source.dtype if functions and source.dtype.kind in "fiub" else dtype  # others may be text
         sources[source.name] = source
         if functions and blocks_are_csr(array):  # `row_bytes` has counted it
             block -= int(max(source.chunks[0]) * row_bytes(source))
@@ -331,5 +332,5 @@ def pass_memory(
     held = sum(array.nbytes for array in (learned or {}).values())
     weights = sum(map_.work()[1] for map_ in dict.fromkeys(maps) if hasattr(map_, "work"))
     if weights:
-        held += cached_bytes(weights, working_dtype(arrays[0].dtype).itemsize)
+        held += cached_bytes(weights, working_dtype(dtype).itemsize)
     return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
