@@ -35,9 +35,14 @@ _SHARERS = 16
 
 
 def blocks_of(arrays: Sequence[Any]) -> Blocks:
-    """The row blocks of aligned Dask arrays: of stored rows without their graphs, where the first are such rows."""
+    """The row blocks of aligned Dask arrays: those of stored rows without their graphs, where the first array is made of such."""
     stored = [_stored(array) for array in arrays]
-    return BlockGraphs(arrays) if stored[0] is None else StoredBlocks(stored, arrays)
+    first = stored[0]
+    if first is None:
+        return BlockGraphs(arrays)
+    # The same rows of all sources: an array of other blocks goes by its graph.
+    same = [s if s is not None and np.array_equal(s.bounds, first.bounds) else None for s in stored]
+    return StoredBlocks(same, arrays)
 
 
 @dataclass(frozen=True)

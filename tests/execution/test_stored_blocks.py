@@ -122,6 +122,9 @@ def test_arrays_beside_stored_ones():
     np.testing.assert_array_equal(np.concatenate(made[2::4]), X[:, 0] > 0)
     some, _ = both_ways([take_blocks(a, [0, 5]) for a in arrays], StackFold())
     np.testing.assert_array_equal(np.concatenate(some[1::4]), [*range(10), *range(55, 70)])
+    whole = stored(np.arange(25.0), (10, 15), "of the same lengths")
+    pairs = run_pass(StackFold(), [take_blocks(cut, [0, 5]), whole])
+    np.testing.assert_array_equal(np.concatenate(pairs[1::2]), np.arange(25))
 
 
 def test_a_block_holds_no_other_rows():
