@@ -21,7 +21,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/cli": (2273, 23),
     "distrf/compiled": (1321, 19),
     "distrf/datasets": (224, 4),
-    "distrf/execution": (2687, 26),
+    "distrf/execution": (2689, 26),
     "distrf/features": (1416, 15),
     "distrf/ingestion": (655, 8),
     "distrf/inspection": (360, 3),

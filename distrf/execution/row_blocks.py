@@ -140,7 +140,7 @@ def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     layer = _CutLayer(X, chunks)
     graph = HighLevelGraph(X.dask.layers | {layer.name: layer}, X.dask.dependencies | {layer.name: {X.name}})
     out = da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta)
-    out.__dict__["distrf_made_from"] = (out.name, X, X.name, None)
+    _remember(out, "distrf_made_from", X)
     return out
 
 
@@ -177,10 +177,15 @@ class _CutLayer(Layer):
         if key not in self:
             raise KeyError(key)
         first, last = (int(row) for row in self._new[key[1] : key[1] + 2])
-        a = min(int(np.searchsorted(self._old, first, side="right")), len(self._old) - 1) - 1
-        b = max(int(np.searchsorted(self._old, last)), a + 1)
-        cuts = [(max(first - int(edge), 0), last - int(edge)) for edge in self._old[a:b]]
-        return Task(key, _joined, cuts, *(TaskRef((self._source, i, *self._zeros)) for i in range(a, b)))
+        blocks = blocks_with(self._old, first, last)
+        cuts = [(max(first - int(self._old[i]), 0), last - int(self._old[i])) for i in blocks]
+        return Task(key, _joined, cuts, *(TaskRef((self._source, i, *self._zeros)) for i in blocks))
+
+
+def blocks_with(edges: np.ndarray, first: int, last: int) -> range:
+    """The blocks that hold the rows first:last, at least one; edges : first row of each block, and the row after the last."""
+    a = min(int(np.searchsorted(edges, first, side="right")), len(edges) - 1) - 1
+    return range(a, max(int(np.searchsorted(edges, last)), a + 1))
 
 
 def _joined(cuts: Sequence[tuple[int, int]], *blocks: Any) -> Any:
@@ -204,30 +209,39 @@ def cut_rows(block: Any, first: int, last: int) -> Any:
 def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
     """The blocks of X with these ascending numbers. They remember X: see `taken_from`."""
     out = X.blocks[list(numbers)]
-    out.__dict__["distrf_blocks_of"] = (out.name, X, X.name, list(numbers))
+    _remember(out, "distrf_blocks_of", X, list(numbers))
     return out
 
 
 def taken_from(X: da.Array) -> tuple[da.Array, list[int]] | None:
     """The array of which `take_blocks` gave X, and the numbers of the blocks."""
-    name, source, name_of_source, numbers = getattr(X, "distrf_blocks_of", (None, None, None, []))
-    return (source, numbers) if source is not None and (X.name, source.name) == (name, name_of_source) else None
+    source, numbers = _remembered(X, "distrf_blocks_of")
+    return None if source is None else (source, numbers)
 
 
 def column_of(X: da.Array) -> da.Array | None:
     """The features of one column, shape (n, 1), of which `map_rows` made X, shape (n,)."""
-    name, source, name_of_source = getattr(X, "distrf_column_of", (None,) * 3)
-    return source if source is not None and (X.name, source.name) == (name, name_of_source) else None
+    return _remembered(X, "distrf_column_of")[0]
 
 
 def made_from(X: Any) -> tuple[da.Array | None, Any]:
-    """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it.
+    """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it."""
+    return _remembered(X, "distrf_made_from")
 
-    An edit in place, as ``X[:, 0] = 0``, counts as another making: Dask gives the same object another name then.
+
+def _remember(X: da.Array, mark: str, source: da.Array, how: Any = None) -> None:
+    """Note on X from which array it was made, and how."""
+    X.__dict__[mark] = (X.name, source, source.name, how)
+
+
+def _remembered(X: Any, mark: str) -> tuple[da.Array | None, Any]:
+    """What `_remember` noted; (None, None) if nothing.
+
+    An edit in place of either array, as ``X[:, 0] = 0``, makes the note void: Dask gives the same object another name then.
     """
-    name, source, name_of_source, function = getattr(X, "distrf_made_from", (None,) * 4)
+    name, source, name_of_source, how = getattr(X, mark, (None,) * 4)
     valid = source is not None and (X.name, source.name) == (name, name_of_source)
-    return (source, function) if valid else (None, None)
+    return (source, how) if valid else (None, None)
 
 
 def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
@@ -420,11 +434,11 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     )
     if not has_frames(X):  # whose blocks are no arrays that others could cut
         # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
-        out.__dict__["distrf_made_from"] = (out.name, X, X.name, function)
+        _remember(out, "distrf_made_from", X, function)
     if n_columns is not None:
         return out
     column = out[:, 0]
-    column.__dict__["distrf_column_of"] = (column.name, out, out.name)
+    _remember(column, "distrf_column_of", out)
     return column
 
 

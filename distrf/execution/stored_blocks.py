@@ -18,6 +18,7 @@ from .block_graphs import BlockGraphs, GraphSegment
 from .row_blocks import (
     RowsInMemory,
     apply_map,
+    blocks_with,
     column_of,
     cut_rows,
     join_rows,
@@ -129,14 +130,12 @@ class StoredBlocks(Blocks):
         bounds = self._bounds[first:last]
         pieces: dict[str, _Pieces] = {}
         for name, edges in self._starts.items():
-            a = min(int(np.searchsorted(edges, bounds[0, 0], side="right")), len(edges) - 1) - 1
-            b = max(int(np.searchsorted(edges, bounds[-1, 1])), a + 1)
+            found = blocks_with(edges, bounds[0, 0], bounds[-1, 1])
+            a, b = found.start, found.stop
             # Of those between, blocks that were left out need none.
             next_ = np.searchsorted(bounds[:, 1], edges[a:b], side="right")
             needed = np.append(bounds[:, 0], edges[-1])[next_] < edges[a + 1 : b + 1]
-            readers = [
-                self._pieces[name][k] if need else None for k, need in zip(range(a, b), needed, strict=True)
-            ]
+            readers = [self._pieces[name][k] if need else None for k, need in zip(found, needed, strict=True)]
             pieces[name] = _Pieces(edges[a : b + 1], readers)
         needs: list[Any] = sorted({step.arrays for step in self._steps.values() if step.arrays is not None})
         graphs = None
@@ -240,9 +239,8 @@ class _Made:
     def _read(self, name: str) -> Any:
         """Rows first:last of a source."""
         pieces, held = self.segment.pieces[name], self.held[name]
-        a = min(int(np.searchsorted(pieces.edges, self.first, side="right")), len(pieces.readers)) - 1
         parts: list[Any] = []
-        while not parts or (a < len(pieces.readers) and pieces.edges[a] < self.last):
+        for a in blocks_with(pieces.edges, self.first, self.last):
             begin, end = int(pieces.edges[a]), int(pieces.edges[a + 1])
             if begin >= self.first and end <= self.last:
                 reader, first, last = pieces.readers[a]
@@ -255,7 +253,6 @@ class _Made:
                 parts.append(cut_rows(held.rows, max(self.first - begin, 0), self.last - begin))
                 if end <= self.last:
                     held.number, held.rows = -1, None
-            a += 1
         return join_rows(parts)
 
 
