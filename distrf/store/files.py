@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import gzip
 import hashlib
 import json
 import os
@@ -15,13 +14,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-import fsspec
 import zarr
 from fsspec.implementations.local import LocalFileSystem
-from zarr.storage import LocalStore
+from fsspec.utils import infer_compression
+from zarr.storage import FsspecStore, LocalStore
 
 from ..errors import StoreError, reworded
-from .remote import RemoteFiles, RemoteStore, code_of, explain, options_of
+from .remote import code_of, connected, explain
 
 Options = Mapping[str, Any] | None
 
@@ -54,9 +53,7 @@ def normalise(path: str | os.PathLike[str]) -> str:
     str
         An absolute local path, or the URL as given.
     """
-    text = os.fspath(path)
-    if text.startswith("file://"):
-        text = text.removeprefix("file://")
+    text = os.fspath(path).removeprefix("file://")
     if is_local(text):
         return os.path.abspath(os.path.expanduser(text))
     return text.rstrip("/")
@@ -99,16 +96,7 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     StoreError
         The package of the protocol is not installed.
     """
-    if is_local(path):
-        return LocalFileSystem(), path
-    options = options_of(path, storage_options)
-    try:
-        fs, root = fsspec.core.url_to_fs(path, **options)
-    except ValueError as error:
-        raise StoreError(f"no file system is known for {path!r}: {error}; check the protocol") from error
-    except ImportError as error:
-        raise explain(path, error) or error from error
-    return RemoteFiles(fs, path), root
+    return (LocalFileSystem(), path) if is_local(path) else connected(path, storage_options)
 
 
 @contextmanager
@@ -149,7 +137,7 @@ def reading(path: str, what: str) -> Iterator[None]:
 
 @contextmanager
 def open_text(path: str, storage_options: Options = None) -> Iterator[Any]:
-    """A file of bytes that is open to read, unpacked where its name ends in .gz.
+    """A file of bytes that is open to read, unpacked where the ending of its name says so: .gz, .bz2, .xz, .zst.
 
     Parameters
     ----------
@@ -167,15 +155,11 @@ def open_text(path: str, storage_options: Options = None) -> Iterator[Any]:
         It is gone or damaged.
     """
     fs, root = filesystem(path, storage_options)
-    packed = path.endswith(".gz")
     # Callers read large pieces, each by one request; an unpacker reads small ones.
+    packed = infer_compression(path) is not None
     options = {} if packed or is_local(path) else {"cache_type": "none"}
-    with reading(path, "text"), fs.open(root, "rb", **options) as raw:
-        if packed:
-            with gzip.GzipFile(fileobj=raw) as file:
-                yield file
-        else:
-            yield raw
+    with reading(path, "text"), fs.open(root, "rb", compression="infer", **options) as file:
+        yield file
 
 
 def open_group(path: str, mode: str, storage_options: Options = None, **wanted: Any) -> zarr.Group | zarr.Array:
@@ -235,7 +219,8 @@ def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> A
         if read_only and not os.path.isdir(path):
             raise StoreError(f"no such store: {path!r}; check the path")
         return LocalStore(path, read_only=read_only)
-    return RemoteStore.at(path, storage_options, read_only)
+    fs, root = connected(path, storage_options, asynchronous=True)
+    return FsspecStore(fs, path=root, read_only=read_only)
 
 
 def require(path: str, storage_options: Options = None) -> None:
@@ -331,19 +316,21 @@ def read_object(fs: Any, path: str) -> dict[str, Any] | None:
 
 def write_bytes(fs: Any, path: str, data: bytes) -> None:
     """Write a small file so that it appears whole or not at all."""
-    if isinstance(fs, LocalFileSystem):
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        temporary = f"{path}.{uuid.uuid4().hex}.partial"
-        try:
-            with open(temporary, "wb") as file:
-                file.write(data)
-            os.replace(temporary, path)
-        except BaseException:  # such as a full disk
-            with suppress(OSError):
-                os.unlink(temporary)
-            raise
-    else:
+    if not isinstance(fs, LocalFileSystem):
         fs.pipe_file(path, data)
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    temporary = f"{path}.{uuid.uuid4().hex}.partial"
+    try:
+        with open(temporary, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())  # else the new name may survive a power cut, and the bytes not
+        os.replace(temporary, path)
+    except BaseException:  # such as a full disk
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
 
 
 def write_json(fs: Any, path: str, value: Any) -> None:

@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 import errno
+import inspect
 import os
 import re
 import socket
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple
+from contextlib import contextmanager
+from typing import Any
 
 import fsspec
-from zarr.storage import FsspecStore
+from fsspec.implementations.asyn_wrapper import AsyncFileSystemWrapper
 
 from ..errors import InputError, StoreError
 
-
-class _Protocol(NamedTuple):
-    """What a machine needs for URLs of a protocol: a package, credentials, an endpoint."""
-
-    package: str
-    credentials: str
-    endpoint: str = ""
-
-
-_S3 = _Protocol(
+_S3 = (
     "s3fs",
     "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials",
     "AWS_ENDPOINT_URL, for a store that is not Amazon's",
 )
-_GS = _Protocol("gcsfs", "GOOGLE_APPLICATION_CREDENTIALS")
-_AZ = _Protocol("adlfs", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY")
-_HTTP = _Protocol("aiohttp", "a URL that is open to read")
-_PROTOCOLS = {"s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _AZ, "abfss": _AZ} | {
-    "http": _HTTP, "https": _HTTP,
+_GS = ("gcsfs", "GOOGLE_APPLICATION_CREDENTIALS", "")
+_AZ = ("adlfs", "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY", "")
+_HTTP = ("aiohttp", "a URL that is open to read", "")
+#: What a machine needs for URLs of a protocol: a package, credentials, an endpoint.
+_PROTOCOLS = {
+    "s3": _S3, "s3a": _S3, "gs": _GS, "gcs": _GS, "az": _AZ, "abfs": _AZ, "abfss": _AZ, "http": _HTTP, "https": _HTTP,
 }  # fmt: skip
 
 #: Options, at any depth, that hold no credentials. There are too many names of those that do: any other one may be one.
 _OPEN = {
     "ACL", "ServerSideEncryption", "StorageClass", "access", "account_host", "account_name", "acl",
-    "addressing_style", "anon", "asynchronous", "block_size", "cache_regions", "cache_storage", "cache_type",
-    "connect_timeout", "consistency", "default_block_size", "default_cache_type", "default_fill_cache",
-    "default_location", "endpoint_url", "host", "http", "https", "listings_expiry_time", "location_mode",
-    "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port", "profile", "project", "read_timeout",
-    "region", "region_name", "request_checksum_calculation", "requester_pays", "requests_timeout",
-    "response_checksum_validation", "signature_version", "simple_links", "skip_instance_cache", "target_protocol",
-    "timeout", "trust_env", "use_emulator", "use_listings_cache", "use_ssl", "username", "verify", "version_aware",
+    "addressing_style", "block_size", "cache_storage", "cache_type", "connect_timeout", "consistency",
+    "default_block_size", "default_cache_type", "default_location", "endpoint_url", "host", "http", "https",
+    "listings_expiry_time", "location_mode", "max_attempts", "max_concurrency", "max_pool_connections", "mode", "port",
+    "profile", "project", "read_timeout", "region", "region_name", "request_checksum_calculation",
+    "requests_timeout", "response_checksum_validation", "signature_version", "target_protocol", "timeout", "username",
 }  # fmt: skip
 #: In a URL: a password, whatever stands before the host of a web server, or what signs a query.
 _PASSWORD = re.compile(
@@ -54,11 +45,44 @@ _PASSWORD = re.compile(
     re.IGNORECASE,
 )
 _NO_CREDENTIALS = {
-    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
-    "DefaultCredentialsError",
+    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "DefaultCredentialsError",
 }  # fmt: skip
 _UNREACHABLE = {"ConnectionError", "HTTPClientError", "ClientConnectionError", "ServiceRequestError"}
-_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+
+
+def connected(
+    path: str, storage_options: Mapping[str, Any] | None, *, asynchronous: bool = False
+) -> tuple[Any, str]:
+    """The file system of a URL, whose errors are explained, and the path inside it.
+
+    Parameters
+    ----------
+    path : str
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+    asynchronous : bool
+        For Zarr, which awaits what it reads.
+
+    Returns
+    -------
+    (RemoteFiles, str)
+
+    Raises
+    ------
+    InputError
+        Credentials may be among the options.
+    StoreError
+        The protocol is not known, or its package is not installed.
+    """
+    options = options_of(path, storage_options) | ({"asynchronous": True} if asynchronous else {})
+    try:
+        with explained(path):
+            fs, root = fsspec.core.url_to_fs(path, **options)
+    except ValueError as error:
+        raise StoreError(f"no file system is known for {path!r}: {error}; check the protocol") from error
+    if asynchronous and not fs.async_impl:
+        fs = AsyncFileSystemWrapper(fs, asynchronous=True)
+    return RemoteFiles(fs, path), root
 
 
 def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -84,8 +108,8 @@ def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str
     if secrets or _PASSWORD.search(path):
         raise InputError(
             f"credentials come from the environment of each machine, never from a URL or from storage_options, which "
-            f"travel in every task; received {', '.join(secrets) or 'a URL with a password or a signature'}; set {_protocol(path).credentials}, on "
-            "the workers too; what is no credential goes into fsspec's configuration there"
+            f"travel in every task; received {', '.join(secrets) or 'a URL with a password or a signature'}; set "
+            f"{_needs(path)[1]}, on the workers too; what is no credential goes into fsspec's configuration there"
         )
     # A cached listing would hide blocks that other processes have just written.
     ours: dict[str, Any] = {"use_listings_cache": False}
@@ -101,14 +125,26 @@ def options_of(path: str, storage_options: Mapping[str, Any] | None) -> dict[str
 
 
 def _secrets(options: Mapping[str, Any], where: str = "") -> Iterator[str]:
-    """Names of the options that may hold credentials."""
+    """Names of the options that may hold credentials; true, false and what is empty are none."""
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _secrets(value, f"{where}{name}.")
-        elif (
-            value and (name, value) != ("token", "anon") and (name not in _OPEN or _PASSWORD.search(str(value)))
-        ):
+        elif not value or value is True or (name, value) == ("token", "anon"):
+            continue
+        elif name not in _OPEN or _PASSWORD.search(str(value)):
             yield f"{where}{name}"
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raise what `explain` makes of an error; others pass."""
+    try:
+        yield
+    except Exception as error:
+        known = explain(path, error)
+        if known is None:
+            raise
+        raise known from error
 
 
 def explain(path: str, error: BaseException) -> StoreError | None:
@@ -125,25 +161,22 @@ def explain(path: str, error: BaseException) -> StoreError | None:
     StoreError, or None for another error
     """
     kinds = {kind.__name__ for kind in type(error).__mro__}
-    needs, text = _protocol(path), f"{type(error).__name__}: {error}"
+    package, credentials, endpoint = _needs(path)
+    endpoint = endpoint and f", and the endpoint ({endpoint})"
+    text = f"{type(error).__name__}: {error}"
     if isinstance(error, ImportError):
-        what = f"the package of its protocol is missing there ({error}); pip install {needs.package}"
+        what = f"the package of its protocol is missing there ({error}); pip install {package}"
     elif kinds & _NO_CREDENTIALS:
-        what = f"credentials are missing there ({text}); set {needs.credentials}"
+        what = f"credentials are missing there ({text}); set {credentials}"
     elif isinstance(error, PermissionError) or "ClientAuthenticationError" in kinds:
-        what = f"access is refused ({text}); check the credentials there ({needs.credentials}) and what they permit"
-        what += f", and the endpoint ({needs.endpoint})" if needs.endpoint else ""
+        what = f"access is refused ({text}); check the credentials there ({credentials}) and what they permit{endpoint}"
     elif kinds & _UNREACHABLE:
-        what = f"no answer ({text}); check the network there" + (
-            f", and {needs.endpoint}" if needs.endpoint else ""
-        )
+        what = f"no answer ({text}); check the network there{endpoint}"
     elif code_of(error) == "NoSuchBucket":
         what = f"its bucket does not exist ({error}); check the name, or make the bucket"
     elif isinstance(error, OSError) and error.errno == errno.EBUSY:
-        what = (
-            f"the store is still too busy after all retries ({text}); run the command again later, with fewer "
-            "workers, or with a higher AWS_MAX_ATTEMPTS"
-        )
+        what = f"the store is still too busy after all retries ({text}); run the command again later, with fewer workers"
+        what += ", or with a higher AWS_MAX_ATTEMPTS"
     else:
         return None
     return StoreError(f"{_here()} cannot reach {path!r}: {what}")
@@ -155,21 +188,9 @@ def code_of(error: BaseException) -> str:
     return str(response.get("Error", {}).get("Code", ""))
 
 
-@contextmanager
-def explained(path: str) -> Iterator[None]:
-    """Raise what `explain` makes of an error; others pass."""
-    try:
-        yield
-    except Exception as error:
-        known = explain(path, error)
-        if known is None:
-            raise
-        raise known from error
-
-
-def _protocol(path: str) -> _Protocol:
+def _needs(path: str) -> tuple[str, str, str]:
     name = path.partition("://")[0].rsplit("::", 1)[-1]
-    return _PROTOCOLS.get(name, _Protocol(f"the fsspec package of {name}://", f"what {name}:// needs"))
+    return _PROTOCOLS.get(name, (f"the fsspec package of {name}://", f"what {name}:// needs", ""))
 
 
 def _here() -> str:
@@ -183,7 +204,9 @@ def _here() -> str:
 
 
 class RemoteFiles:
-    """An fsspec file system whose errors are explained.
+    """An fsspec file system, also below a Zarr store, whose errors are explained.
+
+    So a bucket that is gone raises StoreError, and is not taken for a missing chunk.
 
     Parameters
     ----------
@@ -196,51 +219,19 @@ class RemoteFiles:
         self._fs, self._path = fs, path
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("_fs", "_path"):  # while a copy is made
+            raise AttributeError(name)
         found = getattr(self._fs, name)
         if not callable(found):
             return found
 
         def call(*args: Any, **options: Any) -> Any:
             with explained(self._path):
-                return found(*args, **options)
+                result = found(*args, **options)
+            return self._awaited(result) if inspect.iscoroutine(result) else result
 
         return call
 
-
-class RemoteStore(FsspecStore):
-    """A Zarr store whose errors are explained, and in which a bucket that is gone is not taken for a missing chunk."""
-
-    @classmethod
-    def at(cls, path: str, storage_options: Mapping[str, Any] | None, read_only: bool) -> RemoteStore:
-        """The store at a URL."""
-        with explained(path):
-            store = cls.from_url(
-                path, options_of(path, storage_options), read_only=read_only, allowed_exceptions=()
-            )
-        assert isinstance(store, RemoteStore)
-        return store
-
-    @property
-    def _url(self) -> str:
-        return str(self.fs.unstrip_protocol(self.path))
-
-    async def get(self, key: str, prototype: Any, byte_range: Any = None) -> Any:
-        """The bytes of a key, None where there is no such key."""
-        with suppress(*_MISSING), explained(self._url):
-            return await super().get(key, prototype, byte_range)
-        return None
-
-    async def exists(self, key: str) -> bool:
-        """Whether there is such a key."""
-        with explained(self._url):
-            return await super().exists(key)
-
-    async def set(self, key: str, value: Any, byte_range: tuple[int, int] | None = None) -> None:
-        """Write the bytes of a key."""
-        with explained(self._url):
-            await super().set(key, value, byte_range)
-
-    async def delete_dir(self, prefix: str) -> None:
-        """Remove all keys that start so."""
-        with suppress(*_MISSING), explained(self._url):
-            await super().delete_dir(prefix)
+    async def _awaited(self, coroutine: Any) -> Any:
+        with explained(self._path):
+            return await coroutine
