@@ -1,23 +1,20 @@
-"""A folder from which an interrupted job resumes and ends with the same bits: for passes and for training in batches."""
+"""A document from which an interrupted job resumes and ends with the same bits: for passes and for training in batches."""
 
 from __future__ import annotations
 
 import os
-import re
-import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from .errors import SpecMismatchError, StoreError
-from .store import files, is_model_folder, read_model_folder, read_spec, write_model_folder
+from .store import files, is_model_folder
+from .store.documents import Document
 from .store.spec import differences, from_json, to_json
 
-_FORMAT = "distrf-checkpoint"
 #: How many rows, and how many targets, a checkpoint keeps. A resumed job compares them with its own data.
 COMPARED_ROWS, COMPARED_TARGETS = 16, 256
-_STEP = re.compile(r"step-(\d{6,})")
 
 
 def _tolerances(rows: np.ndarray) -> Any:
@@ -34,11 +31,11 @@ def _tolerances(rows: np.ndarray) -> Any:
 
 
 class Checkpoint:
-    """What a job keeps on disk: a chain of steps, then states of the training loop, each of which replaces an older one.
+    """What a job keeps on disk: the arrays of its steps, then states of the training loop, each of which replaces an older one.
 
-    A step makes named arrays from the arrays of the steps before it. It is written to a folder of its own, whole or not at
-    all, and removed once later steps have replaced all of its arrays. So a job that dies loses the step it was in and no
-    other. The last two states are kept, in case the newest is damaged.
+    A step makes named arrays from the arrays of the steps before it. All are one document (`distrf.store.documents`), which
+    each step and each state swaps for the next: a job that dies loses the step it was in and no other. Of the states the
+    last two are kept, in case the newest is damaged.
 
     Parameters
     ----------
@@ -47,7 +44,7 @@ class Checkpoint:
     job : mapping
         What determines the numbers, as JSON. A checkpoint of another job is refused.
     resume : bool
-        Whether to continue from what the folder holds. If not, its steps are removed when the first new one is written.
+        Whether to continue from what the folder holds. If not, the first step replaces it.
 
     Attributes
     ----------
@@ -59,75 +56,35 @@ class Checkpoint:
     SpecMismatchError
         The folder holds a checkpoint of another job.
     StoreError
-        The folder holds a model.
+        The folder holds a model, or what it holds is damaged.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any], *, resume: bool = True):
         self.path = None if path is None else files.normalise(path)
         self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
-        # Written with each step. Steps with another token were left behind by another run with the same options.
-        self._token = uuid.uuid4().hex
-        self._names: dict[int, set[str]] = {}
-        self._states: dict[int, tuple[dict[str, np.ndarray], dict[str, Any]] | None] = {}
-        self._damaged: list[int] = []
-        self._count = 0
-        self._fresh = not resume
-        if self.path is not None:
-            if is_model_folder(self.path):
-                raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
-            if resume:
-                self._read()
-
-    def _read(self) -> None:
-        newest, damaged = True, None
-        for number in sorted(self._found(), reverse=True):
-            try:
-                if not is_model_folder(self._place(number)):  # an earlier run died while it removed this step
-                    continue
-                spec = read_spec(self._place(number))
-            except StoreError as error:
-                damaged = error
-                self._damaged.append(number)
-                continue
-            if damaged is not None and spec["numbers"] is None:
-                raise damaged
-            damaged = None  # only a newer state is damaged, so the job resumes from this older one
-            changed = differences(spec["identity"], self.job)
-            if changed:
-                raise SpecMismatchError(
-                    f"the checkpoint {self.path!r} is of another job; old -> new: "
-                    + "; ".join(changed[:8])
-                    + "; give the options it was started with, choose another folder, or remove it"
-                )
-            if newest:
-                self._token, newest = spec["run"], False
-            elif spec["run"] != self._token:
-                continue
-            self._names[number] = set(spec["names"])
-            if spec["numbers"] is not None:
-                self._states[number] = None
-                if not any(self._states.values()):
-                    try:
-                        self._states[number] = read_model_folder(self._place(number))[1], spec["numbers"]
-                    except StoreError:  # this state is damaged: take the one before it
-                        continue
-            elif self._names[number] - self.arrays.keys():
-                self.arrays = read_model_folder(self._place(number))[1] | self.arrays
-        if damaged is not None:
-            raise damaged
-
-    def _found(self) -> list[int]:
-        assert self.path is not None
-        fs, root = files.filesystem(self.path)
-        return [int(match[1]) for name in files.names_in(fs, root) if (match := _STEP.fullmatch(name))]
-
-    def _place(self, number: int) -> str:
-        return f"{self.path}/step-{number:06d}"
-
-    @property
-    def _done(self) -> int:
-        return max(self._names, default=0)
+        self._document = Document(self.path or "", "checkpoint")
+        self._records: dict[str, Any] = {}
+        self._count = self._done = 0
+        #: Number and plain values of the states that are kept, the newest last.
+        self._states: list[dict[str, Any]] = []
+        self._earlier = True
+        if self.path is None:
+            return
+        if is_model_folder(self.path):
+            raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
+        found = self._document.existing()
+        if found is None or not resume:
+            return
+        spec = from_json(found["spec"])
+        if changed := differences(spec["job"], self.job):
+            raise SpecMismatchError(
+                f"the checkpoint {self.path!r} is of another job; old -> new: "
+                + "; ".join(changed[:8])
+                + "; give the options it was started with, choose another folder, or remove it"
+            )
+        self._records, self._done, self._states = found["arrays"], spec["steps"], spec["states"]
+        self.arrays = self._read("step")
 
     def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
         """Keep a few rows as a step. If an earlier run has kept rows, compare them with these.
@@ -173,8 +130,8 @@ class Checkpoint:
             # In C order, as arrays are read from files: with another memory order BLAS results differ in the last bits.
             results = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
             self.arrays = self.arrays | results
-            self._write(self._count, results)
-            self._remove([k for k, names in self._names.items() if k < self._count and names <= results.keys()])
+            self._done = self._count
+            self._write("step", results)
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -193,7 +150,8 @@ class Checkpoint:
         name = f"array{self._count}"
         if self._count > self._done:
             array = np.asarray(make(), order="C")
-            self._write(self._count, {name: array})
+            self._done = self._count
+            self._write("step", {name: array})
             return array
         return self.arrays.pop(name)
 
@@ -206,53 +164,37 @@ class Checkpoint:
         numbers : mapping
             Plain values, as JSON.
         """
-        number = self._done + 1
-        self._remove(self._damaged)
-        self._damaged = []
-        self._write(number, arrays, numbers)
-        self._remove(sorted(self._states)[:-1])
-        if self.path is not None:
-            self._states[number] = None
+        number = 1 + max((state["number"] for state in self._states), default=0)
+        self._states = [*self._states[-1:], {"number": number, "numbers": from_json(to_json(numbers))}]
+        self._write(f"state{number}", arrays)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier run has kept. It is returned once and then forgotten, to free its memory.
+        """The newest state that an earlier run has kept and that is not damaged. It is returned once.
 
         Returns
         -------
         (dict of str to array, dict), or None where there is none
         """
-        for number, state in self._states.items():
-            if state is not None:
-                self._states[number] = None
-                return {name: np.array(array) for name, array in state[0].items()}, state[1]
+        earlier, self._earlier = self._earlier, False
+        while earlier and self._states:
+            try:
+                return self._read(f"state{self._states[-1]['number']}"), self._states[-1]["numbers"]
+            except StoreError:
+                if len(self._states) == 1:
+                    raise
+                self._states.pop()
         return None
 
-    def _write(
-        self, number: int, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any] | None = None
-    ) -> None:
-        if self.path is None:
-            return
-        if files.is_local(self.path):
-            os.makedirs(self.path, exist_ok=True)
-        if self._fresh:
-            self._remove(self._found())
-            self._fresh = False
-        spec = {
-            "format": _FORMAT,
-            "identity": self.job,  # its name on disk
-            "run": self._token,
-            "names": sorted(arrays),
-            "numbers": None if numbers is None else dict(numbers),
-        }
-        write_model_folder(self._place(number), spec, arrays, overwrite=True)
-        self._names[number] = set(arrays)
+    def _read(self, kind: str) -> dict[str, np.ndarray]:
+        names = [name for name in self._records if name.partition(".")[0] == kind]
+        arrays = self._document.arrays({name: self._records[name] for name in names})
+        return {name.partition(".")[2]: array for name, array in arrays.items()}
 
-    def _remove(self, numbers: Sequence[int]) -> None:
+    def _write(self, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
         if self.path is None:
             return
-        fs, root = files.filesystem(self.path)
-        for number in sorted(numbers, reverse=True):  # a job that dies here leaves a chain without gaps
-            files.remove(fs, f"{root}/step-{number:06d}/model.json")  # no longer a step
-            files.remove(fs, f"{root}/step-{number:06d}")
-            self._names.pop(number, None)
-            self._states.pop(number, None)
+        kinds = {"step", *(f"state{state['number']}" for state in self._states)}
+        kept = {name: record for name, record in self._records.items() if name.partition(".")[0] in kinds}
+        spec = {"job": self.job, "steps": self._done, "states": self._states}
+        named = {f"{kind}.{name}": array for name, array in arrays.items()}
+        self._records = self._document.write(spec, named, kept=kept)

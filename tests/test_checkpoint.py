@@ -9,6 +9,7 @@ import pytest
 
 from distrf.checkpoint import Checkpoint
 from distrf.errors import SpecMismatchError, StoreError
+from distrf.store import write_model_folder
 
 JOB = {"job": "a test"}
 
@@ -17,13 +18,11 @@ def filled(path, states=3):
     """A chain of one step and some states."""
     kept = Checkpoint(path, JOB)
     kept.run(lambda _: {"start": np.arange(3.0)})
+    numbers = {}  # one object, which the job changes
     for t in range(states):
-        kept.keep({"weights": np.full(4, t)}, {"t": t})
+        numbers["t"] = t
+        kept.keep({"weights": np.full(4, t)}, numbers)
     return path
-
-
-def folders(path):
-    return sorted(p.name for p in Path(path).iterdir())
 
 
 def flip(path):
@@ -32,35 +31,67 @@ def flip(path):
     Path(path).write_bytes(data)
 
 
+def array_of(path, pattern):
+    """The chunk of an array of the document."""
+    return next(p for p in path.glob(f"arrays-*/{pattern}/c/*") if p.is_file())
+
+
 def test_the_last_two_states_are_kept(tmp_path):
     path = filled(tmp_path / "c")
-    assert folders(path) == ["step-000001", "step-000003", "step-000004"]
+    names = {p.name for p in path.glob("arrays-*/*") if p.is_dir()}
+    assert names == {"step.start", "state2.weights", "state3.weights"}
     again = Checkpoint(path, JOB)
     arrays, numbers = again.state()
     np.testing.assert_array_equal(arrays["weights"], np.full(4, 2))
     assert numbers == {"t": 2}
+    assert again.state() is None
     again.run(lambda _: pytest.fail("the step is there"))
 
 
-@pytest.mark.parametrize("damaged", ["document", "array"])
-def test_a_damaged_state_gives_way_to_the_one_before(tmp_path, damaged):
+def test_steps_replace_arrays(tmp_path):
+    kept = Checkpoint(tmp_path / "c", JOB)
+    for t in range(3):
+        kept.run(lambda arrays, t=t: {"w": np.full(2, t)} | ({} if t else {"start": np.arange(3)}))
+    kept.once(lambda: np.ones(2))
+    assert (
+        len(list((tmp_path / "c").iterdir())) == 4
+    )  # the document; start, the last w and the array that is made once
+    again = Checkpoint(tmp_path / "c", JOB)
+    for _ in range(3):
+        arrays = again.run(lambda _: pytest.fail("the step is there"))
+    assert arrays["w"].tolist() == [2, 2]
+    assert again.once(lambda: pytest.fail("it is there")).tolist() == [1, 1]
+    assert again.arrays.keys() == {"w", "start"}
+    Checkpoint(tmp_path / "c", JOB, resume=False).run(lambda _: {"v": np.zeros(1)})
+    assert Checkpoint(tmp_path / "c", JOB).arrays.keys() == {"v"}
+
+
+def test_a_damaged_state_gives_way_to_the_one_before(tmp_path):
     path = filled(tmp_path / "c")
-    place = path / "step-000004"
-    chunks = [p for p in place.rglob("c/*") if p.is_file()]
-    flip(place / "model.json" if damaged == "document" else chunks[0])
+    flip(array_of(path, "state3.*"))
     again = Checkpoint(path, JOB)
     assert again.state()[1] == {"t": 1}
     again.run(lambda _: pytest.fail("the step is there"))
     again.keep({"weights": np.full(4, 9)}, {"t": 9})
     assert Checkpoint(path, JOB).state()[1] == {"t": 9}
+    for pattern in ("state2.*", "state3.*"):
+        flip(array_of(path, pattern))
+    with pytest.raises(StoreError, match="is damaged"):
+        Checkpoint(path, JOB).state()
 
 
-@pytest.mark.parametrize("states", [0, 3])
-def test_a_damaged_step_is_an_error(tmp_path, states):
-    path = filled(tmp_path / "c", states)
-    flip(path / "step-000001/model.json")
-    with pytest.raises(StoreError, match=r"step-000001"):
+@pytest.mark.parametrize("what", ["document", "step"])
+def test_damage_is_an_error(tmp_path, what):
+    path = filled(tmp_path / "c")
+    flip(path / "checkpoint.json" if what == "document" else array_of(path, "step.start"))
+    with pytest.raises(StoreError, match="restore it"):
         Checkpoint(path, JOB)
+
+
+def test_a_model_is_no_checkpoint(tmp_path):
+    write_model_folder(tmp_path / "m", {}, {})
+    with pytest.raises(StoreError, match="holds a model"):
+        Checkpoint(tmp_path / "m", JOB)
 
 
 def test_another_job_is_refused(tmp_path):

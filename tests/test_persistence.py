@@ -49,7 +49,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.kernels import Exponential, Gaussian, Matern, ReciprocalSemigroup
 from distrf.persistence import SAVABLE, check_output, model_details
 from distrf.store import is_model_folder, read_model_folder, write_model_folder
-from distrf.store.model_folder import with_checksum
+from distrf.store.documents import with_checksum
 
 RNG = np.random.default_rng(3)
 X = RNG.normal(size=(90, 6)).astype(np.float32)
@@ -492,13 +492,13 @@ def test_a_map_of_a_few_bytes_does_not_make_large_weights(tmp_path):
 
 def test_damaged_and_missing_arrays(saved):
     path, _ = saved
-    chunk = next(p for p in (path / "arrays.zarr/model.model.coef_").rglob("*") if p.name == "0")
+    chunk = next(path.glob("arrays-*/model.model.coef_/c/*"))
     whole = chunk.read_bytes()
     chunk.write_bytes(whole[:20] + bytes([whole[20] ^ 1]) + whole[21:])
     with pytest.raises(StoreError, match=r"'model.model.coef_' .*damaged"):
         load_model(path)
     chunk.unlink()
-    with pytest.raises(StoreError, match=r"'model.model.coef_' .*(damaged|not the one that was saved)"):
+    with pytest.raises(StoreError, match=r"'model.model.coef_' .*damaged"):
         load_model(path)
     (chunk.parents[1] / "zarr.json").unlink()
     with pytest.raises(StoreError, match=r"'model.model.coef_' .*missing"):
@@ -506,7 +506,7 @@ def test_damaged_and_missing_arrays(saved):
     with pytest.raises(StoreError, match="no such store"):
         load_model(path.parent / "none")
     (path / "model.json").unlink()
-    with pytest.raises(StoreError, match="is not a model"):
+    with pytest.raises(StoreError, match=r"it has no model\.json"):
         load_model(path)
 
 

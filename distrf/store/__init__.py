@@ -46,12 +46,12 @@ _EXPORTS = {
     "check_writable": "writable",
     "to_parquet": "writable",
     "place_of_array": "overlap",
-    "array_shapes": "model_folder",
-    "existing_model_folder": "model_folder",
-    "is_model_folder": "model_folder",
-    "read_model_folder": "model_folder",
-    "read_spec": "model_folder",
-    "write_model_folder": "model_folder",
+    "array_shapes": "documents",
+    "existing_model_folder": "documents",
+    "is_model_folder": "documents",
+    "read_model_folder": "documents",
+    "read_spec": "documents",
+    "write_model_folder": "documents",
 }
 
 __all__ = sorted(_EXPORTS)

@@ -35,7 +35,7 @@ from distrf.maps.table_columns import (
     row_folds,
 )
 from distrf.maps.table_missing import MISSING, is_missing
-from distrf.store.model_folder import read_model_folder, write_model_folder
+from distrf.store import read_model_folder, write_model_folder
 
 EPS = 2.0**-23
 WORD = 2**64

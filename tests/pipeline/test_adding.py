@@ -32,7 +32,7 @@ from distrf import (
 )
 from distrf.errors import InputError, InUseError, SpecMismatchError
 from distrf.persistence import model_details
-from distrf.store import model_folder
+from distrf.store import documents
 from distrf.store.job_lock import hold
 
 N, D = 400, 48
@@ -235,7 +235,7 @@ def test_a_failed_write_leaves_the_old_model(rows, tmp_path, monkeypatch):
         raise OSError("disk full")
 
     with monkeypatch.context() as broken:
-        broken.setattr(model_folder.files, "write_json", fail)
+        broken.setattr(documents.files, "write_json", fail)
         with hold(tmp_path / "m"), pytest.raises(OSError, match="disk full"):
             add_rows(tmp_path / "m", X[300:], y[300:])
     assert load_model(tmp_path / "m")[-1].state_.rows == 300
@@ -245,16 +245,16 @@ def test_a_failed_write_leaves_the_old_model(rows, tmp_path, monkeypatch):
 SLOW = """
 import sys
 import numpy as np
-from distrf.store import model_folder
+from distrf.store import documents
 from distrf import add_rows
-write = model_folder._write_arrays
+write = documents._write_arrays
 def slowly(path, arrays, options):
     print("writing", flush=True)
     for name in arrays:
         write(path + "." + name, {name: arrays[name]}, options)
     write(path, arrays, options)
     print("written", flush=True)
-model_folder._write_arrays = slowly
+documents._write_arrays = slowly
 X, y = np.load(sys.argv[2]), np.load(sys.argv[3])
 add_rows(sys.argv[1], X, y)
 print("done", flush=True)

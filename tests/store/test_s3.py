@@ -49,7 +49,6 @@ from distrf.store import (
     create_parts,
     finish,
     job_lock,
-    model_folder,
     parquet_writer,
     pending_blocks,
     read_model_folder,
@@ -58,6 +57,7 @@ from distrf.store import (
     write_parquet_block,
     zarr_writer,
 )
+from distrf.store.documents import Document
 from distrf.store.files import zarr_store
 
 s3fs = pytest.importorskip("s3fs", reason="needs s3fs")
@@ -260,8 +260,8 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     monkeypatch.setattr(parquet_writer, "_existing", lambda *args: found.pop() if found else real(*args))
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
-    absent, existing = [None], model_folder._existing
-    monkeypatch.setattr(model_folder, "_existing", lambda *args: absent.pop() if absent else existing(*args))
+    absent, existing = [None], Document.existing
+    monkeypatch.setattr(Document, "existing", lambda self: absent.pop() if absent else existing(self))
     with pytest.raises(SpecMismatchError, match="a: 1 -> 2"):
         write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.zeros(4)})
     np.testing.assert_array_equal(read_model_folder(f"{s3.url}/model")[1]["w"], np.arange(4))
@@ -405,7 +405,7 @@ def test_training_resumed(s3):
 
     whole = fit()
     kept = {"checkpoint": f"{s3.url}/state", "checkpoint_every": 2}
-    s3.proxy.fault = after(3, "PUT .*/state/step.*model.json", lambda: 403)
+    s3.proxy.fault = after(3, "PUT .*/state/checkpoint.json", lambda: 403)
     with pytest.raises(StoreError, match="access is refused"):
         fit(**kept)
     s3.proxy.fault = lambda request: None
