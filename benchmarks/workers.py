@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import dask
+
 import distrf
 from benchmarks.benchmark import Record
 from distrf.execution.workers import peak_memory
@@ -29,7 +31,12 @@ def connected(workers: int, in_process: bool = False, limit: int | str | None = 
 
     options: dict[str, Any] = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
     options |= {"memory_limit": "auto" if limit is None else limit, "silence_logs": 50}
-    with LocalCluster(n_workers=workers, **options) as cluster, Client(cluster) as client:
+    alone = {"distributed.worker.profile.enabled": False}  # 64 profilers in a process take as much as the work
+    with (
+        dask.config.set(alone),
+        LocalCluster(n_workers=workers, **options) as cluster,
+        Client(cluster) as client,
+    ):
         yield client
 
 

@@ -35,7 +35,7 @@ NAPS = [0.0, 0.0]
 
 
 class States(SchedulerPlugin):
-    """The most states that one worker held at a time: results of tasks of the pass "gram", whose keys begin with its name."""
+    """The most states that one worker held at a time for tasks to come: results of the pass "gram", whose keys begin with its name."""
 
     def __init__(self, scheduler: Any):
         self.scheduler, self.most = scheduler, 0
@@ -44,7 +44,8 @@ class States(SchedulerPlugin):
     def transition(self, key: Any, start: str, finish: str, *args: Any, **more: Any) -> None:
         if finish == "memory" and str(key).startswith("gram"):
             for worker in self.scheduler.workers.values():
-                self.most = max(self.most, sum(str(task.key).startswith("gram") for task in worker.has_what))
+                held = [t.dependents for t in worker.has_what if str(t.key).startswith("gram")]
+                self.most = max(self.most, sum(any(u.state != "memory" for u in users) for users in held))
 
 
 def block(width: int, naps: bool, block_info: Any = None) -> np.ndarray:
