@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
@@ -19,6 +21,14 @@ class DistrfError(Exception):
 
 class InputError(DistrfError, ValueError):
     """Data or parameters that break a stated rule (wrong width, NaN, unknown kernel, ...)."""
+
+
+def warn(text: str, category: type[Warning]) -> None:
+    """Warn at the line outside of this package that called it: Python shows a warning once for each line."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("distrf."):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, category, stacklevel=level)
 
 
 @contextmanager

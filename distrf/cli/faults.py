@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import shlex
 import sys
 import traceback
 
@@ -21,7 +22,7 @@ _MOST = 400  # letters of a message that others wrote
 #: A parameter with its value or a list of names, as messages write it for Python; one of several words; what stands in quotes, and stays.
 _PYTHON = re.compile(
     r"""\b(?P<given>[a-z]\w*)=(?:(?P<quote>['"])(?P<text>[\w.-]+)(?P=quote)|(?P<word>[\d.e+-]*\d|\w+)(?![\w(])"""
-    r"""|\[(?P<listed>'[\w.-]+'(?:, '[\w.-]+')*)\]"""
+    r"""|\[(?P<listed>'[^'\n]*'(?:, '[^'\n]*')*)\]"""
     r"""|(?=[\s;,.:)]|$))"""
     r"""|(?<!\w)(?P<quoted>'[^'\n]*'|"[^"\n]*")"""
     r"""|(?<![\w./-])(?P<alone>[a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?![\w/]|\.\w)"""
@@ -56,7 +57,9 @@ def in_options(text: str) -> str:
         spelling = known.get(name)
         if spelling is None or spelling.is_argument:
             return found[0]
-        value = found["text"] or found["word"] or (found["listed"] or "").replace("'", "").replace(", ", ",")
+        value = found["text"] or found["word"] or ""
+        if found["listed"]:
+            value = shlex.quote(found["listed"][1:-1].replace("', '", ","))
         if spelling.is_flag and value in ("True", "False"):
             return flag(name) if value == "True" else f"--no-{flag(name)[2:]}"
         return f"{flag(name)} {SPELLED.get(value, value)}".rstrip()

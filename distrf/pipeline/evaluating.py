@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,7 +11,7 @@ from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
 from ..representation import facts_html, shown
@@ -194,7 +193,7 @@ def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
         )
         share = counts.truth[new].sum() / counts.truth.sum()
         text = f"{100 * share:.3g} % of the rows have a label that no training row had, {named}; they count as wrong"
-        warnings.warn(text, DriftWarning, stacklevel=3)
+        warn(text, DriftWarning)
 
 
 def choose_slices(column: Any) -> Slices:

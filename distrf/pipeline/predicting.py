@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
 from ..errors import InputError
+from ..execution.open_table import is_table
 from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import COVERAGE
@@ -80,7 +81,7 @@ def predict(
     Warns
     -----
     DriftWarning
-        Rows of a table that are written differ from those of the training: see `TableEncoder.find_drift`.
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
     beside = Beside(scores, probabilities, interval)
@@ -88,7 +89,10 @@ def predict(
         if keys or scores:
             raise InputError("keys and scores are written beside predictions; give out=")
         plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
-        return beside.alone(trained.pipeline, X if plain else trained.open(X, strict=strict).rows()[0])
+        rows, encoder = X if plain else trained.open(X, strict=strict).rows()[0], encoder_of(trained.pipeline)
+        if not plain or is_table(X):
+            warn_of_drift(encoder, rows)
+        return beside.alone(trained.pipeline, rows)
     out = os.fspath(out)
     # What is described has been checked.
     if isinstance(X, Input):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
@@ -316,6 +315,4 @@ def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:
     """
     found = [] if encoder is None else encoder.find_drift(rows)
     if found:
-        warnings.warn(
-            f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning, stacklevel=3
-        )
+        warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)

@@ -135,7 +135,7 @@ def train(
     Warns
     -----
     ColumnWarning
-        Nearly all texts of a column of a table read as numbers: a few cells may be wrong.
+        A column of a table is left out, or may not be what it is taken for.
     BaselineWarning
         The model may be of no use, for one of these reasons. On held-out rows it does not beat a constant by a standard
         error of the paired differences. It does not beat a linear model on the columns; nothing is said if both are

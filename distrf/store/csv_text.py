@@ -247,7 +247,7 @@ def kind_for(column: ColumnType, found: pa.DataType) -> pa.DataType:
         return pa.null()
     if pa.types.is_null(found):  # no value was looked at
         return {"number": pa.float64(), "boolean": pa.bool_()}.get(column.base, pa.string())
-    if base_of(found) == "number" and column.base in ("time", "clock", "duration"):
+    if base_of(found) == "number" and column.base in ("time", "clock"):
         return pa.string()  # the message shows a value
     return widened(found)
 

@@ -3,9 +3,11 @@
 * A number is itself: of float32 columns rounded to float32, of integers beyond 2^53 the nearest float64. False and true
   are 0 and 1.
 * Text is a hash of 52 bits, a whole number below 2^52. Of k levels, two share one with odds below k^2 / 2^53. Nothing is
-  normalised or stripped: two texts are one level if their bytes are the same.
+  normalised or stripped: two texts are one level if their bytes are the same. Integers that are categories are the text of
+  their digits.
 * Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
   midnight, durations seconds; all cut to whole microseconds.
+* Text that writes numbers or times is these, if the schema says in what form: see `distrf.store.text_forms`.
 * Nulls, NaN, infinities, numbers beyond 1e300 in size and empty text are `MISSING`.
 """
 
@@ -15,7 +17,6 @@ import datetime
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,12 +27,10 @@ from ..errors import InputError, reworded
 from ..maps.table_missing import MISSING
 from .arrow_types import as_floats, decoded, value_type
 from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
+from .text_forms import ClockForm, DateForm, read_text
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NULLS = {"NoneType", "NAType", "NaTType"}
-_ZONE = r"[T ].*(Z|[+-][0-9:]+)$"
-#: As pandas and Python write durations: 1 days 02:03:04.5, -1 days +23:59:59, 1 day, 2:03:04 and 02:03:04.
-_DURATION = r"^(?:(?P<days>[+-]?\d+) days?,?)? ?\+?(?:(?P<hours>\d+):(?P<minutes>\d{2}):(?P<seconds>\d{2})(?:[.](?P<rest>\d+))?)?$"
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
 _COLUMNS = 8  # written at a time
@@ -75,12 +74,11 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if column.base == "text":
         return text_codes(values if base == "text" else _digits(decoded(values), column.name))
     if base == "text":
-        if column.base == "time":
-            return text_seconds(values, column.name, column.zoned)
-        return (_text_clocks if column.base == "clock" else _text_durations)(values, column.name)
-    if base in ("number", "boolean"):
-        return _numbers(decoded(values), column.precision)
-    return _seconds(decoded(values))
+        return _texts(values, column)
+    values = decoded(values)
+    if base in ("number", "boolean") and not pa.types.is_duration(values.type):
+        return _numbers(values, column.precision)
+    return _seconds(values)
 
 
 def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
@@ -166,93 +164,30 @@ def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.n
     return table[at]
 
 
-def text_seconds(column: pa.ChunkedArray, name: str, zoned: bool | None = None) -> np.ndarray:
-    """Seconds since 1970 of texts such as 2020-01-31, 2020-01-31 12:30 and 2020-01-31T12:30:00.5+01:00 (ISO 8601).
-
-    Parameters
-    ----------
-    column : pa.ChunkedArray
-        Texts; blanks around them do not matter.
-    name : str
-        For messages.
-    zoned : bool, optional
-        Whether all have a time zone or none has. None allows both.
-
-    Returns
-    -------
-    float64 array of shape (rows,)
-        `MISSING` for nulls and empty texts.
-
-    Raises
-    ------
-    InputError
-        A text is no date: the message has the first.
-    """
-    zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[zoned]
-    rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
-    return _by_distinct(column, lambda texts: _read(texts, partial(_parsed_times, zoned=zoned), rule, name))
+def _texts(column: pa.ChunkedArray, kind: ColumnType) -> np.ndarray:
+    """The numbers that texts write."""
+    if kind.form:
+        return _by_distinct(column, lambda texts: np.nan_to_num(read_text(texts, kind.form), nan=MISSING))
+    return _by_distinct(column, lambda texts: _as_typed(texts, kind))
 
 
-def _text_clocks(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    def parsed(texts: pa.Array) -> np.ndarray:  # of the first day, since Arrow reads no times of day
-        first = pa.scalar("1970-01-01T", pa.large_string())
-        return _parsed_times(
-            pc.binary_join_element_wise(
-                first, pc.ascii_trim_whitespace(texts), pa.scalar("", pa.large_string())
-            ),
-            False,
-        )
-
-    return _by_distinct(
-        column, lambda texts: _read(texts, parsed, "a time of day is written as 12:30:00", name)
-    )
-
-
-def _text_durations(column: pa.ChunkedArray, name: str) -> np.ndarray:
-    rule = "a duration is written as 1 days 02:03:04.5"
-    return _by_distinct(column, lambda texts: _read(texts, _parsed_durations, rule, name))
-
-
-def _read(texts: pa.Array, parsed: Callable[[pa.Array], np.ndarray], rule: str, name: str) -> np.ndarray:
-    """The numbers of texts; InputError with the first that is none."""
-    with suppress(pa.ArrowInvalid):
-        return parsed(texts)
-    while len(texts) > 1:
-        half = len(texts) // 2
-        try:
-            parsed(texts[:half])
-            texts = texts[half:]
-        except pa.ArrowInvalid:
-            texts = texts[:half]
-    wrong = _bytes(texts)[0].decode(errors="replace")[:50]
-    raise InputError(f"{rule}; column {name!r} has {wrong!r}; write it so, or leave the column out")
-
-
-def _parsed_times(texts: pa.Array, zoned: bool | None) -> np.ndarray:
-    # Arrow reads no more than six digits as microseconds, and texts with a time zone and others as different types.
-    texts = pc.replace_substring_regex(pc.ascii_trim_whitespace(texts), r"([.]\d{6})\d+", r"\1")
-    zones = pc.match_substring_regex(texts, _ZONE).to_numpy(zero_copy_only=False)
-    if zoned is not None and (zones != zoned).any():
-        raise pa.ArrowInvalid("a time zone")
-    out = np.empty(len(texts))
-    for where, kind in ((zones, pa.timestamp("us", "UTC")), (~zones, pa.timestamp("us"))):
-        out[where] = _seconds(pa.chunked_array([texts.filter(pa.array(where)).cast(kind)]))
-    return out
-
-
-def _parsed_durations(texts: pa.Array) -> np.ndarray:
-    texts = pc.ascii_trim_whitespace(texts)
-    found = pc.extract_regex(texts, _DURATION)
-    if found.null_count or not pc.all(pc.greater(pc.binary_length(texts), 0)).as_py():
-        raise pa.ArrowInvalid("no duration")
-    parts = {}
-    for field, part in zip(found.type, found.flatten(), strict=True):
-        if field.name == "rest":  # the digits of microseconds
-            part = pc.utf8_slice_codeunits(pc.utf8_rpad(part, 6, "0"), 0, 6)
-        part = pc.replace_substring_regex(part, r"^[+]?$", "0")
-        parts[field.name] = part.cast(pa.int64()).to_numpy()
-    whole = ((parts["days"] * 24 + parts["hours"]) * 60 + parts["minutes"]) * 60 + parts["seconds"]
-    return whole + parts["rest"] / 10**6
+def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
+    """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
+    trimmed = pc.ascii_trim_whitespace(texts)
+    if column.base == "clock":
+        seconds, rule = ClockForm().read(trimmed, ""), "a time of day is written as 12:30:00"
+        good = np.isfinite(seconds)
+    else:
+        zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[
+            column.zoned
+        ]
+        rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
+        seconds, zoned = DateForm().read_zoned(trimmed, "ymd")
+        good = np.isfinite(seconds) & (column.zoned is None or zoned == column.zoned)
+    if not good.all():
+        wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]
+        raise InputError(f"{rule}; column {column.name!r} has {wrong!r}; write it so, or leave the column out")
+    return seconds
 
 
 def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:

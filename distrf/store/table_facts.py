@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
 from ..maps.table_missing import is_missing
-from .stray_numbers import stray_number
-from .table_codes import coded, text_seconds
-from .table_schema import TableSchema
+from .arrow_types import decoded
+from .table_codes import coded
+from .table_schema import ColumnType, TableSchema
+from .text_forms import Found, find_form
 
 #: Texts of which it is asked how many words they have.
 _TEXTS = 1000
@@ -35,12 +35,16 @@ class ColumnFacts:
         Whether they are whole numbers, and were not read as floating-point ones.
     ascending : bool
         Whether each is larger than the one before.
-    dates : bool
-        Whether they are text, and all of it reads as dates.
+    told : int
+        Distinct values that are apart as float64.
+    infinite : int
+        Rows with an infinite number, or with one beyond 1e300 in size.
     words : float
         Mean number of words of a text.
+    found : Found, optional
+        The form in which the text writes numbers.
     stray : str
-        A text that is no number, where nearly all are, as messages show it; else empty.
+        A text that is none of that form, as messages show it; else empty.
     """
 
     rows: int
@@ -48,13 +52,18 @@ class ColumnFacts:
     distinct: int
     whole: bool = False
     ascending: bool = False
-    dates: bool = False
+    told: int = 0
+    infinite: int = 0
     words: float = 0.0
+    found: Found | None = None
     stray: str = ""
 
 
 def column_facts(
-    table: pa.Table, schema: TableSchema, strays: Mapping[str, str] | None = None
+    table: pa.Table,
+    schema: TableSchema,
+    strays: Mapping[str, str] | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -64,38 +73,54 @@ def column_facts(
         Some rows, in the order of the data.
     schema : TableSchema
     strays : mapping of str to str, optional
-        The stray texts of some columns, by name, where more rows than these tell them.
+        A text that is no number of some columns of text, by name, where more rows than these tell that nearly all are.
+    said : mapping of str to str, optional
+        What columns are said to be.
     """
     X = coded(table, schema)
     facts = []
     for x, column in zip(X.T, schema.columns, strict=True):
-        values = x[~is_missing(x)]
-        distinct = len(np.unique(values))
-        if column.base == "text":
-            texts = table.column(column.name)
-            dates = len(values) > 0 and _all_dates(texts, column.name)
-            stray = (strays or {}).get(column.name) or _stray(texts)
-            facts.append(
-                ColumnFacts(len(x), len(values), distinct, dates=dates, words=_words(texts), stray=stray)
+        values, raw = x[~is_missing(x)], table.column(column.name)
+        base = ColumnFacts(len(x), len(values), len(np.unique(values)))
+        if column.base == "text" and not column.digits:
+            facts.append(_text_facts(base, raw, column, strays or {}, said or {}))
+            continue
+        exact = values
+        if column.whole:  # beyond 2^53 float64 cannot tell them apart
+            exact = decoded(raw).drop_null().to_numpy()
+        infinite = 0
+        if column.base == "number":
+            infinite = len(x) - len(values) - raw.null_count - int(pc.sum(pc.is_nan(_floats(raw))).as_py() or 0)
+        ascending, distinct = bool((exact[1:] > exact[:-1]).all()), len(np.unique(exact))
+        facts.append(
+            replace(
+                base,
+                distinct=distinct,
+                told=base.distinct,
+                whole=column.whole,
+                ascending=ascending,
+                infinite=infinite,
             )
-        else:
-            whole = "int" in column.arrow and column.base == "number"
-            ascending = bool((np.diff(values) > 0).all())
-            facts.append(ColumnFacts(len(x), len(values), distinct, whole, ascending))
+        )
     return facts
 
 
-def _all_dates(texts: pa.ChunkedArray, name: str) -> bool:
-    try:
-        text_seconds(texts, name)
-    except InputError:
-        return False
-    return True
+def _floats(raw: pa.ChunkedArray) -> pa.ChunkedArray:
+    raw = decoded(raw)
+    return raw if pa.types.is_floating(raw.type) else pa.chunked_array([pa.nulls(0, pa.float64())])
 
 
-def _stray(texts: pa.ChunkedArray) -> str:
-    stray = stray_number(texts)
-    return "" if stray is None else repr(stray[:60])
+def _text_facts(
+    base: ColumnFacts,
+    raw: pa.ChunkedArray,
+    column: ColumnType,
+    strays: Mapping[str, str],
+    said: Mapping[str, str],
+) -> ColumnFacts:
+    kind, elsewhere = said.get(column.name), strays.get(column.name, "")
+    found = find_form(raw, kind, bool(elsewhere)) if kind in (None, "number", "date") else None
+    stray = elsewhere or (repr(found.stray[:60]) if found is not None and found.stray else "")
+    return replace(base, words=_words(raw), found=found, stray="" if found is None else stray)
 
 
 def _words(texts: pa.ChunkedArray) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,13 +21,10 @@ BASES = {
     "text": "text",
     "time": "dates or timestamps",
     "clock": "times of day",
-    "duration": "durations",
     "empty": "no values",
 }
-#: What else is read as a base: booleans are 0 and 1, and text may write dates, times of day and durations.
-_ALSO = {
-    "number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",), "duration": ("text",),
-}  # fmt: skip
+#: What else is read as a base: booleans are 0 and 1, and text may write dates and times of day.
+_ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",)}
 _SHOWN = 10  # columns of a message
 
 
@@ -37,7 +33,7 @@ def base_of(kind: pa.DataType) -> str | None:
     test, kind = pa.types, value_type(kind)
     if test.is_boolean(kind):
         return "boolean"
-    if test.is_integer(kind) or test.is_floating(kind) or test.is_decimal(kind):
+    if test.is_integer(kind) or test.is_floating(kind) or test.is_decimal(kind) or test.is_duration(kind):
         return "number"
     if is_text(kind):
         return "text"
@@ -45,8 +41,6 @@ def base_of(kind: pa.DataType) -> str | None:
         return "time"
     if test.is_time(kind):
         return "clock"
-    if test.is_duration(kind):
-        return "duration"
     return "empty" if test.is_null(kind) else None
 
 
@@ -61,12 +55,15 @@ class ColumnType:
         Its Arrow type.
     base : str
         What it is read as: a key of `BASES`. Text that writes dates may have the base "time". Integers may have the
-        base "text": the text of their digits, so that those beyond 2^53, such as ids, stay apart.
+        base "text": the text of their digits, so that categories of those beyond 2^53 stay apart.
+    form : str
+        How text writes its numbers, as `text_forms.find_form` found it. Texts that are none are missing values then.
     """
 
     name: str
     arrow: str
     base: str
+    form: str = ""
 
     @property
     def values(self) -> str:
@@ -74,9 +71,14 @@ class ColumnType:
         return self.arrow.removeprefix("dictionary<values=").partition(", indices=")[0]
 
     @property
+    def whole(self) -> bool:
+        """Whether its type is one of integers."""
+        return self.values.startswith(("int", "uint"))
+
+    @property
     def digits(self) -> bool:
         """Whether integers are read as the text of their digits."""
-        return self.base == "text" and "int" in self.values
+        return self.base == "text" and self.whole
 
     @property
     def zoned(self) -> bool | None:
@@ -88,16 +90,17 @@ class ColumnType:
     @property
     def precision(self) -> str:
         """The dtype of its numbers: of float32 ones "f4", so that 0.1 is the same number from all sources."""
-        return {"halffloat": "f2", "float": "f4"}.get(self.values, "f8")
+        return "f4" if self.values == "float" else "f8"
 
     def fault(self, kind: pa.DataType) -> str | None:
         """Why a column of this Arrow type cannot be read as this one; None if it can."""
         base = base_of(kind)
-        also = ("number",) if self.digits else _ALSO.get(self.base, ())
-        if base not in (self.base, "empty", *also):
-            return (
-                f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {BASES[self.base]}"
-            )
+        also = ("number",) if self.digits else ("text",) if self.form else _ALSO.get(self.base, ())
+        took = pa.types.is_duration(value_type(kind))
+        unlike = base == "number" == self.base and took != self.values.startswith("duration")
+        if base not in (self.base, "empty", *also) or unlike:
+            held = f"{BASES[self.base]} ({self.values})"
+            return f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {held}"
         if base == "time" and self.zoned is not None:
             zoned = getattr(value_type(kind), "tz", None) is not None
             if zoned != self.zoned:
@@ -131,12 +134,12 @@ class TableSchema:
         """
         try:
             columns = tuple(
-                ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base")))
+                ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base", "form")))
                 for column in spec["columns"]
             )
         except (KeyError, TypeError) as error:
             raise SpecMismatchError(
-                f"the schema of a table lists the name, arrow and base of each column; one lacks {error}; "
+                f"the schema of a table lists the name, arrow, base and form of each column; one lacks {error}; "
                 "open the table anew, or train again"
             ) from None
         if unknown := sorted({column.base for column in columns} - set(BASES)):
@@ -228,46 +231,26 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     Returns
     -------
     str, or None where it has all of them
-        Missing columns, each with a new one of a like name, and columns of another type, in one sentence.
+        Missing columns and columns of another type, in one sentence.
     """
     types: dict[str, pa.DataType] = dict(zip(found.names, found.types, strict=True))
     twice = {name: count for name, count in Counter(found.names).items() if count > 1}
-    absent = [column.name for column in trained.columns if column.name not in types]
-    # Of many that are missing a few are named, and only for those a like name is sought.
-    new = _likely(absent[:_SHOWN], trained, found) if absent else {}
-    faults: list[str] = []
-    remedies: dict[str, None] = {}  # in their order, each once
+    known, faults = set(trained.names), []
+    new = [name for name in types if name not in known]
     for column in trained.columns:
         if column.name in twice:
             faults.append(f"{column.name!r} is there {twice[column.name]} times")
-            remedies["give each column its own name"] = None
         elif column.name not in types:
-            renamed = f" ({new[column.name]!r} is new: renamed?)" if column.name in new else ""
-            faults.append(f"{column.name!r} is missing{renamed}")
-            remedies["rename or add missing columns, or train without them"] = None
+            like = did_you_mean(column.name, new) if len(faults) < _SHOWN else ""
+            faults.append(f"{column.name!r} is missing{like}")
         elif fault := column.fault(types[column.name]):
             faults.append(f"{column.name!r} {fault}")
-            remedies["convert columns of another type"] = None
     if not faults:
         return None
     return (
         "the rows need the columns that the model was trained with (or that the given schema has); here "
-        f"{_listed(faults)}; {'; '.join(remedies)}"
+        f"{_listed(faults)}; rename, add or convert columns, or train without them"
     )
-
-
-def _likely(absent: Sequence[str], trained: TableSchema, found: pa.Schema) -> dict[str, str]:
-    """The new column with the most alike name, for missing ones that have such a column."""
-    known, wanted = set(trained.names), {name.casefold() for name in trained.names}
-    new = {name.casefold(): name for name in found.names if name not in known}
-    others = [name for name in new if name not in wanted]
-    likely = {}
-    for name in absent:
-        folded = name.casefold()
-        like = [folded] if folded in new else difflib.get_close_matches(folded, others, 1, cutoff=0.5)
-        if like:
-            likely[name] = new[like[0]]
-    return likely
 
 
 def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa.Schema:

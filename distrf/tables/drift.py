@@ -42,8 +42,9 @@ def find_drift(
     for j in sorted({one.column for one in encodings}):
         x, known = rows[:, j], columns[j]
         present = ~is_missing(x)
-        if known["missing"] == 0 and _often(~present):
-            said.append(f"{known['name']!r} is missing in {_share(~present)}, and never was")
+        if _often(~present) and (~present).mean() > 3 * known["missing"]:
+            was = f"was in {100 * known['missing']:.2g} %" if known["missing"] else "never was"
+            said.append(f"{known['name']!r} is missing in {_share(~present)}, and {was}")
         if j in levels:
             new = present & ~np.isin(x, levels[j])
             if known["exact"] and _often(new):

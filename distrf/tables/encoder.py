@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -12,7 +11,7 @@ from dask.base import is_dask_collection
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..errors import InputError, input_errors
+from ..errors import InputError, input_errors, warn
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
@@ -177,12 +176,12 @@ class TableEncoder(FeatureEstimator):
         Raises
         ------
         InputError
-            A parameter breaks a rule, columns hold free text or nothing that can be learned from, or y has other rows.
+            A parameter breaks a rule, no column can be learned from, or y has other rows.
 
         Warns
         -----
         ColumnWarning
-            Nearly all texts of a column read as numbers: a few cells may be wrong.
+            A column is left out, or may not be what it is taken for.
         """
         self._learn(X, y, folds)
         return self
@@ -413,7 +412,7 @@ def describe_columns(
     Returns
     -------
     schema : TableSchema
-        In which text that writes dates is read as dates.
+        In which text that writes dates or numbers is read as these.
     kinds : list of ColumnKind
 
     Raises
@@ -424,15 +423,12 @@ def describe_columns(
     Warns
     -----
     ColumnWarning
-        Nearly all texts of a column read as numbers.
+        A column is left out, or may not be what it is taken for.
     """
-    kinds = infer_kinds(table.schema, column_facts(table.sample(), table.schema, table.strays), said)
+    kinds = infer_kinds(table.schema, column_facts(table.sample(), table.schema, table.strays, said), said)
     for caution in cautions(kinds):
-        warnings.warn(caution, ColumnWarning, stacklevel=3)
-    columns = tuple(
-        replace(column, base="time") if kind.kind == "date" else column
-        for column, kind in zip(table.schema.columns, kinds, strict=True)
-    )
+        warn(caution, ColumnWarning)
+    columns = tuple(kind.column or column for column, kind in zip(table.schema.columns, kinds, strict=True))
     return TableSchema(columns), kinds
 
 

@@ -4,42 +4,43 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
 from ..store.table_schema import ColumnType, TableSchema
 
-#: What a column may be, and what the words mean. "text" is refused: it needs an encoding of its own.
+#: What a column may be, and what the words mean.
 KINDS = {
     "number": "a quantity",
     "category": "a level of a few or of many: text, codes, booleans",
     "date": "a date or a timestamp",
     "clock": "a time of day",
     "id": "a name of its row, which is left out",
+    "text": "free text, which is left out",
     "drop": "left out",
 }
 #: Why a column is what the user said that it is.
 AS_SAID = "as said"
-#: The kinds that each base of a column may have.
+#: The kinds that each base of a column may be said to have.
 POSSIBLE = {
     "number": ("number", "category", "id", "drop"),
     "boolean": ("category", "number", "drop"),
-    "text": ("category", "date", "id", "drop"),
+    "text": ("category", "number", "date", "id", "drop"),
     "time": ("date", "category", "id", "drop"),
     "clock": ("clock", "category", "drop"),
-    "duration": ("number", "category", "drop"),
     "empty": ("drop",),
 }
 #: Rows that are needed to call a column of distinct values an id, the share of them that is distinct then, and the words
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
+_SHOWN = 10  # columns of a message
 
 
 class ColumnWarning(UserWarning):
-    """A column may not be what it is taken for."""
+    """A column is left out, or may not be what it is taken for."""
 
 
 @dataclass(frozen=True)
@@ -52,19 +53,22 @@ class ColumnKind:
     kind : str
         A key of `KINDS`.
     why : str
-    stray : str
-        A text that is no number, where nearly all of a column are that is not said to be text; else empty.
+    caution : str
+        What may be wrong with that; else empty.
+    column : ColumnType, optional
+        What it is to be read as.
     """
 
     name: str
     kind: str
     why: str
-    stray: str = ""
+    caution: str = ""
+    column: ColumnType | None = None
 
     @property
     def used(self) -> bool:
         """Whether features are made of it."""
-        return self.kind not in ("id", "drop")
+        return self.kind not in ("id", "text", "drop")
 
 
 def infer_kinds(
@@ -87,103 +91,115 @@ def infer_kinds(
     Raises
     ------
     InputError
-        There is no such column or kind, a column cannot be of it, or columns hold free text: all are named.
+        There is no such column or kind, a column cannot be of it, or none is left: all are named.
     """
     said = dict(said or {})
     if unknown := [name for name in said if name not in schema.names]:
         raise InputError(
             f"columns are said by name; received {unknown[:10]}{did_you_mean(unknown, schema.names)}; the table has {schema.names[:50]}"
         )
-    kinds: list[ColumnKind] = []
-    texts: dict[str, str] = {}
+    kinds = []
     for column, fact in zip(schema.columns, facts, strict=True):
-        if column.name in said:
-            kinds.append(_said_kind(column, said[column.name], fact))
-            continue
-        kind, why = _guess(column, fact)
-        if kind == "text":
-            texts[column.name] = why
-        stray = fact.stray if kind in ("id", "category") else ""
-        why = f"{why}; nearly all read as numbers, but not {stray}" if stray else why
-        kinds.append(ColumnKind(column.name, kind, why, stray))
-    if texts:
-        raise InputError(_free_text(texts))
+        kind, why = said.get(column.name, ""), AS_SAID
+        if kind:
+            _check_said(column, kind, fact)
+        else:
+            kind, why = _guess(column, fact)
+        found = fact.found if kind in ("number", "date", "clock") else None
+        if found is not None:
+            column, why = replace(column, base=found.base, form=found.form), found.words
+        elif kind in ("category", "id") and column.whole:
+            column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
+        kinds.append(ColumnKind(column.name, kind, why, _caution(column, kind, fact), column))
     if not any(kind.used for kind in kinds):
-        left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:10])
-        raise InputError(f"no column is left to learn from ({left}); say what they are, or give others")
+        left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
+        raise InputError(
+            f"no column is left to learn from ({left}); give others, or say what they are with categorical=, numeric= or date="
+        )
     return kinds
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
-    """What is to be warned of: columns of numbers that a few cells make text, ten at most."""
-    doubtful = [kind for kind in kinds if kind.stray]
-    texts = []
-    for kind in doubtful[:10]:
-        taken = "taken for an id and left out" if kind.kind == "id" else "taken for a category"
+    """What is to be warned of: columns that were guessed to be of no use, and what may be wrong with others."""
+    texts = [kind.caution for kind in kinds if kind.caution]
+    if more := texts[_SHOWN:]:
+        texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
+    left = [kind for kind in kinds if kind.kind in ("id", "text") and kind.why != AS_SAID]
+    if left:
+        names = [kind.name for kind in left]
+        listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
+        listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
+        numbers = [kind.name for kind in left if kind.column is not None and kind.column.whole]
+        as_numbers = f", or numeric={numbers[:_SHOWN]} for numbers" if numbers else ""
         texts.append(
-            f"nearly all values of column {kind.name!r} read as numbers, but not {kind.stray}: so it is text, and {taken}; "
-            f"mend such cells (empty ones are missing values), or say what it is: exclude=[{kind.name!r}] or "
-            f"categorical=[{kind.name!r}]"
+            f"left out: {listed}; take them with categorical={names[:_SHOWN]} for levels{as_numbers}, or leave them out "
+            f"without this warning with exclude={names[:_SHOWN]}"
         )
-    if more := doubtful[10:]:
-        texts.append(f"so it is with {len(more)} more columns: {[kind.name for kind in more[:50]]}")
     return texts
 
 
-def _free_text(texts: Mapping[str, str]) -> str:
-    """The message for columns of free text: {name: how long their entries are}."""
-    names = list(texts)[:10]
-    more = f" and {len(texts) - len(names)} more" if len(texts) > len(names) else ""
-    are, them = ("columns {} are", "them") if len(texts) > 1 else ("column {} is", "it")
-    listed = ", ".join(f"{name!r} ({texts[name]})" for name in names) + more
+def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
+    name = column.name
+    if kind == "number" and fact.infinite:
+        return f"column {name!r} has infinite numbers in {fact.infinite:,} of {fact.rows:,} rows looked at: they count as missing"
+    if fact.found is None or column.form == "":
+        return ""
+    if fact.stray:
+        return (
+            f"column {name!r} is {fact.found.words}, but not {fact.stray}: such texts count as missing; for levels, say "
+            f"categorical={[name]}"
+        )
+    doubt = fact.found.doubt
     return (
-        f"{are.format(listed)} free text, from which no features are made; leave {them} out with exclude={names}, make "
-        f"numbers of {them} first (docs/guide/tables.md, Free text), or take {them} for categories with "
-        f"categorical={names}"
+        f"column {name!r} is {fact.found.words}, but {doubt}; write it otherwise, or say categorical={[name]}"
+        if doubt
+        else ""
     )
 
 
-def _said_kind(column: ColumnType, kind: str, fact: ColumnFacts) -> ColumnKind:
-    possible = POSSIBLE[column.base]
-    if kind == "number" and fact.stray:
+def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
+    if kind not in POSSIBLE[column.base]:
         raise InputError(
-            f"a column of numbers holds numbers alone; column {column.name!r} has {fact.stray}; mend such cells (empty ones "
-            "are missing values), or do not name it in numeric="
+            f"column {column.name!r} ({column.arrow}) can be {', '.join(POSSIBLE[column.base])}; received {kind!r}"
         )
-    if kind not in possible:
+    if column.base == "text" and fact.found is None and kind in ("number", "date"):
+        written = {"number": "1,234.5, $5 or 12 kg", "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020"}[
+            kind
+        ]
         raise InputError(
-            f"column {column.name!r} ({column.arrow}) can be {', '.join(possible)}; received {kind!r}"
+            f"a {kind} is written such as {written}; half of the texts of column {column.name!r} are not; write them so, or "
+            f"do not name it in {'numeric' if kind == 'number' else 'date'}="
         )
-    if kind == "date" and column.base == "text" and not fact.dates:
-        raise InputError(
-            f"dates are written as 2020-01-31 or 2020-01-31T12:30:00; column {column.name!r} is not; write it so, or "
-            "leave it out of the dates"
-        )
-    return ColumnKind(column.name, kind, AS_SAID)
 
 
 def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
-    """The kind of a column, or "text"; and why."""
+    """The kind of a column, and why."""
+    rows = f"in {fact.present:,} rows looked at"
     if column.base == "empty" or fact.present == 0:
         return "drop", f"no value in {fact.rows:,} rows looked at"
     if column.base == "boolean":
         return "category", "booleans"
-    if column.base in ("time", "clock", "duration"):
-        return {"time": "date", "clock": "clock", "duration": "number"}[column.base], column.arrow
+    if column.arrow.startswith("dictionary") and column.base != "text":
+        return "category", f"{column.arrow}, {fact.distinct:,} levels {rows}"
+    if column.base in ("time", "clock"):
+        return {"time": "date", "clock": "clock"}[column.base], column.arrow
     distinct = fact.distinct >= _ID_SHARE * fact.present and fact.present >= _ID_ROWS
     if column.base == "number":
         if distinct and fact.whole and (fact.ascending or _ID_NAME.search(column.name)):
             order = "in ascending order" if fact.ascending else "and the name of an id"
-            return "id", f"whole numbers, all distinct in {fact.present:,} rows looked at, {order}"
-        return "number", column.arrow
-    if fact.dates:
-        return "date", f"text that reads as dates in {fact.present:,} rows looked at"
+            return "id", f"whole numbers, all distinct {rows}, {order}"
+        if fact.told == fact.distinct:
+            return "number", column.arrow
+        what = f"whole numbers beyond 2^53, {fact.distinct:,} values {rows}"
+        return ("id" if distinct else "category"), what
+    if fact.found is not None:
+        return fact.found.kind, fact.found.words
     if distinct or fact.distinct > fact.present / 2:
         if fact.words >= _TEXT_WORDS:
-            return "text", f"{fact.words:.0f} words an entry on average"
+            return "text", f"free text, {fact.words:.0f} words an entry on average"
         if distinct:
-            return "id", f"text, distinct in {fact.present:,} rows looked at"
-    return "category", f"text, {fact.distinct:,} levels in {fact.present:,} rows looked at"
+            return "id", f"text, distinct {rows}"
+    return "category", f"text, {fact.distinct:,} levels {rows}"
 
 
 def as_said(

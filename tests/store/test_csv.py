@@ -305,23 +305,23 @@ def test_a_schema_says_how_columns_are_read(tmp_path):
     """Text that looks like numbers or dates is text where the trained column was."""
     path = tmp_path / "a.csv"
     path.write_text(
-        "zip,day,flag,when,took,id\n01234,2020-01-01,1,2020-01-01 10:00,1 days 00:00:01,1152921504606846977\n"
+        "zip,day,flag,when,took,id\n01234,2020-01-01,1,2020-01-01 10:00,10:00:00,1152921504606846977\n"
     )
     at = dt.datetime(2020, 1, 1, 10)
     table = pa.table({
         "zip": ["01234"], "day": ["2020-01-01"], "flag": ["1"], "when": pa.array([at], pa.timestamp("ns")),
-        "took": pa.array([86_401], pa.duration("s")), "id": [2**60 + 1],
+        "took": pa.array([36_000], pa.time32("s")), "id": [2**60 + 1],
     })  # fmt: skip
     schema = schema_of(table.schema)
     schema = TableSchema((*schema.columns[:-1], ColumnType("id", "int64", "text")))
     source = open_source(path, Selection(coded=schema))
     np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, schema))
     for name, arrow, base, message in (
-        ("zip", "duration[s]", "duration", "a duration is written as .*column 'zip' has '01234'"),
+        ("zip", "time32[s]", "clock", "a time of day is written as .*column 'zip' has '01234'"),
         ("when", "timestamp[s, tz=UTC]", "time", "'when' has no time zone now and had one"),
-        ("took", "double", "number", r"'took' holds text \(string\) and held numbers"),
+        ("took", "double", "number", r"'took' holds times of day \(time64\[us\]\) and held numbers"),
         ("zip", "null", "empty", "line 2 of .* has '01234' in column 'zip', which is no missing value"),
-        ("ZIP", "string", "text", r"'ZIP' is missing \('zip' is new"),
+        ("ZIP", "string", "text", r"'ZIP' is missing \(did you mean 'zip'"),
     ):
         with pytest.raises(InputError, match=message):
             run(lazy_rows(open_source(path, Selection(coded=TableSchema((ColumnType(name, arrow, base),))))))

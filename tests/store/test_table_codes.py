@@ -28,14 +28,14 @@ UTC = dt.UTC
 DAY = 1_577_836_800.0  # 2020-01-01
 
 
-def codes(values, kind=None, base=None, trained=None):
+def codes(values, kind=None, base=None, trained=None, form=""):
     """The codes of one column."""
     if not isinstance(values, pa.ChunkedArray):
         values = pa.chunked_array([values if isinstance(values, pa.Array) else pa.array(values, kind)])
     table = pa.table({"c": values})
     schema = schema_of(table.schema) if trained is None else one(trained)
     if base is not None:
-        schema = TableSchema((ColumnType("c", schema.columns[0].arrow, base),))
+        schema = TableSchema((ColumnType("c", schema.columns[0].arrow, base, form),))
     rows = coded(table, schema)
     assert rows.dtype == np.float64
     assert rows.flags.c_contiguous
@@ -173,6 +173,7 @@ def test_text_that_writes_dates():
     assert codes([f" {text} " if text else text for text in texts], base="time") == expected
     with pytest.raises(InputError, match=r"column 'c' has '31.1.2020'; write it so, or leave the column out"):
         codes(["2020-01-01", "", "2020-01-02", "31.1.2020", "1.2.2020", "2020-01-03"], base="time")
+    assert codes(["1.1.2020", "31.2.2020", "", "n/a"], base="time", form="date:dmy") == [DAY, *[MISSING] * 3]
     with pytest.raises(InputError, match="column 'c' has '\ufffd'; "):
         codes(pa.array([b"\xff"]).view(pa.string()), base="time")
 
@@ -189,21 +190,10 @@ def test_text_has_a_time_zone_where_the_trained_column_had_one():
             codes([zoned, wrong], trained=pa.timestamp("s", "UTC"))
 
 
-def test_text_that_writes_times_of_day_and_durations():
+def test_text_that_writes_times_of_day():
     assert codes(["12:30", " 12:30:00.5 ", "00:00:01.0000009", "", None], trained=pa.time32("s")) == [
         45_000.0, 45_000.5, 1.0, MISSING, MISSING,
     ]  # fmt: skip
-    took = pd.to_timedelta(["0s", "1D 02:03:04.5", "-30s", "-1us", "400D 1us", None])
-    kind = pa.duration("ns")
-    expected = codes(pa.array(took), trained=kind)
-    assert expected[:3] == [0.0, 93_784.5, -30.0]
-    written = [None if t is pd.NaT else str(t) for t in took]
-    assert codes(written, trained=kind) == expected
-    assert codes([str(t.to_pytimedelta()) for t in took[:4]], trained=kind) == expected[:4]
-    assert codes(["0 days", "2 days", "10:00:00"], trained=kind) == [0.0, 172_800.0, 36_000.0]
-    for wrong in ("5", " ", "1 week"):
-        with pytest.raises(InputError, match=rf"a duration is written as .*; column 'c' has '{wrong}'"):
-            codes(["2 days", wrong], trained=kind)
     with pytest.raises(InputError, match=r"a time of day is written as .*; column 'c' has 'noon'"):
         codes(["12:30", "noon"], trained=pa.time64("us"))
 
@@ -224,13 +214,12 @@ def test_integers_beyond_2_53_stay_apart_as_text():
     assert not ColumnType("c", str(pa.dictionary(pa.int32(), pa.string())), "text").digits
 
 
-@pytest.mark.parametrize("kind", [pa.float16(), pa.float32()])
-def test_narrow_floats_are_the_same_from_wide_sources(kind):
+def test_narrow_floats_are_the_same_from_wide_sources():
     """0.1 of a column that was trained in float32 is that of a CSV, which is read in float64."""
-    values = [0.1, 1 / 3, 7.0]
+    values, kind = [0.1, 1 / 3, 7.0], pa.float32()
     narrow = pa.array([float(v) for v in np.array(values, kind.to_pandas_dtype())], pa.float64()).cast(kind)
     assert codes(values, pa.float64(), trained=kind) == codes(narrow, trained=kind)
-    assert codes([1e300, 70_000.0, 0.5], trained=kind) == [1e300, 70_000.0, 0.5]  # too large for kind: no null
+    assert codes([1e300, 0.5], trained=kind) == [1e300, 0.5]  # too large for kind: no null
     assert codes(in_dictionary(narrow), trained=kind) == codes(narrow)
 
 
@@ -248,7 +237,7 @@ def test_kinds_that_read_as_another():
     [
         (pa.int64(), pa.string(), r"'c' holds text \(string\) and held numbers"),
         (pa.string(), pa.int64(), r"'c' holds numbers \(int64\) and held text"),
-        (pa.duration("s"), pa.int64(), r"'c' holds numbers \(int64\) and held durations"),
+        (pa.duration("s"), pa.int64(), r"'c' holds numbers \(int64\) and held numbers \(duration\[s\]\)"),
         (pa.timestamp("s"), pa.time32("s"), r"'c' holds times of day \(time32\[s\]\) and held dates"),
         (pa.null(), pa.int64(), r"'c' holds numbers \(int64\) and held no values"),
         (pa.int64(), pa.list_(pa.int64()), r"'c' holds what cannot be read \(list<.*>\) and held numbers"),
@@ -261,7 +250,7 @@ def test_kinds_that_read_as_another():
 )
 def test_a_column_of_another_type_is_refused(trained, found, words):
     table = pa.table({"c": pa.nulls(2, found)})
-    with pytest.raises(InputError, match=words + ".*; convert columns of another type$"):
+    with pytest.raises(InputError, match=words + ".*; rename, add or convert columns, or train without them$"):
         coded(table, one(trained))
 
 
@@ -271,14 +260,14 @@ def test_drift_is_one_sentence():
         [("ageYears", "int64"), ("FARE", "double"), ("kept", "bool"), ("new", pa.list_(pa.int64()))]
     )
     assert drift(trained, found) == (
-        "the rows need the columns that the model was trained with (or that the given schema has); here 'age' is missing "
-        "('ageYears' is new: renamed?), 'Fare' is missing ('FARE' is new: renamed?), 'x' is missing; rename or add missing "
-        "columns, or train without them"
+        "the rows need the columns that the model was trained with (or that the given schema has); here 'age' is missing, "
+        "'Fare' is missing (did you mean 'FARE'?), 'x' is missing; rename, add or convert columns, "
+        "or train without them"
     )
     assert drift(trained, pa.schema([("kept", "bool"), *found, *found])).count("times") == 1
     wide = schema_of(pa.schema([(f"column {j}", "int64") for j in range(100)]))
     assert drift(wide, pa.schema([])).endswith(
-        "'column 9' is missing and 90 more; rename or add missing columns, or train without them"
+        "'column 9' is missing and 90 more; rename, add or convert columns, or train without them"
     )
     ours = pa.schema(
         [("x", "string"), ("age", "int8"), ("new", pa.binary()), ("kept", "bool"), ("Fare", "float")]
@@ -352,10 +341,10 @@ def test_a_schema_goes_through_json():
     assert TableSchema.from_spec(json.loads(json.dumps(schema.spec()))) == schema
     assert hash(schema) == hash(TableSchema.from_spec(schema.spec()))
     for wrong in ({}, {"columns": [{"name": "a", "arrow": "int64"}]}, {"columns": [3]}, {"columns": None}):
-        with pytest.raises(SpecMismatchError, match="lists the name, arrow and base"):
+        with pytest.raises(SpecMismatchError, match="lists the name, arrow, base and form"):
             TableSchema.from_spec(wrong)
     with pytest.raises(SpecMismatchError, match=r"received \['blob'\]"):
-        TableSchema.from_spec({"columns": [{"name": "a", "arrow": "int64", "base": "blob"}]})
+        TableSchema.from_spec({"columns": [{"name": "a", "arrow": "int64", "base": "blob", "form": ""}]})
 
 
 def test_columns_are_found_by_name():

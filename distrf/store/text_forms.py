@@ -1,0 +1,364 @@
+"""Text that writes numbers: dates, times of day, quantities. Each form is a small class that may reject a column.
+
+A form looks at distinct texts of some rows, and says how the column writes its numbers ("date:dmy"). This goes into the schema.
+From then on every chunk of the training and of later rows is read so, and a text that is none is a missing value.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ..errors import InputError
+
+#: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
+SHARE, FEWEST = 0.9, 10
+_DAY = 86_400
+_MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
+           "december")  # fmt: skip
+_NAMES = [*(name[:3] for name in _MONTHS), *_MONTHS, "sept"]
+_NUMBERS = np.array([*range(1, 13), *range(1, 13), 9])
+_WEEKDAY = r"(?:(?i:mon|tues?|wed|wednes|thu|thurs?|fri|sat|satur|sun)(?:day)?[.,]? +)?"
+_MONTH = r"(?P<month>\d{1,2}|[A-Za-z]{3,9})"
+_DATES = {
+    "ymd": rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_MONTH}[-/.](?P<day>\d{{1,2}})",
+    "dmy": rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?P<mark>[-/. ]) ?{_MONTH}[-/., ] ?(?P<year>\d{{4}}|\d{{2}})",
+    "mdy": rf"{_MONTH}(?P<mark>[-/. ]) ?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/., ] ?(?P<year>\d{{4}}|\d{{2}})",
+}
+_FRACTION = r"(?:[.,](?P<rest>\d+))?"
+_HALF = r" ?(?P<half>[AaPp]\.?[Mm]\.?)?"
+_TIME = (
+    rf"(?:(?:T|,? +)(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}){_FRACTION})?)?{_HALF})?"
+)
+_ZONE = r" ?(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+_CLOCK = rf"^(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}){_FRACTION})?)?{_HALF}$"
+#: Marks between thousands, and of decimals. Of equally good ones the first counts.
+_STYLES = ((",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("'", ","))
+_CURRENCY = (
+    r"(?:\p{Sc}|[A-Z]{1,3}\$|(?i:usd|eur|gbp|chf|jpy|cny|inr|cad|aud|sek|nok|dkk|pln|brl|mxn|rs|kr|zł|fr)\.?)"
+)
+#: Digits of whole numbers that float64 tells apart.
+_DIGITS = 15
+_UNIT = rf"{_CURRENCY}|[\pLµΩ][\pL.]{{0,15}}[²³]?(?:/\pL{{1,6}}[²³]?)?|[%‰°′″'\"][CF]?"
+
+
+@dataclass(frozen=True)
+class Found:
+    """How a column writes numbers.
+
+    Parameters
+    ----------
+    form : str
+        The name of the form and what it is to know, "date:dmy": what `read_text` takes.
+    base, kind : str
+        What the column is read as (a key of `table_schema.BASES`), and what it is taken for.
+    words : str
+        For reports.
+    doubt : str
+        What may be otherwise; else empty.
+    stray : str
+        The first text that is none of them; else empty.
+    """
+
+    form: str
+    base: str
+    kind: str
+    words: str
+    doubt: str = ""
+    stray: str = ""
+
+
+class TextForm(ABC):
+    """A form in which text writes numbers. A subclass with another `name` is made known by `register_form`.
+
+    Attributes
+    ----------
+    name : str
+        Of the form, without a colon.
+    base, kind : str
+        As of `Found`; "number" for both in forms of a user.
+    fewest : int
+        Distinct texts that must be of the form.
+    """
+
+    name: ClassVar[str]
+    base: ClassVar[str] = "number"
+    kind: ClassVar[str] = "number"
+    fewest: ClassVar[int] = 1
+
+    @abstractmethod
+    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        """How texts write numbers.
+
+        Parameters
+        ----------
+        texts : array of text
+            Distinct ones of some rows, without blanks around them.
+
+        Returns
+        -------
+        (str, str, str) or None
+            What `read` is to know, words for reports, and what may be otherwise (or ""). None rejects the column. It is
+            rejected, too, where `read` reads fewer than nine in ten.
+        """
+
+    @abstractmethod
+    def read(self, texts: pa.Array, how: str) -> np.ndarray:
+        """The numbers of texts, NaN where a text is none: of each text by itself, so that all chunks are read alike."""
+
+
+def _groups(texts: pa.Array, pattern: str) -> dict[str, pa.Array]:
+    """What the named groups of a pattern are in each text: null where it does not match, "" where a group is left out."""
+    found = pc.extract_regex(texts, pattern)
+    return {field.name: part for field, part in zip(found.type, found.flatten(), strict=True)}
+
+
+def _whole(digits: pa.Array) -> np.ndarray:
+    """Digits as numbers, none as 0; nulls as -1, which is out of every range."""
+    digits = pc.if_else(pc.equal(pc.binary_length(digits), 0), "0", digits)
+    return pc.cast(digits, pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+
+
+def _is(texts: pa.Array) -> np.ndarray:
+    """Booleans with null for false, as an array."""
+    return texts.fill_null(False).to_numpy(zero_copy_only=False)
+
+
+def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
+    """Seconds since midnight of hours, minutes, seconds and halves of the day; NaN where there are none such."""
+    hour, minute, second = (_whole(parts[name]) for name in ("hour", "minute", "second"))
+    half = pc.utf8_lower(parts["half"])
+    halved, after = _is(pc.not_equal(half, "")), _is(pc.starts_with(half, "p"))
+    good = (hour >= 0) & (hour < 24) & (minute < 60) & (second < 60) & (~halved | ((hour > 0) & (hour <= 12)))
+    hour = np.where(halved, hour % 12 + 12 * after, hour)
+    rest = _whole(pc.utf8_slice_codeunits(pc.utf8_rpad(parts["rest"], 6, "0"), 0, 6))  # cut to microseconds
+    return np.where(good, 3600 * hour + 60 * minute + second + rest / 10**6, np.nan)
+
+
+class DateForm(TextForm):
+    """Dates as days or months first, with names of months, two digits of a year, times and time zones. Seconds since 1970."""
+
+    name, base, kind = "date", "time", "date"
+
+    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        good = {order: np.isfinite(self.read(texts, order)) for order in _DATES}
+        best = max(good, key=lambda order: int(good[order].sum()))
+        if not (best == "dmy" and good["dmy"].sum() == good["mdy"].sum() > 0):
+            first = {"dmy": ", day before month", "mdy": ", month before day", "ymd": ""}[best]
+            return (best, f"text that reads as dates{first}", "") if good[best].any() else None
+        parts = _groups(texts.filter(pa.array(good["dmy"])), f"^{_DATES['dmy']}")
+        days, months = (len(pc.unique(parts[name])) for name in ("day", "month"))
+        dots = pc.all(pc.equal(parts["mark"], ".")).as_py()
+        order = "dmy" if days == 1 < months or (dots and not months == 1 < days) else "mdy"
+        words = "text that reads as dates, " + ("day before month" if order == "dmy" else "month before day")
+        return order, words, "no date tells the day from the month"
+
+    def read(self, texts: pa.Array, how: str) -> np.ndarray:
+        return self.read_zoned(texts, how)[0]
+
+    def read_zoned(self, texts: pa.Array, how: str) -> tuple[np.ndarray, np.ndarray]:
+        """The seconds, and whether a text has a time zone."""
+        parts = _groups(texts, f"^{_WEEKDAY}{_DATES[how]}{_TIME}{_ZONE}$")
+        year, day, clock = _whole(parts["year"]), _whole(parts["day"]), _day_seconds(parts)
+        word = pc.index_in(pc.utf8_lower(parts["month"]), value_set=pa.array(_NAMES, parts["month"].type))
+        named = word.is_valid().to_numpy(zero_copy_only=False)
+        digits = pc.if_else(pc.match_substring_regex(parts["month"], r"^\d+$"), parts["month"], None)
+        month = np.where(named, _NUMBERS[word.fill_null(0).to_numpy()], _whole(digits))
+        short = _is(pc.less_equal(pc.binary_length(parts["year"]), 2))
+        year = np.where(short, year + np.where(year < 69, 2000, 1900), year)  # as POSIX
+        good = (year > 0) & (month > 0) & (month <= 12) & (day > 0)
+        # 1.2.10 is a version rather than a day.
+        long = _is(pc.equal(pc.add(pc.binary_length(parts["day"]), pc.binary_length(parts["month"])), 4))
+        good &= ~short | long | ~_is(pc.equal(parts["mark"], "."))
+        months = (np.where(good, (year - 1970) * 12 + month - 1, 0)).astype("M8[M]")
+        days = months.astype("M8[D]") + (day - 1)
+        good &= days.astype("M8[M]") == months
+        zone = parts["zone"]
+        plain = pc.replace_substring_regex(zone, r"^[A-Z]+$|[^0-9]", "")
+        offset = _whole(pc.utf8_slice_codeunits(plain, 0, 2)) * 60 + _whole(pc.utf8_slice_codeunits(plain, 2))
+        offset = np.where(_is(pc.starts_with(zone, "-")), -60, 60) * offset
+        seconds = days.astype(np.int64) * _DAY - offset + np.floor(clock) + (clock - np.floor(clock))
+        return np.where(good, seconds, np.nan), _is(pc.greater(pc.binary_length(zone), 0))
+
+
+class ClockForm(TextForm):
+    """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
+
+    name, base, kind = "clock", "clock", "clock"
+
+    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
+        return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
+
+    def read(self, texts: pa.Array, how: str) -> np.ndarray:
+        return _day_seconds(_groups(texts, _CLOCK))
+
+
+class QuantityForm(TextForm):
+    """Numbers with marks between thousands, decimal commas, a currency, a percent sign or one unit; (5) is -5."""
+
+    name, fewest = "quantity", FEWEST
+
+    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        texts = _plain_blanks(texts)
+        good = [np.isfinite(self._numbers(texts, style, _CURRENCY, _UNIT)) for style in _STYLES]
+        counts = [int(one.sum()) for one in good]
+        best = int(np.argmax(counts))
+        thousands, decimal = _STYLES[best]
+        parts = _groups(texts.filter(pa.array(good[best])), _quantity(_STYLES[best], _CURRENCY, _UNIT))
+        units = set(pc.unique(_joined(parts["before"], parts["after"])).to_pylist()) - {"", None}
+        bare = int(_is(pc.equal(_joined(parts["before"], parts["after"]), "")).sum())
+        if 2 * bare > counts[best]:  # then units are the exception, and texts with one are none
+            units = set()
+        if len({unit.casefold().rstrip(".") for unit in units}) > 1 or not counts[best]:
+            return None
+        unit = min(units, default="").rstrip(".")
+        marked = _is(pc.match_substring(parts["whole"], thousands)).any()
+        comma = decimal != "." and _is(pc.not_equal(parts["part"], "")).any()
+        digits = _groups(parts["whole"], r"^(?P<lead>0\d)?")["lead"]
+        exact = (pc.max(pc.binary_length(parts["whole"])).as_py() or 0) <= _DIGITS
+        whole = bare == len(texts) and not _is(pc.not_equal(parts["part"], "")).any()
+        if not exact or (not (unit or marked or comma) and (whole or _is(pc.not_equal(digits, "")).any())):
+            return None  # codes, or what is text on purpose
+        words = "text that reads as numbers"
+        words += f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
+        return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), ""
+
+    def read(self, texts: pa.Array, how: str) -> np.ndarray:
+        unit = f"(?i:{re.escape(how[2:])})\\.?" if how[2:] else "[^\\s\\S]"
+        return self._numbers(_plain_blanks(texts), (how[0], how[1]), unit, unit)
+
+    def _numbers(self, texts: pa.Array, style: tuple[str, str], before: str, after: str) -> np.ndarray:
+        parts = _groups(texts, _quantity(style, before, after))
+        any_digit = pc.greater(pc.add(pc.binary_length(parts["whole"]), pc.binary_length(parts["part"])), 0)
+        good = _is(pc.and_(any_digit, pc.equal(parts["open"], pc.replace_substring(parts["close"], ")", "("))))
+        whole = pc.replace_substring(parts["whole"], style[0], "")
+        written = _joined(whole, ".", parts["part"], parts["power"])
+        written = pc.if_else(pa.array(good), pc.replace_substring_regex(written, r"\.([eE]|$)", r".0\1"), None)
+        negative = _joined(parts["open"], parts["sign"], parts["minus"])
+        signs = np.where(_is(pc.match_substring_regex(negative, "[(−-]")), -1.0, 1.0)
+        return signs * written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _joined(*texts: pa.Array | str) -> pa.Array:
+    large = [pa.scalar(text, pa.large_string()) if isinstance(text, str) else text for text in (*texts, "")]
+    return pc.binary_join_element_wise(*large)
+
+
+def _plain_blanks(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
+
+
+def _quantity(style: tuple[str, str], before: str, after: str) -> str:
+    thousands, decimal = map(re.escape, style)
+    return (
+        rf"^(?P<open>\()?(?P<sign>[+−-])? ?(?P<before>{before})? ?(?P<minus>[+−-])?"
+        rf"(?P<whole>[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d*)(?:{decimal}(?P<part>\d*))?(?P<power>[eE][+-]?\d{{1,3}})?"
+        rf" ?(?P<after>{after})?(?P<close>\))?$"
+    )
+
+
+#: By name; those that came later are tried first.
+FORMS: dict[str, TextForm] = {}
+
+
+def register_form(form: TextForm) -> None:
+    """Make a form in which text writes numbers known, in this process: it is tried before those that are known.
+
+    Processes of workers need it too: register it in a module that they import, or by the entry points of a package.
+
+    Parameters
+    ----------
+    form : TextForm
+
+    Raises
+    ------
+    InputError
+        Another form has the name.
+    """
+    if ":" in form.name or type(FORMS.setdefault(form.name, form)) is not type(form):
+        raise InputError(
+            f"the name of a form is not taken, and has no colon; received {form.name!r}; take another"
+        )
+
+
+for _form in (QuantityForm(), ClockForm(), DateForm()):
+    register_form(_form)
+
+
+def find_form(column: pa.ChunkedArray, kind: str | None = None, stray: bool = False) -> Found | None:
+    """How a column of text writes numbers.
+
+    Parameters
+    ----------
+    column : pa.ChunkedArray
+        Texts of some rows.
+    kind : str, optional
+        What the column is said to be: then it may hold more texts that are none.
+    stray : bool, default False
+        Whether other rows are known to have a text that is no number, where nearly all are.
+
+    Returns
+    -------
+    Found, or None where no form takes the column
+    """
+    texts = distinct_texts(column)
+    if not len(texts):
+        return None
+    for form in reversed(FORMS.values()):
+        if kind not in (None, form.kind):
+            continue
+        told = form.find(pa.concat_arrays([texts, pa.array(["?"], texts.type)]) if stray or kind else texts)
+        if told is None:
+            continue
+        good = np.isfinite(form.read(texts, told[0]))
+        fewest = 1 if kind else form.fewest if good.all() else FEWEST
+        if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
+            strays = texts.filter(pa.array(~good))
+            return Found(
+                f"{form.name}:{told[0]}",
+                form.base,
+                form.kind,
+                *told[1:],
+                strays[0].as_py() if len(strays) else "",
+            )
+    return None
+
+
+def distinct_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    """The distinct texts of a column in the order in which they come, without blanks around them, and without empty ones."""
+    texts = pc.unique(column).cast(pa.large_string()).drop_null()
+    texts = pc.unique(pc.ascii_trim_whitespace(texts))
+    return texts.filter(pc.greater(pc.binary_length(texts), 0))
+
+
+def read_text(texts: pa.Array, form: str) -> np.ndarray:
+    """The numbers of texts.
+
+    Parameters
+    ----------
+    texts : array of text
+    form : str
+        Of `Found`.
+
+    Returns
+    -------
+    float64 array, NaN where a text is none of this form
+
+    Raises
+    ------
+    InputError
+        The form is not known in this process.
+    """
+    name, _, how = form.partition(":")
+    if name not in FORMS:
+        raise InputError(
+            f"the columns of text are read as {', '.join(FORMS)}; received {name!r}; register that form"
+        )
+    return FORMS[name].read(pc.ascii_trim_whitespace(texts.cast(pa.large_string())), how)
