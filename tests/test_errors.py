@@ -58,16 +58,6 @@ def test_where_memory_lacks_nothing_is_called_damaged(tmp_path, monkeypatch, tar
         use(tmp_path)
 
 
-def test_memory_lacks_for_the_checksums_of_a_block(tmp_path, monkeypatch):
-    from distrf.store.checksums import Ledger
-
-    class Manifest:
-        __getitem__ = lacking
-
-    with pytest.raises(MemoryError):
-        Ledger({}, 2, b"").read(Manifest(), 0, "a.zarr")
-
-
 def test_memory_lacks_while_a_table_is_read(tmp_path, monkeypatch):
     from distrf.store import parquet_files
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError, first_not_finite
-from ..store import zarr_append
 from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
@@ -108,7 +107,7 @@ def append_rows(
     ----------
     path : of the store
     arrays : {name: Dask array}; every array of the store
-    part, again : see `distrf.store.zarr_append.begin`
+    part, again : see `distrf.store.begin_append`
 
     Raises
     ------
@@ -121,21 +120,23 @@ def append_rows(
     aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
     texts = [a for a in aligned if a.dtype.kind == "U"]
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
-    append = zarr_append.begin(path, first.shape[0], part, classes=classes, again=again)
-    _check_like(append.old, dict(zip(names, aligned, strict=True)))
-    append.share_blocks()
-    pending = append.pending()
+    _check_like(store.appendable(path), dict(zip(names, aligned, strict=True)))
+    info = store.begin_append(path, first.shape[0], part, classes=classes, again=again)
+    pending = store.pending_blocks(path, store_id=info.id)
     if pending:
-        lengths = tuple(append.lengths)
-        coded = [_codes(a, append.info.classes) if a.dtype.kind == "U" else a for a in aligned]
+        new = [
+            (index, max(start, info.first_row), stop)
+            for index, start, stop in info.blocks()
+            if stop > info.first_row
+        ]
+        lengths = tuple(stop - start for _, start, stop in new)
+        coded = [_codes(a, info.classes) if a.dtype.kind == "U" else a for a in aligned]
         cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
-        old, info = append.old, append.info
-        before = old.path, old.n_rows
-        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held(), before)
-        left = [take_blocks(a, [index - append.first for index in pending]) for a in cut]
-        starts = [max(old.n_rows, index * info.block_rows) for index in pending]
+        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held())
+        left = [take_blocks(a, [index - new[0][0] for index in pending]) for a in cut]
+        starts = [start for index, start, _ in new if index in set(pending)]
         run_pass(reduction, left, label="append", starts=starts)
-    return Written(append.finish(), len(pending), append.info.n_blocks)
+    return Written(store.finish(path, store_id=info.id), len(pending), info.n_blocks)
 
 
 def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
@@ -177,7 +178,6 @@ class _WriteReduction(RowCount):
     """Writes each block and marks it; the state is the number of rows written.
 
     store_id : of the store at `path` for which the blocks are made
-    before : path and rows of the store to which rows are appended; its last ones stand before the new rows of their block
     """
 
     path: str
@@ -186,7 +186,6 @@ class _WriteReduction(RowCount):
     block_rows: int
     storage_options: Any
     claims: tuple[Claim, ...]
-    before: tuple[str, int] | None = None
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         check(self.claims)
@@ -200,8 +199,6 @@ class _WriteReduction(RowCount):
                         f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
                     )
         values = dict(zip(self.names, blocks, strict=True))
-        if self.before is not None:
-            values = zarr_append.complete(*self.before, index * self.block_rows, values)
         return state + store.write_block(
             self.path, index, values, store_id=self.store_id, storage_options=self.storage_options
         )

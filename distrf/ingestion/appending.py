@@ -12,11 +12,10 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.progress import current_listener
-from ..store import zarr_append, zarr_writer
+from ..store import zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.job_lock import check
-from ..store.zarr_append import Append
 from ..store.zarr_layout import StoreInfo
 from . import streams
 from .shuffle import scratch_of, shuffled
@@ -53,24 +52,18 @@ def append(
     -------
     StoreInfo
     """
-    zarr_append.recover(out)
-    store = zarr_writer.info(out)
+    store = zarr_writer.appendable(out, storage_options=storage_options)
     stream = _like(store, _opened(source, store, target, split, storage_options))
     made = fingerprint(source, storage_options=storage_options)
     part = {
-        "fingerprint": zarr_append.part_fingerprint(made, split),
+        "fingerprint": zarr_writer.part_fingerprint(made, split),
         "name": os.path.basename(source),
         "shuffle": None if seed is None else {"seed": seed},
     }
-    under_way = zarr_append.begin(out, stream.n_rows, part, classes=stream.classes, again=again)
-    under_way.share_blocks()
-    pending = set(under_way.pending())
-    if pending:
-        stream = streams.checked(_coded(stream, under_way.info.classes))
-        if seed is not None:
-            stream = shuffled(stream, seed, scratch_of(out))
-        _write(stream, under_way, pending)
-    return under_way.finish()
+    info = zarr_writer.begin_append(
+        out, stream.n_rows, part, classes=stream.classes, again=again, storage_options=storage_options
+    )
+    return write(_coded(stream, info.classes), info, seed, storage_options)
 
 
 def _opened(
@@ -126,17 +119,43 @@ def _coded(stream: RowStream, classes: list[Any] | None) -> RowStream:
     return replace(stream, classes=classes, read=read)
 
 
-def _write(stream: RowStream, under_way: Append, pending: set[int]) -> None:
-    info, old = under_way.info, under_way.old
-    pieces, listener = stream.read(), current_listener()
-    try:
-        for number, X, y in streams.reblock(pieces, info.block_rows, under_way.lengths[0]):
-            index = under_way.first + number
-            if index in pending:
-                check()
-                block = {"X": X} if y is None else {"X": X, "y": y}
-                zarr_writer.write_block(info.path, index, under_way.completed(index, block), store_id=info.id)
-            if listener is not None:
-                listener("append", info.bounds(index)[1] - old.n_rows, stream.n_rows)
-    finally:
-        pieces.close()  # type: ignore[attr-defined]
+def write(stream: RowStream, info: StoreInfo, seed: int | None, storage_options: Options) -> StoreInfo:
+    """Write the pending blocks of a store, or of an append to it, and finish it.
+
+    Parameters
+    ----------
+    stream : RowStream
+        All rows that are written.
+    info : StoreInfo
+        As `create` or `begin_append` has returned it.
+    seed : int, optional
+        Of the order of the rows; None leaves it.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    StoreInfo
+    """
+    pending = set(zarr_writer.pending_blocks(info.path, store_id=info.id, storage_options=storage_options))
+    if pending:
+        stream = streams.checked(stream)
+        if seed is not None:
+            stream = shuffled(stream, seed, scratch_of(info.path))
+        pieces, listener = stream.read(), current_listener()
+        first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
+        try:
+            blocks = streams.reblock(pieces, info.block_rows, info.bounds(first)[1] - info.first_row)
+            for number, X, y in blocks:
+                index = first + number
+                if index in pending:
+                    check()
+                    block = {"X": X} if y is None else {"X": X, "y": y}
+                    zarr_writer.write_block(
+                        info.path, index, block, store_id=info.id, storage_options=storage_options
+                    )
+                if listener is not None:
+                    listener(label, info.bounds(index)[1] - info.first_row, stream.n_rows)
+        finally:
+            pieces.close()  # type: ignore[attr-defined]
+    return zarr_writer.finish(info.path, store_id=info.id, storage_options=storage_options)

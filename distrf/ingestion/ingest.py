@@ -11,19 +11,16 @@ import numpy as np
 from distrf import __version__
 
 from ..errors import InputError
-from ..execution.progress import current_listener
 from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
-from ..store.job_lock import check, hold
+from ..store.job_lock import hold
 from ..store.overlap import check_apart
 from ..store.writable import check_writable
-from ..store.zarr_contents import Contents
-from ..store.zarr_layout import StoreInfo
+from ..store.zarr_layout import Contents, StoreInfo
 from ..store.zarr_writer import existing_store
 from . import appending, streams
-from .shuffle import scratch_of, shuffled
 from .sources import open_stream
 from .streams import RowStream, TableSelection
 
@@ -92,9 +89,9 @@ def ingest(
     overwrite : bool, default=False
         Replace a store of other data or options.
     append : bool, default=False
-        Append the rows to the store that is there, in its blocks; on a file system only. The store says how rows are read: columns,
-        type, what replaces missing values. Labels that it does not know join its classes; `shuffle` orders the new rows
-        alone. Until all is written the old store is read as before.
+        Append the rows to the store that is there, in its blocks. The store says how rows are read: columns, type,
+        what replaces missing values. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
+        Until all is written the store has its old rows, and so it has for those that opened it before.
     again : bool, default=False
         Append rows that are in the store already, which else are refused.
     storage_options : dict or None, default=None
@@ -130,7 +127,7 @@ def ingest(
         }
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
             raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
-        with hold(out):
+        with hold(out, storage_options=storage_options):
             order = int(seed) if shuffle else None
             return appending.append(
                 source,
@@ -170,12 +167,7 @@ def ingest(
             storage_options=storage_options,
             overwrite=overwrite,
         )
-        if info.pending:
-            stream = streams.checked(stream)
-            if shuffle:
-                stream = shuffled(stream, int(seed), scratch_of(out))
-            _write(stream, info, storage_options)
-        return zarr_writer.finish(out, store_id=info.id, storage_options=storage_options)
+        return appending.write(stream, info, int(seed) if shuffle else None, storage_options)
 
 
 def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -> Contents:
@@ -190,20 +182,3 @@ def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -
         arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes, columns=stream.columns,
         target=spec["target"], sparse=["X"] if stream.sparse else [],
     )  # fmt: skip
-
-
-def _write(stream: RowStream, info: StoreInfo, storage_options: Options) -> None:
-    pending = set(zarr_writer.pending_blocks(info.path, storage_options=storage_options))
-    pieces, listener = stream.read(), current_listener()
-    try:
-        for index, X, y in streams.reblock(pieces, info.block_rows):
-            if index in pending:
-                check()
-                block = {"X": X} if y is None else {"X": X, "y": y}
-                zarr_writer.write_block(
-                    info.path, index, block, store_id=info.id, storage_options=storage_options
-                )
-            if listener is not None:
-                listener("ingest", info.bounds(index)[1], info.n_rows)
-    finally:
-        pieces.close()  # type: ignore[attr-defined]

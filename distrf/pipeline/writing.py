@@ -66,16 +66,15 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
 def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bool = False) -> Written:
     """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
 
-    The store of all rows is made beside the old one, with which it shares the files of full blocks, and takes its place in one
-    step: until then, and if the job is killed, the old store is read as it was. Rows that were opened before are then to be
-    opened again: reading them says so.
+    The block that the old rows left unfinished is written anew, and further ones behind it. Until all are there, and if the job
+    is killed, the store has its old rows. Rows that were opened before stay as they are; open them again to have the new ones.
 
     Parameters
     ----------
     X : array, CSR matrix or Dask array of shape (n, d)
         Rows, of any chunks.
     out : str or PathLike
-        The Zarr store, complete and on a file system.
+        The Zarr store, complete.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets, where the store has some. Labels that it does not know join its classes.
     again : bool, default=False
@@ -93,7 +92,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     SpecMismatchError
         The store has these rows.
     StoreError
-        There is no such store, or it is at a URL.
+        There is no such store.
 
     Examples
     --------

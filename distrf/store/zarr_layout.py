@@ -1,31 +1,32 @@
-"""The layout of a row store: its attributes, its chunks, and what `info` reports.
+"""The layout of a row store: what it is made to hold, its blocks and chunks, and what `info` reports.
 
-A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in
-blocks of ``block_rows``; a block is a whole number of chunks, so two blocks never share a chunk and can be
-written by different processes. The array ``manifest`` has one chunk a block, written after the data of the block: a
-block is finished if, and only if, its manifest chunk exists. The attribute ``complete`` is set when all blocks are.
-Every chunk carries a CRC32C checksum, and the manifest holds those of a block (see `distrf.store.checksums`).
-
-The attribute ``id`` is drawn when a store is created, and removed when it is complete: jobs of the same contents write the same
-bytes. Every task that writes carries it, and refuses to write into a store with another one.
+A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
+block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
+written, its folder ``manifest`` has an empty file for each block that is finished, made after the data of the block. The
+attribute ``complete`` is set when all blocks are, and the folder removed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..errors import StoreError, did_you_mean
+from ..errors import InputError, StoreError, did_you_mean
 from ..representation import facts_html, size
 
-FORMAT = 2
+FORMAT = 3
 KINDS = ("rows", "features", "predictions")
 MANIFEST = "manifest"
 CHUNK_BYTES = 64 * 2**20
+#: The attributes of a store that say what it holds.
+COMPARED = (
+    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,12 @@ class StoreInfo:
         Blocks that are not written.
     nbytes : int
         Bytes of the dense arrays in memory.
+    fingerprint : str
+        Of what it was made from.
     id : str, optional
-        What tells an unfinished store from others at the same path; None for a complete one.
+        What tells an unfinished store, or rows that are appended, from others at the same path; None for a complete one.
+    first_row : int
+        The first row that is not there yet, while rows are appended.
     stored_bytes : int, optional
         Bytes of all files; None unless `info` was asked to measure.
     """
@@ -100,7 +105,9 @@ class StoreInfo:
     complete: bool
     pending: int
     nbytes: int
+    fingerprint: str = ""
     id: str | None = None
+    first_row: int = 0
     stored_bytes: int | None = field(default=None)
 
     def _repr_html_(self) -> str:
@@ -124,7 +131,7 @@ class StoreInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        left_out = ("n_rows", "pending", "nbytes", "id")
+        left_out = ("n_rows", "pending", "nbytes", "fingerprint", "id", "first_row")
         facts = {name: value for name, value in vars(self).items() if name not in left_out}
         arrays = {array.name: {k: v for k, v in vars(array).items() if k != "name"} for array in self.arrays}
         counts = {
@@ -158,6 +165,121 @@ class StoreInfo:
         raise StoreError(
             f"the store {self.path!r} has no array {name!r}{did_you_mean(name, names)}; it has {names}"
         )
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a row store is made to hold. A path that holds other contents is not written to.
+
+    Parameters
+    ----------
+    arrays : mapping of str to (tuple of int, dtype)
+        For each row-aligned array the shape of a row and its dtype: the array has shape (n_rows, *tail).
+    n_rows : int
+    block_rows : int
+        Rows of a block; more than n_rows means n_rows.
+    kind : "rows", "features" or "predictions"
+        Features are stored without compression.
+    spec : mapping
+        What determines the numbers, as JSON.
+    classes : collection, optional
+        Class names behind integer codes.
+    columns : collection of str, optional
+        Names of the columns of X.
+    target : str, optional
+        Name of the target in the source.
+    sparse : collection of str
+        Names of arrays that are kept as CSR rows.
+    chunk_rows : int, optional
+        Rows of a chunk of every dense array; must divide ``block_rows``.
+    """
+
+    arrays: Mapping[str, tuple[tuple[int, ...], Any]]
+    n_rows: int
+    block_rows: int
+    _: KW_ONLY
+    kind: str
+    spec: Mapping[str, Any]
+    classes: Collection[Any] | None = None
+    columns: Collection[str] | None = None
+    target: str | None = None
+    sparse: Collection[str] = ()
+    chunk_rows: int | None = None
+
+    def attributes(self) -> dict[str, Any]:
+        """The contents as attributes of a store: the entries called `COMPARED`.
+
+        Raises
+        ------
+        InputError
+            An array cannot be stored, or there are no rows.
+        StoreError
+            Blocks and chunks do not line up.
+        """
+        n_rows, block_rows = int(self.n_rows), min(int(self.block_rows), int(self.n_rows))
+        if self.kind not in KINDS:
+            raise InputError(f"kind must be one of {KINDS}; received {self.kind!r}")
+        if n_rows < 1 or block_rows < 1:
+            raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={block_rows}")
+        if not self.arrays or MANIFEST in self.arrays or not set(self.sparse) <= set(self.arrays):
+            raise InputError(
+                f"a store needs arrays not called {MANIFEST!r}, and sparse names among them; received arrays "
+                f"{sorted(self.arrays)}, sparse {sorted(self.sparse)}"
+            )
+        for name, (tail, dtype) in self.arrays.items():
+            _check_array(name, tail, np.dtype(dtype), name in self.sparse)
+        return {
+            "kind": self.kind,
+            "n_rows": n_rows,
+            "block_rows": block_rows,
+            "arrays": {name: self._described(name, block_rows) for name in self.arrays},
+            "spec": self.spec,
+            "classes": None if self.classes is None else list(self.classes),
+            "columns": None if self.columns is None else list(self.columns),
+            "target": self.target,
+        }
+
+    def _described(self, name: str, block_rows: int) -> dict[str, Any]:
+        tail, dtype = tuple(self.arrays[name][0]), np.dtype(self.arrays[name][1])
+        return {
+            "tail": [int(size) for size in tail],
+            "dtype": dtype.newbyteorder("<").str,
+            "chunks": list(chunk_shape(tail, dtype, block_rows, self.chunk_rows)),
+            "sparse": name in self.sparse,
+        }
+
+
+def _check_array(name: str, tail: tuple[int, ...], dtype: np.dtype, sparse: bool) -> None:
+    if dtype.kind not in "biuf":
+        raise InputError(
+            f"stored arrays are numeric; {name!r} has dtype {dtype}; store labels as int32 codes and pass classes="
+        )
+    if any(int(size) < 1 for size in tail) or (sparse and len(tail) != 1):
+        raise InputError(f"sizes are >= 1 and CSR rows 1-D; array {name!r} has the row shape {tuple(tail)}")
+
+
+def checked_block(name: str, block: Any, item: dict[str, Any], rows: int) -> Any:
+    """The block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
+    wanted, dtype = (rows, *item["tail"]), np.dtype(item["dtype"])
+    if sp.issparse(block) != item["sparse"]:
+        raise InputError(
+            f"array {name!r} is stored {'as CSR rows' if item['sparse'] else 'dense'}; received a "
+            f"{type(block).__name__}"
+        )
+    if not item["sparse"]:
+        block = np.asarray(block)
+    if tuple(block.shape) != wanted:
+        raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
+    safe = np.can_cast(block.dtype, dtype, "same_kind")
+    if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
+        # An integer out of range would wrap around.
+        limits = np.iinfo(dtype)
+        safe = limits.min <= block.min() and block.max() <= limits.max
+    if not safe:
+        raise InputError(
+            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
+        )
+    return block.astype(dtype, copy=False)
 
 
 def count_blocks(n_rows: int, block_rows: int) -> int:

@@ -11,12 +11,10 @@ import numpy as np
 import zarr
 
 from ..errors import DistrfError, StoreError
-from . import checksums, csr_groups, files
+from . import files
+from .csr_groups import CsrArray
 from .files import HashableOptions
-from .zarr_layout import MANIFEST
-
-#: Blocks whose checksums a process keeps for a store.
-_MOST_RECORDS = 4096
+from .zarr_document import open_nodes, our_attributes
 
 
 @dataclass(frozen=True)
@@ -35,9 +33,8 @@ class ZarrRows:
         Which columns, in this order.
     impute : tuple of float, optional
         What replaces NaN, one number for each column.
-    checksum : str, optional
-        Of the metadata of a store that distrf wrote, checked on every read; every chunk of it must exist. None for
-        stores of others.
+    version : str, optional
+        One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
     decode : bool
         Integer codes become the class names of the store.
     storage_options : mapping, optional
@@ -49,7 +46,7 @@ class ZarrRows:
     fingerprint: str
     columns: tuple[int, ...] | None = None
     impute: tuple[float, ...] | None = None
-    checksum: str | None = None
+    version: str | None = None
     decode: bool = False
     storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
@@ -70,47 +67,30 @@ class ZarrRows:
         Raises
         ------
         StoreError
-            A chunk is missing or fails its checksum, or the store was rewritten since it was opened.
+            A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        opened = _opened(self)
+        version = replace(self, columns=None, impute=None, storage_options=None)
+        opened = _opened(version, HashableOptions.of(self.storage_options))
         try:
-            block: Any = self._read(opened, first, last)
-        except DistrfError:
-            if opened.ours is not None:  # rows may have been appended meanwhile
-                _check_version(self)
-            raise
-        except checksums.ChunkError as error:
-            _check_version(self)
-            raise StoreError(_explained(self, error, first, last)) from error
+            block: Any = opened.read(first, last)
         except MemoryError:  # nothing is damaged
             raise
         except Exception as error:
+            opened.check()
+            if isinstance(error, DistrfError):
+                raise
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
-                f"damaged or out of reach ({error}); restore the file, or remove the store and make it again"
+                f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
             ) from error
+        opened.check()
         if self.decode:
-            return _decode(self, np.asarray(block), opened.classes, first)
+            return _decode(self, block, opened.classes, first)
         if self.columns is not None:
             block = block[:, list(self.columns)]
         if self.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
             block = fill_nan(block, self.impute)
         return block
-
-    def _read(self, opened: _Opened, first: int, last: int) -> Any:
-        """The rows as they are stored; ChunkError for a chunk that is not the one that was written there."""
-        for again in (False, True):
-            known = opened.ours is None or opened.ours.take_records(first, last, again)
-            try:
-                if isinstance(opened.node, zarr.Group):
-                    return csr_groups.read(opened.node, first, last)
-                rows = np.asarray(opened.node[first:last])
-                return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
-            except checksums.ChunkError:
-                # Records that this process has kept may be of a store that was made anew since, from the same spec.
-                if again or not known:
-                    raise
-        raise AssertionError
 
 
 def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
@@ -126,8 +106,7 @@ def class_array(classes: list[Any]) -> np.ndarray:
     return np.asarray(classes)
 
 
-def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray | None, start: int) -> np.ndarray:
-    assert classes is not None
+def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray, start: int) -> np.ndarray:
     if codes.size and (codes.min() < 0 or codes.max() >= classes.size):
         raise StoreError(
             f"class codes lie in 0..{classes.size - 1}; array {rows.array!r} of {rows.path!r} has "
@@ -136,85 +115,48 @@ def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray | None, start
     return classes[codes]
 
 
-@dataclass(frozen=True)
-class _Ours:
-    """An open store that distrf wrote, kept for this process."""
-
-    path: str
-    block_rows: int
-    group: zarr.Group
-    manifest: Any
-    classes: list[Any] | None
-    ledger: checksums.Ledger
-    checked: checksums.CheckedStore
-
-    def take_records(self, first: int, last: int, again: bool) -> bool:
-        """Make the checksums of the blocks with rows ``first:last`` known; True where they were already."""
-        wanted = range(first // self.block_rows, -(-last // self.block_rows))
-        records = self.checked.records
-        missing = [index for index in wanted if again or index not in records]
-        for index in missing:
-            record = self.ledger.read(self.manifest, index, self.path)
-            if len(records) >= _MOST_RECORDS:
-                records.pop(list(records)[0], None)  # noqa: RUF015  other threads add some meanwhile
-            records[index] = record
-        return not missing
-
-
-@dataclass(frozen=True)
 class _Opened:
-    """The open array or CSR group; the class names; the store, where distrf wrote it."""
+    """An open array and, of a store that distrf wrote, its class names and its document as it was seen last."""
 
-    node: Any
-    classes: np.ndarray | None
-    ours: _Ours | None
+    def __init__(self, rows: ZarrRows, options: files.Options):
+        self._rows, self._options = rows, options
+        self._fs, root = files.filesystem(rows.path, options)
+        self._place, self._seen = f"{root}/zarr.json", b""
+        if rows.version is None:
+            group: Any = files.open_group(rows.path, "r", options)
+            node = group[rows.array] if rows.array else group
+            self.node = CsrArray.open(node) if isinstance(node, zarr.Group) else node
+            return
+        attributes = self.check()
+        self.node = open_nodes(rows.path, attributes, options)[rows.array]
+        self.classes = class_array(attributes["classes"] or [])
 
+    def read(self, first: int, last: int) -> Any:
+        """The rows as they are stored."""
+        if isinstance(self.node, CsrArray):
+            return self.node.read(first, last)
+        rows = np.asarray(self.node[first:last])
+        return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
 
-def _explained(rows: ZarrRows, error: checksums.ChunkError, first: int, last: int) -> str:
-    # Zarr gives the fill value for a chunk that is not there, and takes any chunk for one that is.
-    what = (
-        f"is missing though the store is complete (rows {first}:{last})"
-        if error.missing
-        else f"is damaged, or not the one that was written there (rows {first}:{last}; its checksum is not that of the manifest)"
-    )
-    return (
-        f"chunk 'c/{error.key}' of array {error.array!r} in {rows.path!r} {what}; restore the file, or remove the store "
-        "and make it again"
-    )
-
-
-def _check_version(rows: ZarrRows) -> None:
-    """Raise StoreError for a store that is no longer the one that was opened."""
-    fs, root = files.filesystem(rows.path, rows.storage_options)
-    if files.checksum(fs, f"{root}/zarr.json") != rows.checksum:
-        raise StoreError(
-            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
-        )
-
-
-def _opened(rows: ZarrRows) -> _Opened:
-    """What is read from, kept for this process."""
-    version = replace(rows, columns=None, impute=None, storage_options=None)
-    return _open_version(version, HashableOptions.of(rows.storage_options))
-
-
-@lru_cache(maxsize=32)
-def _open_version(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
-    if rows.checksum is None:
-        group = files.open_group(rows.path, "r", hashable.options)
-        return _Opened(group[rows.array] if rows.array else group, None, None)  # type: ignore[index]
-    # The chunks are not looked at again once they are the right ones, so a store is compared when it is opened.
-    _check_version(rows)
-    ours = _open_ours(rows.path, rows.checksum, hashable)
-    classes = class_array(ours.classes) if rows.decode and ours.classes is not None else None
-    return _Opened(ours.group[rows.array], classes, ours)
+    def check(self) -> dict[str, Any]:
+        """The document, where it changed; StoreError for a store that was made anew. Appended rows change nothing."""
+        if self._rows.version is None:
+            return {}
+        try:
+            found = self._fs.cat_file(self._place)
+        except (FileNotFoundError, NotADirectoryError):
+            found = b""
+        if found and found == self._seen:
+            return {}
+        attributes = our_attributes(self._rows.path, self._options) if found else {}
+        if not attributes.get("complete") or self._rows.version not in attributes["versions"]:
+            raise StoreError(
+                f"the store {self._rows.path!r} was removed or written again since it was opened; call open_rows again"
+            )
+        self._seen = found
+        return attributes
 
 
 @lru_cache(maxsize=32)
-def _open_ours(path: str, checksum: str, hashable: HashableOptions) -> _Ours:
-    attributes = checksums.our_attributes(path, hashable.options)
-    ledger = checksums.Ledger.of(attributes)
-    checked = checksums.CheckedStore(files.zarr_store(path, True, hashable.options), ledger)
-    group = files.open_group(path, "r", hashable.options, store=checked, zarr_format=3)
-    assert isinstance(group, zarr.Group)
-    return _Ours(path, attributes["block_rows"], group, group[MANIFEST], attributes["classes"], ledger, checked)
+def _opened(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
+    return _Opened(rows, hashable.options)

@@ -13,12 +13,13 @@ import numpy as np
 import zarr
 
 from ..errors import InputError, StoreError
-from . import csr_groups, files, zarr_writer
+from . import files, zarr_document
+from .csr_groups import CsrArray
 from .files import Options
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .foreign_arrays import count_missing
 from .row_source import RowSource, Selection, column_numbers
-from .zarr_place import ZarrPlace, shape_of
+from .zarr_place import ZarrPlace
 from .zarr_reader import ZarrRows, class_array
 
 _METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
@@ -32,8 +33,8 @@ class ZarrSource(RowSource):
     ----------
     rows : ZarrRows
         What reads a block.
-    node : zarr.Array or zarr.Group
-        The open array, or the group of a CSR array.
+    node : zarr.Array or CsrArray
+        The open array.
     place : ZarrPlace
         The open store.
     """
@@ -53,17 +54,17 @@ class ZarrSource(RowSource):
         """X: the array of that name, else the only 2-D array, or the store itself where it is one array."""
         place = ZarrPlace.open(path, selection)
         node, name = place.find_x()
-        n, d = shape_of(node)
+        n, d = node.shape
         lengths = place.block_lengths(node)
         names = place.store.columns if place.store else None
         chosen = None if selection.columns is None else column_numbers(path, selection.columns, names, d)
         if names is not None and chosen is not None:
             names = [names[j] for j in chosen]
-        sparse = not isinstance(node, zarr.Array)
+        sparse = isinstance(node, CsrArray)
         return cls(
             path=path,
             shape=(n, d if chosen is None else len(chosen)),
-            dtype=np.dtype(node["data"].dtype if sparse else node.dtype),
+            dtype=np.dtype(node.dtype),
             block_lengths=lengths,
             columns=names,
             sparse=sparse,
@@ -111,7 +112,7 @@ class ZarrSource(RowSource):
             return None
         if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
             raise StoreError(
-                f"X and y must have the same rows: X has shape {shape_of(self.node)}, {name!r} has shape {node.shape} "
+                f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
                 f"in {self.path!r}"
             )
         return self._dense(self.place, node, name, self.block_lengths)
@@ -130,7 +131,7 @@ class ZarrSource(RowSource):
                 )
             return self._dense(place, node, array, self.block_lengths)
         names = place.store.columns if place.store else None
-        chosen = column_numbers(self.path, [name], names, shape_of(self.node)[1])
+        chosen = column_numbers(self.path, [name], names, self.node.shape[1])
         rows = replace(self.rows, columns=chosen, impute=None)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
@@ -152,7 +153,7 @@ class ZarrSource(RowSource):
         fs, root = files.filesystem(path, storage_options)
         if not fs.isdir(root):
             return fingerprint_of_files([path], storage_options)
-        ours = zarr_writer.made_from(path, storage_options=storage_options)
+        ours = zarr_document.made_from(path, storage_options=storage_options)
         if ours is not None:
             return fingerprint_of_spec(ours)
         found = hashlib.sha256(path.encode())
@@ -164,7 +165,7 @@ class ZarrSource(RowSource):
     @classmethod
     def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
-        made = zarr_writer.made_from(path, storage_options=storage_options)
+        made = zarr_document.made_from(path, storage_options=storage_options)
         parts = [] if made is None else made["spec"].get("parts", [])
         if parts:
             return [(part["fingerprint"], part["rows"]) for part in parts]
@@ -175,7 +176,7 @@ class ZarrSource(RowSource):
         """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
         if not self.sparse:
             return super().nbytes
-        return int(self.shape[0] * csr_groups.mean_row_bytes(self.node))
+        return int(self.shape[0] * self.node.mean_row_bytes())
 
 
 def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:

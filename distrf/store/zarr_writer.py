@@ -1,39 +1,50 @@
-"""Row stores in Zarr, written block by block: create, write, resume, finish (NumPy and SciPy blocks)."""
+"""Row stores in Zarr, written block by block: create, write, resume, append, finish (NumPy and SciPy blocks).
+
+What is being written has an id: a store that is not complete, or the rows that are appended to one that is. Every task carries
+the id of what it writes, and writes nothing where the store has another one.
+
+An append writes into the store. The block that the old rows left unfinished is replaced by one that begins with the same rows,
+further blocks lie behind it, and the document of the store is replaced last. Until then the store has the old rows alone.
+"""
 
 from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import zarr
-from zarr.codecs import Crc32cCodec, ZstdCodec
+import scipy.sparse as sp
 
-from ..errors import InputError, StoreError
-from . import csr_groups, files, zarr_layout
-from .checksums import (
-    Ledger,
-    RecordingStore,
-    checksum,
-    chunk_keys,
-    our_attributes,
-    read_attributes,
-)
+from ..errors import InputError, SpecMismatchError, StoreError
+from . import files, zarr_layout
+from .csr_groups import CsrArray
 from .files import HashableOptions, Options
+from .fingerprints import fingerprint_of_spec
 from .job_lock import check, require_id
-from .spec import from_json, require_same, to_json
+from .spec import require_same, to_json
 from .writable import check_zarr_ending
-from .zarr_contents import COMPARED, Contents, checked_block
-from .zarr_layout import MANIFEST, ArrayInfo, StoreInfo
+from .zarr_document import (
+    Node,
+    create_nodes,
+    info,
+    info_of,
+    made,
+    open_nodes,
+    our_attributes,
+    pending,
+    read_attributes,
+    write_attributes,
+    writing,
+)
+from .zarr_layout import MANIFEST, Contents, StoreInfo, checked_block
 
 
 def create(
     path: str | os.PathLike[str],
-    contents: Contents | Mapping[str, Any],
+    contents: Contents,
     *,
     provenance: Mapping[str, Any] | None = None,
     storage_options: Options = None,
@@ -44,8 +55,8 @@ def create(
     Parameters
     ----------
     path : path or URL
-    contents : Contents or mapping
-        What the store will hold; or the attributes called `COMPARED`, of another store.
+    contents : Contents
+        What the store will hold.
     provenance : mapping, optional
         Kept beside the contents and not compared.
     storage_options : mapping, optional
@@ -69,32 +80,25 @@ def create(
         An array cannot be stored.
     """
     path = files.normalise(path)
-    attributes = to_json(
-        {
-            "format": zarr_layout.FORMAT,
-            **(contents.attributes() if isinstance(contents, Contents) else contents),
-            "provenance": provenance or {},
+    wanted = to_json(contents.attributes(), where="store")
+    old = existing_store(path, storage_options=storage_options)
+    if old is not None and not require_same(path, made(old), wanted, overwrite):
+        _delete(path, old, storage_options)
+        old = None
+    if old is None:
+        more = {
+            "provenance": to_json(provenance or {}, where="provenance"),
             "complete": False,
             "id": uuid.uuid4().hex,
-        },
-        where="store",
-    )
-    old = existing_store(path, storage_options=storage_options)
-    if old is not None:
-        wanted = {key: attributes[key] for key in COMPARED}
-        if require_same(path, {key: old.get(key) for key in COMPARED}, wanted, overwrite):
-            attributes = old
-        else:
-            _delete(path, old, storage_options)
-            old = None
-    if old is None and not _claim(path, attributes, storage_options):  # another job was faster
-        old = our_attributes(path, storage_options)
-        require_same(path, {key: old.get(key) for key in COMPARED}, {k: attributes[k] for k in COMPARED}, False)
-        attributes = old
-    _create_nodes(path, attributes, storage_options)
-    made = info(path, storage_options=storage_options)
-    require_id(path, made.id, attributes.get("id"))
-    return made
+        }
+        attributes = {"format": zarr_layout.FORMAT, **wanted, **more, "versions": [fingerprint_of_spec(wanted)]}
+        if not write_attributes(path, attributes, storage_options, new=True):  # another job was faster
+            require_same(path, made(our_attributes(path, storage_options)), wanted, False)
+    attributes = our_attributes(path, storage_options)
+    create_nodes(path, attributes, storage_options)
+    found = info(path, storage_options=storage_options)
+    require_id(path, found.id, attributes.get("id"))
+    return found
 
 
 def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
@@ -111,7 +115,7 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
     Returns
     -------
     dict, or None where the path is free
-        The attributes of the store.
+        The document of the store.
 
     Raises
     ------
@@ -126,12 +130,139 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
     return found
 
 
-def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = None) -> list[int]:
+def appendable(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
+    """What a store holds to which rows can be appended.
+
+    Parameters
+    ----------
+    path : path or URL
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    StoreInfo
+
+    Raises
+    ------
+    StoreError
+        There is no complete store of rows.
+    """
+    path = files.normalise(path)
+    existing_store(path, storage_options=storage_options)
+    old = info(path, storage_options=storage_options)
+    if not old.complete:
+        raise StoreError(
+            f"rows are appended to a complete store; {path!r} is not: run the command that writes it again"
+        )
+    if old.kind != "rows":
+        raise StoreError(
+            f"rows are appended to stores of rows; {path!r} holds {old.kind}: make it again of all rows"
+        )
+    return old
+
+
+def begin_append(
+    path: str | os.PathLike[str],
+    n_rows: int,
+    part: Mapping[str, Any],
+    *,
+    classes: Sequence[Any] | None = None,
+    again: bool = False,
+    storage_options: Options = None,
+) -> StoreInfo:
+    """Begin to append rows to a store, or resume it: then come `write_block` of each pending block, and `finish`.
+
+    Parameters
+    ----------
+    path : path or URL
+        A complete store of rows that distrf wrote.
+    n_rows : int
+        New rows, at least 1.
+    part : mapping
+        Where they come from, as JSON; its "fingerprint" tells whether they are in the store already.
+    classes : sequence, optional
+        Class names of the new rows. Those that the store does not know join its own.
+    again : bool
+        Append rows that are in the store already.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    StoreInfo
+        The longer store, unfinished; `first_row` is the first new one. Codes of labels are of its classes.
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or nothing can be appended to it.
+    SpecMismatchError
+        The store has these rows.
+    InputError
+        Labels are text in one of both and numbers in the other, or there are no rows.
+    """
+    path = files.normalise(path)
+    appendable(path, storage_options=storage_options)
+    old = our_attributes(path, storage_options)
+    if n_rows < 1:
+        raise InputError(f"an append has at least one row, got {n_rows}")
+    known, spec = old["classes"], old["spec"]
+    if (classes is None) != (known is None):
+        theirs, ours = ("text", "numbers") if classes is None else ("numbers", "text")
+        raise InputError(
+            f"the labels of {path!r} are {theirs}, those of the new rows {ours}; convert them first"
+        )
+    parts = spec.get("parts") or [{"fingerprint": old["versions"][0], "rows": old["n_rows"]}]
+    source = spec.get("source") or {"fingerprint": None}
+    first = part_fingerprint(source["fingerprint"], spec.get("split"))
+    if part["fingerprint"] in {first, *(p["fingerprint"] for p in parts)} and not again:
+        raise SpecMismatchError(
+            f"{path!r} has these rows already, and would have them twice; append others, or again=True"
+        )
+    wanted = {
+        "n_rows": old["n_rows"] + n_rows,
+        "spec": spec | {"parts": [*parts, to_json({**part, "rows": n_rows})]},
+        "classes": None
+        if classes is None
+        else [*known, *(name for name in to_json(list(classes)) if name not in known)],
+    }
+    append = old.get("append")
+    if append is None or {key: append[key] for key in wanted} != wanted:
+        if append is not None:  # another one, which was interrupted: what it has written behind the old rows
+            _resize(path, old, append["n_rows"], old["n_rows"], storage_options)
+            _forget_marks(path, storage_options)
+        append = wanted | {"id": uuid.uuid4().hex}
+        write_attributes(path, old | {"append": append}, storage_options)
+    return info_of(path, writing(old | {"append": append}, append["id"]), storage_options)
+
+
+def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
+    """The fingerprint of rows that were ingested: of their file, or of the members of a split in it.
+
+    Parameters
+    ----------
+    fingerprint : str or None
+        Of the file.
+    split : str or None
+
+    Returns
+    -------
+    str or None
+    """
+    return fingerprint if split is None else f"{fingerprint} {split}"
+
+
+def pending_blocks(
+    path: str | os.PathLike[str], *, store_id: str | None = None, storage_options: Options = None
+) -> list[int]:
     """The blocks that are not yet finished.
 
     Parameters
     ----------
     path : path or URL
+    store_id : str, optional
+        As `begin_append` has returned it: those of an append.
     storage_options : mapping, optional
         Options of the fsspec file system.
 
@@ -146,7 +277,7 @@ def pending_blocks(path: str | os.PathLike[str], *, storage_options: Options = N
         There is no such store, or it is damaged.
     """
     path = files.normalise(path)
-    return _pending(path, our_attributes(path, storage_options), storage_options)
+    return pending(path, writing(our_attributes(path, storage_options), store_id), storage_options)
 
 
 def write_block(
@@ -165,9 +296,9 @@ def write_block(
     index : int
         Number of the block.
     arrays : mapping of str to array of shape (rows of the block, ...)
-        Every array of the store; SciPy sparse for the CSR ones.
+        Every array of the store; SciPy sparse for the CSR ones. Of the first block of an append the new rows alone.
     store_id : str or None
-        The id of the store for which the block was made, as `create` has returned it.
+        The id of what is written, as `create` or `begin_append` has returned it.
     storage_options : mapping, optional
         Options of the fsspec file system.
 
@@ -186,34 +317,35 @@ def write_block(
         Another job has made the store anew.
     """
     path = files.normalise(path)
-    store = _opened(path, storage_options)
-    require_id(path, store.id, store_id)
-    start, stop = zarr_layout.bounds(index, store.n_rows, store.block_rows)
-    if set(arrays) != set(store.described):
+    attributes = our_attributes(path, storage_options)
+    longer = writing(attributes, store_id)
+    require_id(path, longer.get("id"), store_id)
+    described, old_rows = longer["arrays"], longer["first_row"]
+    start, stop = zarr_layout.bounds(index, longer["n_rows"], longer["block_rows"])
+    if set(arrays) != set(described):
         raise InputError(
-            f"a block holds every array of its store: expected {sorted(store.described)}, received "
-            f"{sorted(arrays)}"
+            f"a block holds every array of its store: expected {sorted(described)}, received {sorted(arrays)}"
         )
-    checked = {name: checked_block(name, arrays[name], store.described[name], stop - start) for name in arrays}
-    written: list[tuple[zarr.Array, int, int]] = []
+    new = max(start, old_rows)
+    checked = {name: checked_block(name, arrays[name], described[name], stop - new) for name in arrays}
+    if new > start:
+        for name, node in open_nodes(path, attributes, storage_options).items():
+            with files.reading(path, "rows of a store"):
+                checked[name] = _joined(_rows(node, start, new), checked[name])
+    nodes = _writable(path, store_id, HashableOptions.of(storage_options))
     for name, block in checked.items():
-        node = store.nodes[name]
-        if isinstance(node, zarr.Group):
-            written += csr_groups.write(node, index, start, block)
+        node = nodes[name]
+        if isinstance(node, CsrArray):
+            node.write(index, start, block)
         else:
             node[start:stop] = block
-            written.append((node, start, stop))
-    sums = np.zeros(store.ledger.width, np.uint32)
-    for array, first, last in written:
-        for row, column, key in chunk_keys(array, first, last):
-            sums[store.ledger.slot(array.path, row, column)[1]] = store.recording.sums[key]
-    record = store.ledger.record(index, sums)
-    store.manifest[index * len(record) : (index + 1) * len(record)] = record
-    return stop - start
+    fs, root = files.filesystem(path, storage_options)
+    files.write_bytes(fs, f"{root}/{MANIFEST}/{store_id}/{index}", b"")
+    return stop - new
 
 
 def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_options: Options = None) -> StoreInfo:
-    """Mark the store as complete.
+    """Mark the store as complete, or make the appended rows a part of it.
 
     Parameters
     ----------
@@ -237,188 +369,61 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
     check()
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
-    require_id(path, attributes.get("id"), store_id)
-    group = files.open_group(path, "r+", storage_options)
-    assert isinstance(group, zarr.Group)
-    if not attributes["complete"]:
-        missing = _pending(path, attributes, storage_options)
+    longer = writing(attributes, store_id)
+    require_id(path, longer.get("id"), store_id)
+    if store_id is not None:
+        missing = pending(path, longer, storage_options)
         if missing:
-            total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
+            total = zarr_layout.count_blocks(longer["n_rows"], longer["block_rows"])
             raise StoreError(
                 f"a store is finished when all blocks are: {len(missing)} of {total} blocks of {path!r} are "
                 f"missing, the first is {missing[0]}; write them first"
             )
-        fs, root = files.filesystem(path, storage_options)
-        files.remove_partials(fs, root)
-        group.attrs["distrf"] = {k: v for k, v in attributes.items() if k != "id"} | {"complete": True}
+        written = {key: value for key, value in longer.items() if key not in ("id", "append", "first_row")}
+        if attributes["complete"]:
+            _resize(path, attributes, longer["n_rows"], longer["n_rows"], storage_options)
+            written["versions"] = [*attributes["versions"], fingerprint_of_spec(made(longer))]
+        write_attributes(path, written | {"complete": True}, storage_options)
+    fs, root = files.filesystem(path, storage_options)
+    files.remove_partials(fs, root)
+    if "append" not in attributes or store_id is not None:
+        _forget_marks(path, storage_options)
     return info(path, storage_options=storage_options)
 
 
-def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
-    """What a store of distrf holds.
-
-    Parameters
-    ----------
-    path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
-    measure : bool
-        Also sum the bytes of all files.
-
-    Returns
-    -------
-    StoreInfo
-
-    Raises
-    ------
-    StoreError
-        There is no such store, or it is damaged.
-    """
-    path = files.normalise(path)
-    attributes = our_attributes(path, storage_options)
-    pending = 0 if attributes["complete"] else len(_pending(path, attributes, storage_options))
-    arrays = tuple(
-        ArrayInfo(
-            name, (attributes["n_rows"], *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"]
-        )
-        for name, item in attributes["arrays"].items()
-    )
-    fs, root = files.filesystem(path, storage_options)
-    decoded = from_json(attributes)
-    return StoreInfo(
-        path=path,
-        kind=decoded["kind"],
-        n_rows=decoded["n_rows"],
-        block_rows=decoded["block_rows"],
-        arrays=arrays,
-        spec=decoded["spec"],
-        classes=decoded["classes"],
-        columns=decoded["columns"],
-        target=decoded["target"],
-        provenance=decoded["provenance"],
-        complete=decoded["complete"],
-        pending=pending,
-        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
-        id=attributes.get("id"),
-        stored_bytes=int(fs.du(root)) if measure else None,
-    )
-
-
-def made_from(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
-    """What determines the content of a store, as JSON.
-
-    Parameters
-    ----------
-    path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
-
-    Returns
-    -------
-    dict, or None for a store that distrf did not write
-    """
-    attributes = read_attributes(files.normalise(path), storage_options)
-    return None if attributes is None else {k: attributes.get(k) for k in COMPARED}
-
-
-@dataclass(frozen=True)
-class _Opened:
-    n_rows: int
-    block_rows: int
-    described: dict[str, Any]
-    nodes: dict[str, zarr.Array | zarr.Group]
-    manifest: zarr.Array
-    ledger: Ledger
-    recording: RecordingStore
-    id: str | None
-
-
-def _opened(path: str, storage_options: Options) -> _Opened:
-    """The open arrays of a store, kept for this process until the store is made anew."""
-    fs, root = files.filesystem(path, storage_options)
-    written = files.checksum(fs, f"{root}/zarr.json")
-    if written is None:
-        raise StoreError(f"no such store: {path!r}; create it before writing blocks")
-    return _open_version(path, written, HashableOptions.of(storage_options))
-
-
 @lru_cache(maxsize=8)
-def _open_version(path: str, checksum_of_metadata: str, hashable: HashableOptions) -> _Opened:
+def _writable(path: str, store_id: str | None, hashable: HashableOptions) -> dict[str, Node]:
+    """The open arrays of what has this id, kept for this process."""
     attributes = our_attributes(path, hashable.options)
-    recording = RecordingStore(files.zarr_store(path, False, hashable.options))
-    group = files.open_group(path, "r+", store=recording, zarr_format=3)
-    assert isinstance(group, zarr.Group)
-    nodes = {name: _writable(group[name]) for name in attributes["arrays"]}
-    manifest = _writable(group[MANIFEST])
-    assert isinstance(manifest, zarr.Array)
-    return _Opened(
-        attributes["n_rows"], attributes["block_rows"], attributes["arrays"], nodes, manifest, Ledger.of(attributes),
-        recording, attributes.get("id"),
-    )  # fmt: skip
+    n_rows = writing(attributes, store_id)["n_rows"]
+    return open_nodes(path, attributes, hashable.options, n_rows=n_rows, writable=True)
 
 
-def _writable(node: Any) -> Any:
-    # Zarr skips chunks that equal the fill value by default; then a finished block of zeros leaves no file.
-    return node.with_config({"write_empty_chunks": True}) if isinstance(node, zarr.Array) else node
+def _rows(node: Node, start: int, stop: int) -> Any:
+    return node.read(start, stop) if isinstance(node, CsrArray) else np.asarray(node[start:stop])
 
 
-def _claim(path: str, attributes: dict[str, Any], storage_options: Options) -> bool:
-    """Create the group with its attributes (incomplete); False where it is there. Of two jobs at once, one succeeds."""
-    fs, root = files.filesystem(path, storage_options)
-    group = {"attributes": {"distrf": attributes}, "zarr_format": 3, "node_type": "group"}
-    return files.create_json(fs, f"{root}/zarr.json", group)
+def _joined(old: Any, new: Any) -> Any:
+    return sp.csr_array(sp.vstack([old, new], format="csr")) if sp.issparse(old) else np.concatenate([old, new])
 
 
-def _create_nodes(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
-    """Create what is missing: arrays first, the manifest last; then the checksum of them all."""
-    group = files.open_group(path, "r+", storage_options, zarr_format=3)
-    assert isinstance(group, zarr.Group)
-    n_rows, block_rows = attributes["n_rows"], attributes["block_rows"]
-    compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
-    options = {"compressors": [*compress, Crc32cCodec()]}
-    for name, item in attributes["arrays"].items():
-        dtype = np.dtype(item["dtype"])
-        if item["sparse"]:
-            csr_groups.create(group, name, n_rows, item["tail"][0], dtype, block_rows, options)
-        elif name not in group:
-            fill = float("nan") if dtype.kind == "f" else 0
-            group.create_array(
-                name,
-                shape=(n_rows, *item["tail"]),
-                chunks=tuple(item["chunks"]),
-                dtype=dtype,
-                fill_value=fill,
-                **options,  # type: ignore[arg-type]
-            )
-    if MANIFEST not in group:
-        blocks = zarr_layout.count_blocks(n_rows, block_rows)
-        width = Ledger.of(attributes).width
-        group.create_array(
-            MANIFEST, shape=(blocks * width,), chunks=(width,), dtype="uint32", fill_value=0,
-            compressors=[*([ZstdCodec(level=1)] if width > 64 else []), Crc32cCodec()], attributes={"distrf": MANIFEST},
-        )  # fmt: skip
-    if "checksum" not in attributes:
-        whole = {**attributes, "checksum": checksum(path, attributes, storage_options)}
-        # Else these would become the attributes of the arrays of another job.
-        found = read_attributes(path, storage_options) or {}
-        require_id(path, found.get("id"), attributes["id"])
-        group.attrs["distrf"] = whole
+def _resize(path: str, attributes: dict[str, Any], now: int, wanted: int, storage_options: Options) -> None:
+    """Give the arrays so many rows. Chunks of rows up to `now` that are then outside are removed."""
+    for node in open_nodes(path, attributes, storage_options, n_rows=now, writable=True).values():
+        node.resize((wanted, *node.shape[1:]))
 
 
 def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
     fs, root = files.filesystem(path, storage_options)
     # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
-    group = files.open_group(path, "r+", storage_options)
-    group.attrs["distrf"] = {**attributes, "complete": False, "id": uuid.uuid4().hex}
-    # The manifest goes first, so that no block counts as finished whose data are gone.
-    for name in sorted(files.names_in(fs, root) - {"zarr.json"}, key=lambda name: name != MANIFEST):
+    gone = {**attributes, "complete": False, "id": uuid.uuid4().hex}
+    gone.pop("append", None)
+    write_attributes(path, gone, storage_options)
+    for name in sorted(files.names_in(fs, root) - {"zarr.json"}):
         files.remove(fs, f"{root}/{name}")
     files.remove(fs, f"{root}/zarr.json")
 
 
-def _pending(path: str, attributes: dict[str, Any], storage_options: Options) -> list[int]:
-    # A manifest chunk is written only when its block is done, so one listing replaces n_blocks small reads.
+def _forget_marks(path: str, storage_options: Options) -> None:
     fs, root = files.filesystem(path, storage_options)
-    done = files.names_in(fs, f"{root}/{MANIFEST}/c")
-    total = zarr_layout.count_blocks(attributes["n_rows"], attributes["block_rows"])
-    return [index for index in range(total) if str(index) not in done]
+    files.remove(fs, f"{root}/{MANIFEST}")

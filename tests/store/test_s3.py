@@ -35,6 +35,7 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     StreamingSGDClassifier,
+    append_rows,
     load_model,
     open_rows,
     open_table,
@@ -225,9 +226,9 @@ def sharded(url, n):
     return write_foreign(url, n, shards=True)
 
 
-@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 3), (sharded, 3), (write, 4)])
+@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 3), (sharded, 3), (write, 6)])
 def test_requests_of_training(s3, make, wanted):
-    """X once and y twice (its classes first): one request for a chunk; of ours also the record of the block, once."""
+    """X once and y twice (its classes first): one request for a chunk; of ours also whether it is still the same store."""
 
     def train(url):
         make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(*open_rows(url))
@@ -235,10 +236,10 @@ def test_requests_of_training(s3, make, wanted):
     assert growth(s3, train, make) == wanted
 
 
-@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 2), (sharded, 2), (write, 7)])
+@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 2), (sharded, 2), (write, 8)])
 def test_requests_of_features(s3, make, wanted):
-    """One request for a chunk of others, which are read and written in larger blocks. Of ours four chunks with seven: their
-    record is read and written too, and before a block is written, whether it is still the same store."""
+    """One request for a chunk of others, which are read and written in larger blocks. Of ours four chunks with
+    eight: each read looks whether it is still the same store, each write too, and marks the block."""
 
     def write_features(url):
         featurize(MAP, url, f"{url}-features.zarr")
@@ -385,7 +386,7 @@ def after(count, pattern, act):
 def test_resumed(s3):
     url = write(f"{s3.url}/a.zarr", 80)
     featurize(MAP, url, f"{s3.url}/whole.zarr")
-    s3.proxy.fault = after(3, "PUT .*half.zarr/manifest/c/", lambda: 403)
+    s3.proxy.fault = after(3, "PUT .*half.zarr/manifest/", lambda: 403)
     with pytest.raises(StoreError, match="access is refused"):
         featurize(MAP, url, f"{s3.url}/half.zarr")
     s3.proxy.fault = lambda request: None
@@ -525,7 +526,7 @@ def test_killed_and_started_again(s3, tmp_path):
     words += ["--seed", "1", "--quiet"]
     featurize_job = partial(subprocess.run, capture_output=True, text=True, timeout=200)
     process = subprocess.Popen(words, start_new_session=True)
-    s3.proxy.fault = after(4, "PUT .*out.zarr/manifest/c/", lambda: os.killpg(process.pid, signal.SIGKILL))
+    s3.proxy.fault = after(4, "PUT .*out.zarr/manifest/", lambda: os.killpg(process.pid, signal.SIGKILL))
     assert process.wait(200) == -signal.SIGKILL
     s3.proxy.fault = lambda request: None
     assert 4 <= 16 - len(pending_blocks(f"{s3.url}/out.zarr")) < 16
@@ -554,3 +555,22 @@ def test_a_throttled_job(s3, workers):
     calm = job("calm")
     s3.proxy.fault = some(503, 0.05)
     np.testing.assert_array_equal(job("busy"), calm)
+
+
+@pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])
+def test_rows_are_appended_in_place(s3, failed):
+    """Also where the store refuses a request half-way: the old rows remain, and the same call goes on."""
+    url = write_rows(X[:25], f"{s3.url}/a.zarr", Y[:25]).info.path
+    before, _ = open_rows(url)
+    if failed:
+        s3.proxy.fault = after(2, f"PUT .*a.zarr/.*{failed}", lambda: 403)
+        with pytest.raises(StoreError, match="access is refused"):
+            append_rows(X[25:], url, Y[25:])
+        s3.proxy.fault = lambda request: None
+        np.testing.assert_array_equal(open_rows(url)[0].compute(), X[:25])
+    assert append_rows(X[25:], url, Y[25:]).info.n_rows == 160
+    rows, y = open_rows(url)
+    np.testing.assert_array_equal(rows.compute(), X)
+    np.testing.assert_array_equal(y.compute(), Y)
+    np.testing.assert_array_equal(before.compute(), X[:25])
+    assert not [name for name in everything(s3.fs, f"{s3.bucket}/a.zarr") if "manifest" in name]

@@ -1,0 +1,169 @@
+"""Damage of a row store: an error or the same rows, whatever file it hits."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from distrf import append_rows, open_rows
+from distrf.errors import StoreError
+from distrf.store import Contents, create, describe, finish, info, pending_blocks, write_block
+
+RNG = np.random.default_rng(5)
+X = RNG.normal(size=(50, 4))
+S = sp.random_array((50, 6), density=0.4, format="csr", rng=np.random.default_rng(6))
+Y = np.arange(50) % 3
+
+
+def fill(path, sparse=False, chunk_rows=None, kind="rows", spec=(), values=X):
+    arrays = {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}
+    holds = Contents(
+        arrays, 50, 20, kind=kind, spec=dict(spec) or {"seed": 1}, sparse=["X"] if sparse else (), chunk_rows=chunk_rows,
+        classes=["cat", "cow", "dog"], columns=[f"c{i}" for i in range(arrays["X"][0][0])],
+    )  # fmt: skip
+    store = create(path, holds, overwrite=True)
+    for index in pending_blocks(path):
+        rows = slice(20 * index, min(50, 20 * index + 20))
+        write_block(
+            path, index, {"X": (S if sparse else values)[rows], "y": Y[rows].astype("i4")}, store_id=store.id
+        )
+    finish(path, store_id=store.id)
+    return Path(path)
+
+
+def read(path):
+    """Everything that a model could see of a store."""
+    got, y = open_rows(path)
+    got, y = got.compute(scheduler="sync"), y.compute(scheduler="sync")
+    held = info(path)
+    return (got.toarray() if sp.issparse(got) else got), y, held.columns, held.classes, held.spec
+
+
+def same(found, wanted):
+    return (
+        all(np.array_equal(a, b) for a, b in zip(found[:2], wanted[:2], strict=True))
+        and found[2:] == wanted[2:]
+    )
+
+
+STORES = {
+    "dense": {},
+    "chunks": {"chunk_rows": 5},
+    "features": {"kind": "features", "chunk_rows": 10},
+    "sparse": {"sparse": True},
+    "appended": {},
+}
+
+
+def hurt(file, how, rng):
+    data = bytearray(file.read_bytes())
+    if how == "delete":
+        file.unlink()
+    elif how == "cut":
+        file.write_bytes(data[: rng.integers(len(data))])
+    else:
+        for bit in rng.integers(8 * len(data), size=1 if how == "flip" else 8):
+            data[bit // 8] ^= 1 << bit % 8
+        file.write_bytes(data)
+
+
+@pytest.mark.parametrize("draws", [20, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", list(STORES))
+def test_drawn_damage(tmp_path, name, draws):
+    """Flips, cuts and deletions of files of chunks and of metadata; metadata are hit as often as chunks."""
+    whole, hit, rng = (
+        fill(tmp_path / "whole.zarr", **STORES[name]),
+        tmp_path / "hit.zarr",
+        np.random.default_rng(7),
+    )
+    if name == "appended":
+        append_rows(X[:7] + 1, whole, np.array(["cow", "eel"] * 4)[:7])
+    wanted = read(whole)
+    groups = [
+        [p.relative_to(whole) for p in sorted(whole.rglob(f)) if p.is_file()] for f in ("zarr.json", "c/**/*")
+    ]
+    refused = 0
+    for _ in range(draws):
+        shutil.rmtree(hit, ignore_errors=True)
+        shutil.copytree(whole, hit)
+        files = groups[rng.integers(2)]
+        file, how = files[rng.integers(len(files))], ["flip", "flips", "cut", "delete"][rng.integers(4)]
+        hurt(hit / file, how, rng)
+        try:
+            found = read(hit)
+        except StoreError:
+            refused += 1
+        else:
+            assert same(found, wanted), (file, how)
+    assert refused > 0.6 * draws
+
+
+def test_a_missing_chunk_is_named(tmp_path):
+    path = fill(tmp_path / "a.zarr")
+    (path / "X/c/1/0").unlink()
+    with pytest.raises(StoreError, match=r"rows 20:40 of array 'X' in .*a.zarr.*'X/c/1/0' is missing"):
+        read(path)
+
+
+def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
+    """The limit of checksums that say nothing of the place: see docs/how/reading_and_writing.md."""
+    path = fill(tmp_path / "a.zarr")
+    for a, b in (("X/c/0/0", "aside"), ("X/c/1/0", "X/c/0/0"), ("aside", "X/c/1/0")):
+        (path / a).rename(path / b)
+    np.testing.assert_array_equal(read(path)[0][:40], np.concatenate([X[20:40], X[:20]]))
+
+
+def test_blocks_joined_and_cut_on_reading(tmp_path):
+    path = fill(tmp_path / "a.zarr", chunk_rows=5)
+    for rows in (5, 15, 20, 45, 50):
+        np.testing.assert_array_equal(open_rows(path, rows_per_block=rows)[0].compute(scheduler="sync"), X)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"distrf": {', '"distrg": {', "has arrays of a store of distrf and no distrf attribute"),
+        ('"seed": 1', '"seed": 2', "its zarr.json is damaged or was edited"),
+        ('"cow"', '"cod"', "its zarr.json is damaged or was edited"),
+        ('"format": 3', '"format": 99', "has format 99; update distrf"),
+    ],
+)
+def test_an_edited_document(tmp_path, old, new, message):
+    path = fill(tmp_path / "a.zarr")
+    text = (path / "zarr.json").read_text()
+    assert old in text
+    (path / "zarr.json").write_text(text.replace(old, new, 1))
+    for call in (open_rows, describe):
+        with pytest.raises(StoreError, match=message):
+            call(path)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_edited_array(tmp_path, sparse):
+    path = fill(tmp_path / "a.zarr", sparse=sparse)
+    file = path / "X/zarr.json"
+    text = file.read_text()
+    for old, new in (
+        [('"capacity": 120', '"capacity": 12')] if sparse else [("        20,", "        10,"), ("50", "30")]
+    ):
+        assert old in text
+        file.write_text(text.replace(old, new, 1))
+        with pytest.raises(StoreError, match=r"the metadata of array 'X' .* are not what was written"):
+            open_rows(path)
+
+
+def test_rows_that_are_open_while_the_store_is_made_anew(tmp_path):
+    """Same shapes, so that nothing else tells the stores apart."""
+    path = fill(tmp_path / "a.zarr")
+    rows, _ = open_rows(path)
+    other, _ = open_rows(path)
+    rows.compute(scheduler="sync")
+    fill(path, spec={"seed": 2}, values=X + 1)
+    for lazy in (rows, other):
+        with pytest.raises(StoreError, match="call open_rows again"):
+            lazy.compute(scheduler="sync")
+    np.testing.assert_array_equal(read(path)[0], X + 1)
