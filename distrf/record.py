@@ -49,12 +49,14 @@ class Training:
     baseline : comparisons with a linear model and a constant; empty for a pipeline that is not trained
     warnings : what was found wrong
     target : the column of the table that was learned, None for rows without names
+    form : how the text of the target writes its numbers; empty where it is none
     """
 
     choices: tuple[Choice, ...] = ()
     baseline: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     target: str | None = None
+    form: str = ""
 
     def chosen(self, what: str) -> Any:
         """The value of a choice, None where it was not made."""
@@ -81,6 +83,7 @@ class Training:
             "baseline": [asdict(c) for c in self.baseline],
             "warnings": list(self.warnings),
             **({} if self.target is None else {"target": self.target}),
+            **({"form": self.form} if self.form else {}),
         }
 
     @classmethod
@@ -90,6 +93,7 @@ class Training:
             tuple(Comparison(**c) for c in stored["baseline"]),
             tuple(stored["warnings"]),
             stored.get("target"),
+            stored.get("form", ""),
         )
 
 

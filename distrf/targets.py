@@ -14,6 +14,9 @@ from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.planned import Phase
+from .store.frames import target_values
+from .store.table_codes import as_arrow
+from .store.text_forms import read_text
 
 #: Targets of a larger size are refused.
 _LARGEST = 1e140
@@ -346,6 +349,26 @@ def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None)
     return Targets(None, np.atleast_1d(sums / total), weight_unit=weight_unit(total / y.shape[0]))
 
 
+def read_numbers(y: Any, form: str) -> Any:
+    """Targets of text as the numbers that it writes; those that are numbers stay as they are, and a Dask array lazy.
+
+    form : of `distrf.store.text_forms.Found`
+
+    Raises InputError for a text that is none.
+    """
+    if y.dtype.kind not in "UO" or not form:
+        return y
+    if is_dask_collection(y):
+        return y.map_blocks(read_numbers, form, dtype=np.float64, meta=np.empty(0))
+    numbers = read_text(y, form)
+    if not (good := np.isfinite(numbers)).all():
+        raise InputError(
+            f"a target of numbers holds numbers alone, as the rows that were looked at; another is "
+            f"{str(y[int(good.argmin())])[:60]!r}; mend such rows, or drop them"
+        )
+    return numbers
+
+
 def refuse_unlike_targets(y: Any) -> None:
     """Raise InputError for targets that are complex, times, records, or objects that are not of one kind."""
     kind = getattr(getattr(y, "dtype", None), "kind", "")
@@ -384,14 +407,20 @@ def _is_missing(value: Any) -> bool:
 def as_columns(y: Any) -> Any:
     """The targets as an array; a Dask array stays lazy.
 
-    Objects that are all text become an array of strings. Raises InputError for values that are neither labels nor
-    numbers, and for a Dask array of objects.
+    Objects that are all text become an array of strings, those that are all booleans one of booleans, and columns of
+    pandas with a dtype of its own (nullable ones, categories) what they hold. Raises InputError for values that are neither
+    labels nor numbers, and for a Dask array of objects.
     """
     y = plain_rows(y, "y")
+    if not isinstance(getattr(y, "dtype", np.dtype("f8")), np.dtype) and np.ndim(y) == 1:
+        y = target_values(as_arrow({"y": y}), "y")
     refuse_unlike_targets(y)
     if is_dask_collection(y):
         if y.dtype.kind == "O":
             raise InputError("y of a Dask array must not have object dtype; use y.astype(str) or integers")
         return y
     y = np.asarray(y)
-    return y.astype(str) if y.dtype.kind == "O" and all(isinstance(v, str) for v in y.ravel()) else y
+    for kind in (str, bool) if y.dtype.kind == "O" and y.size else ():
+        if all(isinstance(v, kind) for v in y.ravel()):
+            return y.astype(kind)
+    return y

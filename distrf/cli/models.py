@@ -119,7 +119,7 @@ def train(
     from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, prepare, split_for
     from ..pipeline.outputs import Outputs, job_of
-    from ..pipeline.sample import look_at_target
+    from ..pipeline.sample import look_at_target, numbers_of
     from ..pipeline.tables import keep_reasons
     from ..pipeline.training import BaselineWarning, fit_prepared
     from .plots import check_place
@@ -134,6 +134,8 @@ def train(
     check_place(plot, X)
     session.report_to(report, X, out, kept.checkpoint)
     lazy, y = rows_with_target(data, "training")
+    with session.noting():
+        y, form = numbers_of(y, map.seed, model.model)
     target = look_at_target(y, map.seed)
     scaler, estimator, learner = steps = unfitted(data, map, model, scale, target)
     if plot:
@@ -167,6 +169,7 @@ def train(
             prepared = prepare(lazy, y, options, weight, target=target, split=made)
             pipeline = fit_prepared(prepared, lazy, y, weight)
             keep_reasons(pipeline, data.kinds)
+            pipeline.training_ = replace(pipeline.training_, form=form)
             seconds = time.perf_counter() - start
         outputs.save(
             pipeline,

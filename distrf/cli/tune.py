@@ -68,7 +68,7 @@ def tune(
     from sklearn.base import is_classifier
 
     from ..pipeline.inputs import rows_with_target
-    from ..pipeline.sample import look_at_target
+    from ..pipeline.sample import look_at_target, numbers_of
 
     session = Session(run)
     data = rows.open(X, split=split)
@@ -76,6 +76,8 @@ def tune(
     scaler = scale.make()
     estimator, parameters = map.searched(data.d)
     features, targets = rows_with_target(data, "training")
+    with session.noting():
+        targets, _ = numbers_of(targets, map.seed, model.model)
     model = model.for_target(look_at_target(targets, map.seed))
     learner = model.first.make(seed=map.seed)
     map.follow_target(estimator, is_classifier(learner))

@@ -146,7 +146,7 @@ def _lazy_values(X: Any, name: str) -> da.Array:
     """The values of a Dask DataFrame or Series; text is fixed-width, as NumPy has it."""
     meta = X._meta
     if X.ndim == 1:
-        dtype = _numeric(meta.dtype)
+        dtype = _label_dtype(meta.dtype) if name == "y" else _numeric(meta.dtype)
         if dtype is None and name != "y":
             raise InputError(f"{name} must be numeric, got a Series of dtype {meta.dtype}")
         parts = X.map_partitions(_values, dtype, meta=np.empty(0, dtype or "<U1"), enforce_metadata=False)
@@ -177,19 +177,30 @@ def _numeric(dtype: Any) -> np.dtype | None:
     return inner if inner.kind == "f" else np.dtype(np.float64)
 
 
+def _label_dtype(dtype: Any) -> np.dtype | None:
+    """The dtype of targets: that of the values, of nullable types and of categories too; None for text."""
+    values = getattr(dtype, "categories", None)
+    dtype = dtype if values is None else values.dtype
+    inner = getattr(dtype, "numpy_dtype", dtype)
+    return inner if isinstance(inner, np.dtype) and inner.kind in "fiub" else None
+
+
 def _values(part: Any, dtype: np.dtype | None) -> np.ndarray:
     """The values of a partition. Runs on a worker."""
-    if dtype is not None:
-        missing_as = {"na_value": np.nan} if dtype.kind == "f" else {}
-        return np.ascontiguousarray(part.to_numpy(dtype=dtype, **missing_as))
+    if dtype is not None and dtype.kind == "f":
+        return np.ascontiguousarray(part.to_numpy(dtype=dtype, na_value=np.nan))
     missing = part.isna().to_numpy()
-    if missing.any():
+    if missing.ndim == 1 and missing.any():
         row = int(missing.argmax())
         raise InputError(
             f"y must have a value in every row, but row {row} of a partition (index {part.index[row]!r}) is missing; "
             "drop such rows"
         )
-    return part.to_numpy(dtype=object).astype(str)
+    return (
+        part.to_numpy(dtype=object).astype(str)
+        if dtype is None
+        else np.ascontiguousarray(part.to_numpy(dtype=dtype))
+    )
 
 
 _counted: OrderedDict[str, tuple[int, ...]] = OrderedDict()

@@ -23,7 +23,7 @@ from ..maps import working_dtype
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.table_schema import TableSchema
-from ..targets import as_columns
+from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
@@ -39,6 +39,7 @@ class Input:
     impute: Any
     filled: Any = None  # what replaced nulls when the rows were ingested
     weight: str | None = None
+    form: str = ""  # in which the text of the target writes its numbers
 
     @property
     def path(self) -> str:
@@ -141,6 +142,7 @@ class Arrays:
 
     X: Any
     y: Any = None
+    form: str = ""
 
     path: ClassVar[None] = None
     target: ClassVar[None] = None
@@ -193,7 +195,7 @@ def _classes(y: da.Array | None) -> list[Any] | None:
 def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
     """Lazy (X, y); a data frame as it is. Raises InputError for rows without a target."""
     if isinstance(data, Arrays) and is_frame(data.X) and data.y is not None:
-        return data.X, as_columns(data.y)
+        return data.X, read_numbers(as_columns(data.y), data.form)
     X, y = data.rows()
     if y is None:
         remedy = (
@@ -202,7 +204,7 @@ def rows_with_target(data: Input | Arrays, job: str) -> tuple[Any, Any]:
             else f"{data.path!r} has none; give target=, or ingest it with one"
         )
         raise InputError(f"{job} needs a target: {remedy}")
-    return X, y
+    return X, read_numbers(y, data.form)
 
 
 def weights_of(data: Input | Arrays, sample_weight: Any, weight: str | None) -> Any:

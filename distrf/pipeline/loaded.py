@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -59,7 +59,14 @@ class Loaded:
             raise InputError(f"{self.path!r} holds no map: its features are the columns as they are")
         return Loaded(self.path, Pipeline(steps), self.reading, self.spec)
 
-    def open(
+    def open(self, rows: Any, y: Any = None, **reading: Any) -> Input | Arrays:
+        """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
+        are; reading : target, weight, needs_target, strict"""
+        data = self._open(rows, y, **reading)
+        form = getattr(getattr(self.pipeline, "training_", None), "form", "")
+        return replace(data, form=form) if form else data
+
+    def _open(
         self,
         rows: Any,
         y: Any = None,
@@ -69,8 +76,6 @@ class Loaded:
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
-        """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
-        are."""
         if isinstance(rows, (Input, Arrays)):
             return rows
         encoder = encoder_of(self.pipeline)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
@@ -27,9 +27,9 @@ from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
-from .sample import Sample, as_rows, as_targets, look_at_target, read_sample
+from .sample import Sample, as_rows, as_targets, look_at_target, numbers_of, read_sample, wants_labels
 from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_misread, check_target
+from .target import Target, check_target
 
 
 @dataclass(frozen=True)
@@ -121,8 +121,11 @@ def make_model(
         infinity, of which the first is named; or a name is not known.
     """
     options = Options(model, map, scale, length_scale, n_components, raw_columns, draw_seed(random_state))
+    y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
-    return prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
+    pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
+    pipeline.training_ = replace(pipeline.training_, form=form)
+    return pipeline
 
 
 def split_for(
@@ -388,19 +391,9 @@ def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
 def model_name(model: str, target: Target) -> str:
     """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
     if model == "auto":
-        check_misread(target)
         model = kind_for(target.labels)
     check_target(model, named_model(model).classifier, target)
     return model
-
-
-def wants_labels(model: Any) -> bool | None:
-    """Whether the model is a classifier; None for "auto". Raises InputError for an unknown name."""
-    if isinstance(model, str):
-        return None if model == "auto" else named_model(model).classifier
-    if not isinstance(model, BaseEstimator):
-        raise InputError(f"model is a name or an unfitted linear model, got {type(model).__name__}")
-    return bool(is_classifier(model))
 
 
 def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:

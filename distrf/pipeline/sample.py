@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_array
 
-from ..errors import InputError, first_not_finite, input_errors
+from ..errors import InputError, first_not_finite, input_errors, warn
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
@@ -21,10 +21,12 @@ from ..features.base import row_errors
 from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
 from ..randomness import permutation
+from ..registry import named_model
 from ..splits import Split
 from ..tables.encoder import TableEncoder
-from ..targets import as_columns, checked_weights
-from .target import Target, look_at
+from ..tables.kinds import ColumnWarning
+from ..targets import as_columns, checked_weights, read_numbers
+from .target import Target, look_at, written_form
 
 #: Rows of a sample; fewer of wide rows, whose n x n systems grow with the cube.
 _ROWS, _WIDE_ROWS, _WIDE = 6000, 3000, 1000
@@ -141,6 +143,39 @@ def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.nda
     taken = take_rows(y, rows)
     _check_targets(taken, rows)
     return taken
+
+
+def wants_labels(model: Any) -> bool | None:
+    """Whether the model is a classifier; None for "auto". Raises InputError for an unknown name."""
+    if isinstance(model, str):
+        return None if model == "auto" else named_model(model).classifier
+    if not isinstance(model, BaseEstimator):
+        raise InputError(f"model is a name or an unfitted linear model, got {type(model).__name__}")
+    return bool(is_classifier(model))
+
+
+def numbers_of(y: Any, seed: int, model: Any = "auto") -> tuple[Any, str]:
+    """The target as numbers where it is text that writes them, and in what form; else as it is, and "".
+
+    model : of `make_model`; a classifier takes text for labels
+
+    Warns
+    -----
+    ColumnWarning
+        The target is text that writes numbers.
+    """
+    y = as_columns(y)
+    labels = wants_labels(model)
+    if y.ndim != 1 or y.dtype.kind != "U" or labels or not y.shape[0]:
+        return y, ""
+    found = written_form(sample_targets(y, seed), None if labels is None else True)
+    if found is None:
+        return y, ""
+    warn(
+        f"the target is {found.words}, and is learned as such; model='ridge-classifier' takes it for labels",
+        ColumnWarning,
+    )
+    return read_numbers(y, found.form), found.form
 
 
 def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:

@@ -244,7 +244,7 @@ class TableArrays(Arrays):
             y = table.y
         elif y is None and name is not None:
             y = open_table(table, target=name, schema=TableSchema.from_spec(encoder.schema_ or {})).y
-        return cls(encoder.coded_rows(table), y, table)
+        return cls(encoder.coded_rows(table), y, table=table)
 
     def column(self, values: Any) -> Any:
         """A column of the table by its name, whether the model has it or not, or one that is given as it is."""

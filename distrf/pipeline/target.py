@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..errors import InputError
-from ..store.stray_numbers import stray_number
+from ..store.text_forms import Found, find_form
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
+#: Text is no label where so many values, and this share of them, are distinct.
+_FEWEST_APART, _APART = 50, 0.9
 #: Classes up to which a classifier that is asked for takes whole numbers of ten rows or more each.
 _MOST_CLASSES = 1000
 #: The sum of squares of a billion of them is finite; squares of a millionth of such a difference are above zero.
@@ -33,9 +34,7 @@ class Target:
     why : str, a sentence for messages
     whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
     doubtful : bool, whether these numbers may well be labels: many values of an integer dtype, each repeated often
-    misread : bool, whether this text may well be numbers: it reads as such, and most of it is distinct or has fractions; or
-        nearly all of it does
-    stray : str or None, a text that is no number, where nearly all are
+    apart : bool, whether nearly all of this text is distinct: no label is there twice
     """
 
     labels: bool
@@ -44,8 +43,7 @@ class Target:
     why: str
     whole: bool = True
     doubtful: bool = False
-    misread: bool = False
-    stray: str | None = None
+    apart: bool = False
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -58,15 +56,7 @@ def look_at(y: np.ndarray) -> Target:
     if y.dtype.kind in "USOb":
         distinct, kind = len(set(y.tolist())), "booleans" if y.dtype.kind == "b" else "strings"
         why = f"labels are {kind}, {distinct:,} of them in {sampled}"
-        if y.dtype.kind == "b" or distinct <= _FEW:
-            return Target(True, distinct, rows, why)
-        texts = sorted({str(value) for value in y.tolist()})
-        stray = stray_number(texts)
-        if stray is not None:
-            why += f"; nearly all read as numbers, but not {stray[:60]!r}"
-        fractions = distinct > rows // 2 or any("." in text for text in texts)
-        misread = stray is not None or (fractions and _read_as_numbers(y))
-        return Target(True, distinct, rows, why, misread=misread, stray=stray)
+        return Target(True, distinct, rows, why, apart=distinct >= max(_APART * rows, _FEWEST_APART))
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     _refuse_extremes(y.astype(np.float64))
@@ -131,13 +121,6 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
     return Target(False, distinct, rows, why, doubtful=True)
 
 
-def _read_as_numbers(y: np.ndarray) -> bool:
-    try:
-        return bool(np.isfinite(y.astype(np.float64)).all())
-    except ValueError:
-        return False
-
-
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether frequencies rise to one value and fall from it to a rare last one, as those of counts do.
 
@@ -155,24 +138,35 @@ def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     return bool((steps <= chance).all() and every[-1] <= every[mode] / 10)
 
 
-def check_misread(target: Target) -> None:
-    """Raise InputError for text that may well be numbers, where no model is asked for that says what it is."""
-    if target.stray is not None:
-        comma = " write decimal points," if re.fullmatch(r"\s*[+-]?\d+,\d+\s*", target.stray) else ""
+def written_form(y: np.ndarray, numbers: bool | None) -> Found | None:
+    """How a sample of texts writes numbers; None for labels.
+
+    numbers : whether numbers are asked for; None decides by the texts: few are labels, unless they have a unit or the like
+
+    Raises InputError where nearly all are numbers, but not all.
+    """
+    distinct = len(set(y.tolist()))
+    found = find_form(y, "number" if numbers else None)
+    if found is None and 2 * distinct > len(y):
+        found = find_form(y, "number")
+    if found is None or found.kind != "number":
+        return None
+    if found.stray:
         raise InputError(
-            f"a target of numbers holds numbers alone; nearly all of its {target.distinct:,} distinct values in {target.rows:,} "
-            f"rows read as numbers, but not {target.stray[:60]!r}:{comma} mend or leave out such rows for a regressor, or "
-            "give model='ridge-classifier' to take the values for labels"
+            f"a target of numbers holds numbers alone; its {distinct:,} distinct values in {len(y):,} rows looked at are "
+            f"{found.words}, but not {found.stray[:60]!r}: mend such rows, leave them out, or give model='ridge-classifier' to "
+            "take the values for labels"
         )
-    if target.misread:
-        raise InputError(
-            f"the target is text that reads as numbers, with {target.distinct:,} distinct values in {target.rows:,} rows: make "
-            "numbers of it for a regressor, or model='ridge-classifier' to take them for labels"
-        )
+    return found
 
 
 def check_target(name: str, classifier: bool, target: Target) -> None:
     """Refuse a model that does not go with the target, before anything runs. Raises InputError with the remedy."""
+    if target.apart and classifier:
+        raise InputError(
+            f"the target is text of nearly all distinct values, {target.distinct:,} in {target.rows:,} rows looked at: no label "
+            "can be learned from its rows; make numbers of it for a regressor, or give another target"
+        )
     if classifier and not target.whole:
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or make labels of y"

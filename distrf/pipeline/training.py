@@ -36,7 +36,7 @@ from .inputs import Arrays, open_input
 from .loaded import NOT_SAID
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .sample import as_rows, as_targets
+from .sample import as_rows, as_targets, numbers_of
 from .search import Verdict
 from .tables import coded_table, keep_reasons, wants_numbers, without_groups
 
@@ -190,6 +190,9 @@ def train(
     outputs, asked = Outputs(out, checkpoint, checkpoint_every, resume, overwrite), Options(**options)
     asked = replace(asked, random_state=draw_seed(asked.random_state))
     outputs.check_places(None)
+    form = ""
+    if y is not None:
+        y, form = numbers_of(y, asked.random_state, asked.model)
     kept = out is not None or checkpoint is not None
     identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
     if kept and split != "random":
@@ -207,6 +210,7 @@ def train(
         pipeline = fit_prepared(made, X, y, sample_weight, baseline)
         if learned is not None:
             pipeline.training_ = replace(pipeline.training_, target=learned)
+        pipeline.training_ = replace(pipeline.training_, form=form)
         keep_reasons(pipeline, kinds)
         if out is not None:
             seconds = time.perf_counter() - start

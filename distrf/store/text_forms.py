@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -292,13 +292,15 @@ for _form in (QuantityForm(), ClockForm(), DateForm()):
     register_form(_form)
 
 
-def find_form(column: pa.ChunkedArray, kind: str | None = None, stray: bool = False) -> Found | None:
+def find_form(
+    column: pa.ChunkedArray | np.ndarray, kind: str | None = None, stray: bool = False
+) -> Found | None:
     """How a column of text writes numbers.
 
     Parameters
     ----------
-    column : pa.ChunkedArray
-        Texts of some rows.
+    column : pa.ChunkedArray or array of text
+        Of some rows.
     kind : str, optional
         What the column is said to be: then it may hold more texts that are none.
     stray : bool, default False
@@ -308,7 +310,7 @@ def find_form(column: pa.ChunkedArray, kind: str | None = None, stray: bool = Fa
     -------
     Found, or None where no form takes the column
     """
-    texts = distinct_texts(column)
+    texts = distinct_texts(_arrow(column))
     if not len(texts):
         return None
     for form in reversed(FORMS.values()):
@@ -338,7 +340,11 @@ def distinct_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return texts.filter(pc.greater(pc.binary_length(texts), 0))
 
 
-def read_text(texts: pa.Array, form: str) -> np.ndarray:
+def _arrow(texts: pa.ChunkedArray | pa.Array | np.ndarray) -> Any:
+    return pa.array(texts.tolist(), pa.large_string()) if isinstance(texts, np.ndarray) else texts
+
+
+def read_text(texts: pa.Array | np.ndarray, form: str) -> np.ndarray:
     """The numbers of texts.
 
     Parameters
@@ -361,4 +367,4 @@ def read_text(texts: pa.Array, form: str) -> np.ndarray:
         raise InputError(
             f"the columns of text are read as {', '.join(FORMS)}; received {name!r}; register that form"
         )
-    return FORMS[name].read(pc.ascii_trim_whitespace(texts.cast(pa.large_string())), how)
+    return FORMS[name].read(pc.ascii_trim_whitespace(_arrow(texts).cast(pa.large_string())), how)

@@ -33,6 +33,7 @@ from distrf.pipeline.making import choose_learner
 from distrf.pipeline.sample import read_sample, sample_targets
 from distrf.pipeline.search import Verdict
 from distrf.pipeline.target import look_at
+from distrf.tables.kinds import ColumnWarning
 from distrf.targets import Targets
 
 
@@ -111,28 +112,59 @@ def test_a_regressor_of_strings_is_refused(rng):
         distrf.make_model(rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10), model="ridge")
 
 
-def test_text_that_reads_as_numbers_is_refused_unless_it_repeats(rng):
-    X, y = rows(rng)
-    message = (
-        r"the target is text that reads as numbers, with 400 distinct values in 400 rows: make numbers of it"
-    )
-    for text in (y.astype(str), y.astype(str).astype(object), da.from_array(y.astype(str), chunks=100)):
-        with pytest.raises(InputError, match=message):
-            distrf.make_model(da.from_array(X, chunks=(100, 5)) if hasattr(text, "dask") else X, text)
-    assert not look_at((np.arange(400) % 7).astype(str)).misread
-    assert not look_at((np.arange(400) % 50).astype(str)).misread  # codes
-    assert look_at((np.arange(400) % 50 / 2).astype(str)).misread
-    for values, stray in (
-        ([f"{k % 50},5" for k in range(400)], "0,5"),
-        ([*map(str, range(399)), "n/a?"], "n/a?"),
-    ):
-        with pytest.raises(
-            InputError, match=f"holds numbers alone.*not '{re.escape(stray)}'.*ridge-classifier"
-        ):
-            choose_learner("auto", look_at(np.array(values)), 0)
-    assert not look_at(np.array([f"id {i}" for i in range(400)])).misread
-    chosen, _ = choose_learner("ridge-classifier", look_at(y.astype(str)), 0)
-    assert is_classifier(chosen)
+@pytest.mark.parametrize("form", ["{}", "{:,.2f}", "${:.2f} ", "{:.1f} kg", "{:.0f}%"])
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_target_of_numbers_as_text_is_learned_as_numbers(rng, form, lazy):
+    X = rng.normal(size=(300, 2))
+    y = np.array([form.format(5000 + 1000 * v) for v in X[:, 0]])
+    options = {"map": None, "random_state": 0}
+    rows, texts = (da.from_array(v, chunks=100) if lazy else v for v in (X, y))
+    with pytest.warns(ColumnWarning, match="the target is text that reads as numbers.*ridge-classifier"):
+        model = distrf.train(rows, texts, **options)
+    assert not is_classifier(model)
+    found = distrf.evaluate(model, rows, texts)  # as it was read in the training
+    assert found["r2"] > 0.99
+    with pytest.raises(InputError, match="another is 'n/a'; mend such rows, or drop them"):
+        distrf.evaluate(model, X, np.where(np.arange(300) == 9, "n/a", y))
+
+
+@pytest.mark.parametrize(
+    ("texts", "outcome"),
+    [
+        (
+            [*map(str, np.arange(399) / 4), "n/a?"],
+            "but not 'n/a?': mend such rows, leave them out, or give model=",
+        ),
+        ([f"id {k}" for k in range(400)], "text of nearly all distinct values, 400 in 400 rows looked at"),
+        ([str(k % 7) for k in range(400)], 7),
+        ([str(k % 50) for k in range(400)], 50),  # codes
+        ([f"{k % 7} kg" for k in range(400)], 7),
+        ([f"name {k % 300}" for k in range(400)], 300),
+    ],
+    ids=lambda x: str(x)[-12:],
+)
+def test_a_target_of_text_is_labels_or_refused(rng, texts, outcome):
+    X, y = rng.normal(size=(400, 2)), np.array(texts)
+    if isinstance(outcome, int):
+        assert look_at(distrf.pipeline.sample.numbers_of(y, 0)[0]).distinct == outcome
+        assert is_classifier(choose_learner("auto", look_at(y), 0)[0])
+    else:
+        with pytest.raises(InputError, match=re.escape(outcome)):
+            distrf.make_model(X, y)
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "Int64", "category", "object", "string"])
+def test_labels_of_pandas_come_back_as_they_are(rng, dtype):
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame({"a": rng.normal(size=300)})
+    y = (X.a > 0).astype(str if dtype == "string" else dtype)
+    options = {"map": None, "random_state": 0}
+    by_y, by_name = distrf.train(X, y, **options), distrf.train(X.assign(t=y), target="t", **options)
+    expected = {"Int64": [0, 1], "string": ["False", "True"]}.get(dtype, [False, True])
+    for model in (by_y, by_name):
+        assert model.classes_.tolist() == expected
+        assert type(model.classes_.tolist()[0]) is type(expected[0])
+        assert set(model.predict(X).tolist()) == set(expected)
 
 
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
