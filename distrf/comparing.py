@@ -20,6 +20,7 @@ from .metrics import NORMS, kernel_error
 from .parameters import NONE, name_in, ruled, several, whole
 from .projections import PROJECTIONS
 from .randomness import draw_seed
+from .store.csv_format import reads_csv
 from .typing import ArrayLike
 
 
@@ -114,6 +115,7 @@ def usable_projections(
     return maps, skipped
 
 
+@reads_csv
 @ruled(
     n_components=several(whole()),
     projections=several(name_in(PROJECTIONS)) | NONE,

@@ -36,6 +36,7 @@ from .randomness import permutation
 from .ridge.alphas import SEVERAL, given_alphas
 from .ridge.path import BLOCK_ROWS, path_bytes, ridge_path
 from .splits import SPLIT, Split, make_split
+from .store.csv_format import reads_csv
 from .targets import Targets, as_columns, checked_weights, class_targets, r2_of_sums, regression_targets
 
 __all__ = ["Trial", "Tuned", "tune"]
@@ -148,6 +149,7 @@ class Tuned:
 
 
 # Its keyword-only parameters are the options that a user has.
+@reads_csv
 @ruled(n_rows=whole(20), factor=whole(2), random_state=whole(0), split=SPLIT)
 def tune(
     X: Any,

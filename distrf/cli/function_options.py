@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from .signatures import Parameter, Typed, as_number, outline, parameters_of, read
@@ -55,6 +56,19 @@ class FunctionOptions(Typed):
     @classmethod
     def options(cls) -> Options:
         return {name: parameter.spelled(cls.panel) for name, parameter in cls.parameters().items()}
+
+
+class CsvOptions(FunctionOptions):
+    """How CSV is read, of every command that reads rows at a place."""
+
+    function = "distrf.store.csv_format:csv_format"
+    panel = "CSV"
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Around a command whose CSV is read so."""
+        from ..store.csv_format import reading
+
+        return reading(checked(self.call))
 
 
 class ReadOptions(FunctionOptions):

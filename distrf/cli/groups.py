@@ -8,13 +8,18 @@ import functools
 import inspect
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 from . import faults
+from .function_options import CsvOptions
 from .kept_options import group_class, group_options
 from .signatures import parameters_of
 from .spelling import Options, Spelling
 from .usage import UsageError, flag
+
+#: Arguments that are rows, which may be CSV.
+_ROWS = ("X", "source", "path")
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
@@ -36,6 +41,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
             if name in spellings:
                 raise TypeError(f"{command.__name__} has two parameters named {name!r}")
             spellings[name] = spelling
+    if any(spelling.is_argument and name in _ROWS for name, spelling in spellings.items()):
+        spellings |= CsvOptions.options()
     spellings = {name: _naming_options(spelling, spellings) for name, spelling in spellings.items()}
 
     @functools.wraps(command)
@@ -48,11 +55,13 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
                     "value, or leave it out"
                 )
         given = {name: value for name, value in given.items() if value is not None}
+        csv = {name: given.pop(name) for name in CsvOptions.parameters() if name in given}
         made = {
             name: kind()(**{option: given.pop(option) for option in options if option in given})
             for name, (kind, options) in groups.items()
         }
-        command(**given, **made)
+        with CsvOptions(**csv).reading() if csv else nullcontext():
+            command(**given, **made)
 
     parameters = []
     for name, spelling in spellings.items():

@@ -28,6 +28,13 @@ USUAL: dict[str, tuple[str, ...]] = {
     "train": (
         "target", "model", "map", "kernel", "n_components", "length_scale", "alpha", "report", "cluster", "overwrite",
     ),
+    "add": (
+        "target", "weight", "new_classes", "again", "strict", "report", "cluster", "memory_limit", "quiet", "json",
+    ),
+    "predict": (
+        "keys", "probabilities", "interval", "scores", "strict", "overwrite", "cluster", "memory_limit", "quiet", "json",
+    ),
+    "evaluate": ("target", "weight", "by", "strict", "report", "cluster", "memory_limit", "tls", "quiet", "json"),
     "importance": ("target", "score", "columns", "n_repeats", "n_rows", "plot", "cluster", "json"),
     "compare": (
         "target", "kernel", "length_scale", "n_components", "projections", "n_draws", "n_rows", "plot", "cluster", "json",

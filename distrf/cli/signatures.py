@@ -242,7 +242,7 @@ def option(name: str, by_kind: Mapping[str, Parameter], panel: str, noun: str = 
     said: dict[str, Any] = {"panel": panel, "owners": owners, "noun": noun, "is_path": first.is_path}
     said["is_needed"] = first.default is Parameter.empty and not (noun or first.rule)
     if first.is_flag:
-        names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules else flag(name)
+        names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules or first.default is True else flag(name)
         return Spelling(first.text, names=(names, *_SHORT.get(name, ())), is_flag=True, **said)
     text = first.text
     if len(rules) == 1:

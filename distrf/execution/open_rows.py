@@ -15,6 +15,7 @@ from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
 from ..store import files
+from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
@@ -53,6 +54,7 @@ def open_rows(
 ) -> tuple[da.Array, da.Array | None, da.Array]: ...
 
 
+@reads_csv
 @ruled(columns=COLUMNS)
 def open_rows(
     path: str | os.PathLike[str],

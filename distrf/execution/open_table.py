@@ -21,6 +21,7 @@ from ..randomness import sample_indices
 from ..representation import facts_html
 from ..store import formats, frames
 from ..store.arrow_types import target_dtype
+from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
@@ -182,6 +183,7 @@ def _is_dask_frame(data: Any) -> bool:
     return getattr(data, "ndim", 0) == 2 and hasattr(data, "to_delayed") and hasattr(data, "columns")
 
 
+@reads_csv
 @ruled(columns=COLUMNS, exclude=COLUMNS)
 def open_table(
     data: Any,

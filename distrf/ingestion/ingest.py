@@ -13,6 +13,7 @@ from distrf import __version__
 from ..errors import InputError
 from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
+from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.job_lock import hold
@@ -30,6 +31,7 @@ _FLOATS = ("float32", "float64", np.float32, np.float64)
 
 
 # Its keyword-only parameters are the options that a user has; each is one of the command too.
+@reads_csv
 @ruled(
     columns=COLUMNS,
     sparse=one_of("csr", "dense") | NONE,
@@ -61,7 +63,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a Zarr store, a registered format. Text may be gzipped. A few pieces are held in memory; members of
+        glob), a Zarr store, a registered format. Text may be packed. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -141,7 +143,7 @@ def ingest(
     if again:
         raise InputError("again=True is for append=True")
     selection = TableSelection(
-        target=target, columns=columns, split=split, missing=impute is not None, in_order=True,
+        target=target, columns=columns, split=split, missing=impute is not None,
         storage_options=storage_options,
     )  # fmt: skip
     with hold(out, storage_options=storage_options):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import InputError, StoreError
 from ..store import files, formats
+from ..store.csv_source import CsvSource
 from ..store.row_source import RowSource
 from ..store.zarr_source import ZarrSource
 from .numpy_files import npy_stream, npz_stream
@@ -58,7 +59,8 @@ def open_stream(path: str, selection: TableSelection) -> RowStream:
     if source is ZarrSource and not source.recognises(path, options):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
-            "files), .csv.gz, .npy, .npz, .svmlight, .libsvm, or it is a Zarr store or a registered format"
+            "files), .txt, .data, each of these .gz, .bz2, .zst or .xz too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
+            "store or a registered format; where an option such as sep= says how it is read, it is CSV"
         )
     return source_stream(source.open(path, selection), selection.missing)
 
@@ -82,6 +84,9 @@ def source_stream(X: RowSource, missing: bool) -> RowStream:
     for source in (X, labels):
         if source is not None:
             source.check_missing(strict=False)
+    if isinstance(X, CsvSource):  # what cannot be read is told before anything is made of the rows
+        for _ in X.stream(labels, 1):
+            pass
     (n, d), dtype = X.shape, X.dtype
     block_rows = max(1, PIECE_BYTES // (d * dtype.itemsize))
 

@@ -25,6 +25,7 @@ from ..pipeline.tables import encoder_of, warn_of_drift
 from ..randomness import draw_seed
 from ..representation import facts_html
 from ..scores.passes import check_kinds, check_numbers
+from ..store.csv_format import reads_csv
 from ..store.table_schema import TableSchema
 from ..targets import float_columns
 from .permuted import SCORES, Judge, PermutedReduction, scores_of
@@ -121,6 +122,7 @@ class Importance:
         return {**known, "columns": columns}
 
 
+@reads_csv
 @ruled(
     n_repeats=whole(1),
     columns=COLUMNS | _GROUPS,

@@ -15,6 +15,7 @@ from sklearn.base import is_classifier
 from .. import store
 from ..errors import InputError, SpecMismatchError
 from ..persistence import load_model, model_details, save_model
+from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
 from .inputs import Arrays, Input, Parts, rows_with_target, weights_of
@@ -111,6 +112,7 @@ class Growing:
         save_model(self.fitted, self.path, overwrite=True, **details)
 
 
+@reads_csv
 def add_rows(
     model: Any,
     X: Any,

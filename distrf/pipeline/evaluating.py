@@ -21,6 +21,7 @@ from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
 from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices
+from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .inputs import rows_with_target, weights_of
 from .loaded import predictor
@@ -85,6 +86,7 @@ class Evaluation(dict[str, Any]):
         return [*known.items(), *([("also holds", ", ".join(lists))] if lists else [])]
 
 
+@reads_csv
 def evaluate(
     model: Any,
     X: Any,

@@ -17,6 +17,7 @@ from ..execution.write_zarr import Written, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
+from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
@@ -26,6 +27,7 @@ from .tables import encoder_of, warn_of_drift
 _FEW_CLASSES = 100
 
 
+@reads_csv
 @ruled(out=PLACE | NONE, keys=COLUMNS, probabilities=FLAG | one_of("auto"), interval=COVERAGE | NONE)
 def predict(
     model: Any,

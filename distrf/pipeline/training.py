@@ -29,6 +29,7 @@ from ..scores.labels import mean_recall
 from ..scores.ranking import Ranking
 from ..splits import check_split
 from ..store import find_format
+from ..store.csv_format import reads_csv
 from ..store.table_source import TableSource
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
@@ -49,6 +50,7 @@ class BaselineWarning(UserWarning):
     a target that does not vary."""
 
 
+@reads_csv
 def train(
     X: Any,
     y: Any = None,

@@ -16,6 +16,7 @@ from ..execution.write_parquet import write_parts
 from ..execution.write_zarr import Written
 from ..parameters import PLACE, ruled
 from ..persistence import save_model
+from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .inputs import Arrays, described
 from .loaded import Loaded
@@ -127,6 +128,7 @@ def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> No
         store.existing_model_folder(save_map)
 
 
+@reads_csv
 @ruled(out=PLACE)
 def featurize(
     map: Any,

@@ -37,6 +37,7 @@ from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
 from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..splits import SPLIT
+from ..store.csv_format import reads_csv
 from ..targets import target_segments
 from .classes import planned_target
 from .measured import measured_seconds
@@ -46,6 +47,7 @@ from .workers import planned_workers
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
+@reads_csv
 @ruled(classes=whole(1) | NONE, n_components=one_of("auto") | NONE, workers=whole(1) | NONE, split=SPLIT)
 def plan(
     estimator: Any,

@@ -11,9 +11,28 @@ from ..errors import StoreError
 from . import files
 from .files import Options
 
-#: Endings of the names of Parquet and of CSV files.
+#: Endings of the names of Parquet and of CSV files, of other text, and of what is packed.
 PARQUET = (".parquet", ".parq", ".pq")
-TEXT = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+_PACKED = ("", ".gz", ".bz2", ".zst", ".xz")
+TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in _PACKED)
+_ANY_TEXT = TEXT + tuple(
+    name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in _PACKED
+)
+
+
+def is_table_text(name: str) -> bool:
+    """Whether a file in a folder is CSV, by its name."""
+    return name.lower().endswith(TEXT)
+
+
+def is_text(path: str) -> bool:
+    """Whether a file that a user names is CSV, by its name."""
+    return path.lower().endswith(_ANY_TEXT)
+
+
+def list_texts(path: str, storage_options: Options = None) -> list[str]:
+    """The CSV files of a path in natural order."""
+    return list_files(path, TEXT, "CSV", storage_options)
 
 
 def list_files(path: str, suffixes: tuple[str, ...], what: str, storage_options: Options = None) -> list[str]:

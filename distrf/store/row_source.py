@@ -45,9 +45,6 @@ class Selection:
         Of a table: columns that are no part of X where `columns` is None.
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
-    in_order : bool
-        All rows are read from the first to the last, by `RowSource.stream`: files that can be read in no other way,
-        such as gzipped text, are not refused.
     storage_options : mapping, optional
         Options of the fsspec file system.
     """
@@ -60,7 +57,6 @@ class Selection:
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
-    in_order: bool = False
     storage_options: Options = None
 
     def __post_init__(self) -> None:

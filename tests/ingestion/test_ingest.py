@@ -37,9 +37,8 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 def small_batches(monkeypatch):
     """Batches of a few rows, so that every seam is crossed."""
     from distrf.ingestion import numpy_files, svmlight
-    from distrf.store import csv_reader
 
-    for module in (numpy_files, svmlight, csv_reader):
+    for module in (numpy_files, svmlight):
         monkeypatch.setattr(module, "PIECE_BYTES", 256)
 
 
@@ -193,8 +192,8 @@ def test_csv_refusals(tmp_path, monkeypatch):
     monkeypatch.setattr(csv_source, "_PLACES", 1)
     monkeypatch.setattr(csv_source, "_PLACE_BYTES", 100)
     words.write_text("a,b,t\n" + "1,2,3\n" * 200 + "1,two,3\n" + "1,2,3.5\n")
-    for target, message in ((None, "line 202 of .* has 'two' in column 'b', which is no number"),
-                            ("t", "line 203 of .* has '3.5' in column 't', which is no whole number")):  # fmt: skip
+    for target, message in ((None, "row 201 of .* has 'two' in column 'b', which is no number"),
+                            ("t", "row 202 of .* has '3.5' in column 't', which is no whole number")):  # fmt: skip
         with pytest.raises(InputError, match=message):
             ingest(words, tmp_path / "o.zarr", target=target, columns=["a", "b"] if target is None else ["a"])
     assert not (tmp_path / "o.zarr").exists()
@@ -361,9 +360,9 @@ def test_refusals(tmp_path):
         ingest(tmp_path / "o.npz", tmp_path / "o.zarr")
     with pytest.raises(StoreError, match="no such store"):
         ingest(tmp_path / "none.csv", tmp_path / "o.zarr")
-    (tmp_path / "a.txt").write_text("1 2")
+    (tmp_path / "a.jpg").write_text("1 2")
     with pytest.raises(StoreError, match="told by the name"):
-        ingest(tmp_path / "a.txt", tmp_path / "o.zarr")
+        ingest(tmp_path / "a.jpg", tmp_path / "o.zarr")
     np.savez(tmp_path / "nan.npz", X=X, y=np.where(np.arange(37) == 9, np.nan, 1.0))
     with pytest.raises(InputError, match="targets must be finite; row 9"):
         ingest(tmp_path / "nan.npz", tmp_path / "p.zarr")

@@ -61,13 +61,13 @@ def test_a_bad_cell_in_a_column_of_numbers_is_said(cli, tmp_path):
     made = pd.DataFrame({"weight": weights, "x": rng.normal(size=400), "y": rng.normal(size=400)})
     path, out = tmp_path / "a.csv", tmp_path / "m"
     made.to_csv(path, index=False)
-    words = "'weight' is text that reads as numbers, but not '12kg' .line 9 of .*such texts count as missing"
+    words = "'weight' is text that reads as numbers, but not '12kg' .row 8 of .*such texts count as missing"
     with pytest.warns(ColumnWarning, match=words):
         TableEncoder(random_state=0).fit(path)
     with pytest.warns(ColumnWarning, match="not '12kg': such"):
         TableEncoder(random_state=0).fit(made)
     said = cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--quiet")
-    assert "line 9 of" in said.err
+    assert "row 8 of" in said.err
     assert "for levels, say --categorical weight" in said.err
     found = json.loads(
         cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--overwrite", "--json",
