@@ -188,7 +188,8 @@ class Checkpoint:
     def _read(self, kind: str) -> dict[str, np.ndarray]:
         names = [name for name in self._records if name.partition(".")[0] == kind]
         arrays = self._document.arrays({name: self._records[name] for name in names})
-        return {name.partition(".")[2]: array for name, array in arrays.items()}
+        # Copies, at addresses as those of arrays that are computed: elsewhere products may have other last bits.
+        return {name.partition(".")[2]: np.array(array, order="C") for name, array in arrays.items()}
 
     def _write(self, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
         if self.path is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.progress import current_listener
@@ -16,11 +15,11 @@ from ..store import zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.job_lock import check
+from ..store.row_source import Selection
+from ..store.svmlight_source import SvmlightSource
 from ..store.zarr_layout import StoreInfo
-from . import streams
-from .shuffle import scratch_of, shuffled
-from .sources import open_stream
-from .streams import RowStream, TableSelection
+from .prepared import Prepared
+from .shuffle import scratch_of
 
 
 def append(
@@ -29,6 +28,7 @@ def append(
     *,
     target: str | None,
     split: str | None,
+    zero_based: bool | None,
     seed: int | None,
     again: bool,
     storage_options: Options,
@@ -41,6 +41,8 @@ def append(
         Normalised.
     target, split : str, optional
         None is the target of the store.
+    zero_based : bool, optional
+        None is as the store was read.
     seed : int, optional
         Of the order of the new rows; None leaves it.
     again : bool
@@ -53,7 +55,7 @@ def append(
     StoreInfo
     """
     store = zarr_writer.appendable(out, storage_options=storage_options)
-    stream = _like(store, _opened(source, store, target, split, storage_options))
+    rows = _like(store, source, target, split, zero_based, storage_options)
     made = fingerprint(source, storage_options=storage_options)
     part = {
         "fingerprint": zarr_writer.part_fingerprint(made, split),
@@ -61,70 +63,58 @@ def append(
         "shuffle": None if seed is None else {"seed": seed},
     }
     info = zarr_writer.begin_append(
-        out, stream.n_rows, part, classes=stream.classes, again=again, storage_options=storage_options
+        out, rows.n_rows, part, classes=rows.classes, again=again, storage_options=storage_options
     )
-    return write(_coded(stream, info.classes), info, seed, storage_options)
+    rows = replace(rows, classes=rows.classes and info.classes)
+    return write(rows, info, seed, storage_options)
 
 
-def _opened(
-    source: str, store: StoreInfo, target: str | None, split: str | None, storage_options: Options
-) -> RowStream:
-    """The rows, with the columns of the store, and its numbers for missing values."""
-    filled = store.spec.get("impute")
-    selection = TableSelection(
-        target=target or store.spec.get("target"),
-        columns=store.columns or store.spec.get("columns"),
-        split=split,
-        missing=filled is not None,
+def counted(rows: Prepared) -> dict[str, Any]:
+    """How the indices of svmlight text were counted, for the spec of the store: those of an append count alike."""
+    return {"zero_based": rows.source.zero_based} if isinstance(rows.source, SvmlightSource) else {}
+
+
+def _like(
+    store: StoreInfo,
+    source: str,
+    target: str | None,
+    split: str | None,
+    zero_based: bool | None,
+    storage_options: Options,
+) -> Prepared:
+    """The rows with the columns, the width and the type of the store. Raises InputError where they are others."""
+    X, spec = store.array("X"), store.spec
+    filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
+    svmlight = SvmlightSource.recognises(source)
+    if svmlight and zero_based is None and "zero_based" not in spec:
+        raise InputError(
+            f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+            "zero_based=True or False"
+        )
+    selection = Selection(
+        target=target or spec.get("target"), columns=store.columns or spec.get("columns"), split=split,
+        missing=filled is not None, n_features=d if svmlight else None,
+        zero_based=spec.get("zero_based") if zero_based is None and svmlight else zero_based,
         storage_options=storage_options,
-    )
-    stream = open_stream(source, selection)
-    stream = streams.as_stored(stream, "csr" if store.array("X").sparse else "dense")
-    return stream if filled is None else streams.fill(stream, filled)[0]
-
-
-def _like(store: StoreInfo, stream: RowStream) -> RowStream:
-    """The rows in width and type of the store. Raises InputError where they are others."""
-    X = store.array("X")
-    d, dtype = X.shape[1], np.dtype(X.dtype)
-    if stream.sparse and stream.n_columns < d:  # the last columns have no entry in these rows
-        stream = _widened(stream, d)
-    if stream.n_columns != d:
-        raise InputError(f"{store.path!r} has {d} columns, the new rows have {stream.n_columns}")
+    )  # fmt: skip
+    rows = Prepared.open(source, selection, "csr" if X.sparse else "dense").filled(filled)
+    if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
+        rows = replace(rows, width=d)
+    if rows.width != d:
+        raise InputError(f"{store.path!r} has {d} columns, the new rows have {rows.width}")
     labelled = any(array.name == "y" for array in store.arrays)
-    if labelled != (stream.y_dtype is not None):
+    if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    return streams.cast(stream, dtype) if stream.dtype != dtype and dtype.kind == "f" else stream
+    return rows.cast(dtype) if rows.dtype != dtype and dtype.kind == "f" else rows
 
 
-def _widened(stream: RowStream, d: int) -> RowStream:
-    def read() -> Iterator[tuple[Any, Any]]:
-        for X, y in stream.read():
-            yield sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], d)), y
-
-    return replace(stream, n_columns=d, read=read)
-
-
-def _coded(stream: RowStream, classes: list[Any] | None) -> RowStream:
-    """The rows with codes of the classes of the store in place of their own."""
-    if stream.classes is None or classes is None:
-        return stream
-    codes = np.array([classes.index(name) for name in stream.classes], dtype=np.int32)
-
-    def read() -> Iterator[tuple[Any, Any]]:
-        for X, y in stream.read():
-            yield X, codes[y]
-
-    return replace(stream, classes=classes, read=read)
-
-
-def write(stream: RowStream, info: StoreInfo, seed: int | None, storage_options: Options) -> StoreInfo:
+def write(rows: Prepared, info: StoreInfo, seed: int | None, storage_options: Options) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it.
 
     Parameters
     ----------
-    stream : RowStream
+    rows : Prepared
         All rows that are written.
     info : StoreInfo
         As `create` or `begin_append` has returned it.
@@ -139,13 +129,12 @@ def write(stream: RowStream, info: StoreInfo, seed: int | None, storage_options:
     """
     pending = set(zarr_writer.pending_blocks(info.path, store_id=info.id, storage_options=storage_options))
     if pending:
-        stream = streams.checked(stream)
-        if seed is not None:
-            stream = shuffled(stream, seed, scratch_of(info.path))
-        pieces, listener = stream.read(), current_listener()
+        listener = current_listener()
         first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
-        try:
-            blocks = streams.reblock(pieces, info.block_rows, info.bounds(first)[1] - info.first_row)
+        blocks = rows.blocks(
+            info.block_rows, info.bounds(first)[1] - info.first_row, seed, scratch_of(info.path)
+        )
+        with closing(blocks):
             for number, X, y in blocks:
                 index = first + number
                 if index in pending:
@@ -155,7 +144,5 @@ def write(stream: RowStream, info: StoreInfo, seed: int | None, storage_options:
                         info.path, index, block, store_id=info.id, storage_options=storage_options
                     )
                 if listener is not None:
-                    listener(label, info.bounds(index)[1] - info.first_row, stream.n_rows)
-        finally:
-            pieces.close()  # type: ignore[attr-defined]
+                    listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
     return zarr_writer.finish(info.path, store_id=info.id, storage_options=storage_options)

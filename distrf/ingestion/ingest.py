@@ -11,19 +11,19 @@ import numpy as np
 from distrf import __version__
 
 from ..errors import InputError
-from ..parameters import COLUMNS, NONE, Rule, one_of, ruled, whole
+from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from ..store import files, zarr_writer
 from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.job_lock import hold
 from ..store.overlap import check_apart
+from ..store.row_source import Selection
 from ..store.writable import check_writable
 from ..store.zarr_layout import Contents, StoreInfo
 from ..store.zarr_writer import existing_store
-from . import appending, streams
-from .sources import open_stream
-from .streams import RowStream, TableSelection
+from . import appending
+from .prepared import Prepared
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
@@ -37,6 +37,8 @@ _FLOATS = ("float32", "float64", np.float32, np.float64)
     sparse=one_of("csr", "dense") | NONE,
     seed=whole(0),
     block_rows=whole(1) | NONE,
+    n_features=whole(1) | NONE,
+    zero_based=FLAG | NONE,
     dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
 )
 def ingest(
@@ -52,6 +54,8 @@ def ingest(
     dtype: Any = None,
     impute: str | float | None = None,
     split: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
     again: bool = False,
@@ -88,6 +92,11 @@ def ingest(
         What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
+    n_features : int or None, default=None
+        Columns of an svmlight file, where its rows have no entry in the last ones: those of the rows that a model was trained
+        on. None takes the highest index.
+    zero_based : bool or None, default=None
+        Whether the indices of an svmlight file count from 0. None: where a 0 occurs, and as those of the store with `append`.
     overwrite : bool, default=False
         Replace a store of other data or options.
     append : bool, default=False
@@ -126,6 +135,7 @@ def ingest(
             "block_rows": block_rows,
             "dtype": dtype,
             "impute": impute,
+            "n_features": n_features,
         }
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
             raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
@@ -136,21 +146,21 @@ def ingest(
                 out,
                 target=target,
                 split=split,
+                zero_based=zero_based,
                 seed=order,
                 again=again,
                 storage_options=storage_options,
             )
     if again:
         raise InputError("again=True is for append=True")
-    selection = TableSelection(
-        target=target, columns=columns, split=split, missing=impute is not None,
-        storage_options=storage_options,
+    selection = Selection(
+        target=target, columns=columns, split=split, missing=impute is not None, n_features=n_features,
+        zero_based=zero_based, storage_options=storage_options,
     )  # fmt: skip
     with hold(out, storage_options=storage_options):
-        stream = streams.as_stored(open_stream(source, selection), sparse)
-        stream, values = (stream, None) if impute is None else streams.fill(stream, impute)
+        rows = Prepared.open(source, selection, sparse).filled(impute)
         if dtype is not None:
-            stream = streams.cast(stream, dtype)
+            rows = rows.cast(dtype)
         spec = {
             "source": {
                 "name": os.path.basename(source),
@@ -159,28 +169,25 @@ def ingest(
             "target": target,
             "columns": None if columns is None else list(columns),
             "split": split,
-            "impute": values,
+            "impute": rows.impute,
             "shuffle": {"seed": int(seed)} if shuffle else None,
-        }
+        } | appending.counted(rows)
         info = zarr_writer.create(
             out,
-            _contents(stream, block_rows, spec),
+            _contents(rows, block_rows, spec),
             provenance={"source": source, "distrf": __version__},
             storage_options=storage_options,
             overwrite=overwrite,
         )
-        return appending.write(stream, info, int(seed) if shuffle else None, storage_options)
+        return appending.write(rows, info, int(seed) if shuffle else None, storage_options)
 
 
-def _contents(stream: RowStream, block_rows: int | None, spec: dict[str, Any]) -> Contents:
-    """What the store of a stream holds."""
+def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> Contents:
+    """What the store of some rows holds."""
     if block_rows is None:
-        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // stream.row_bytes(), max(4096, stream.n_rows // 16)))
-        block_rows = min(stream.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
-    arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((stream.n_columns,), stream.dtype)}
-    if stream.y_dtype is not None:
-        arrays["y"] = (stream.y_tail, stream.y_dtype)
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
+        block_rows = min(rows.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     return Contents(
-        arrays, stream.n_rows, block_rows, kind="rows", spec=spec, classes=stream.classes, columns=stream.columns,
-        target=spec["target"], sparse=["X"] if stream.sparse else [],
+        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
+        target=spec["target"], sparse=["X"] if rows.sparse else [],
     )  # fmt: skip

@@ -1,16 +1,19 @@
-"""A seeded global shuffle of a row stream, out of core.
+"""A seeded global shuffle of rows, out of core.
 
-Row i gets the i-th raw Philox word; the new order sorts by (word, i). So it depends on the seed and the row
-index alone. Rows are scattered into buckets by the leading bits of their words, then sorted bucket by bucket.
+Row i gets the i-th raw Philox word; the new order sorts by (word, i). So it depends on the seed and the row index alone.
+Rows are scattered into a few buckets by ranges of their words, each bucket again while it is too large, and then sorted. A
+bucket is one file, which is opened once to be written: files grow with the rows, at most `FAN_OUT` are open, and the rows
+are written as often as their bytes have levels, twice for 128 GiB.
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
+from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
@@ -19,85 +22,110 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..store import files
 from ..store.random_words import row_words
-from .streams import Pieces, RowStream
 
 BUCKET_BYTES = 32 * 2**20
+FAN_OUT = 64
+
+#: Words, row numbers, X, and y where there is one.
+_Record = list[Any]
 
 
-def shuffled(stream: RowStream, seed: int, folder: str) -> RowStream:
+def shuffled(
+    pieces: Iterator[tuple[Any, np.ndarray | None]], n_bytes: int, seed: int, folder: str
+) -> Iterator[tuple[Any, np.ndarray | None]]:
     """The rows in a random order, which depends on the seed and the row numbers alone.
 
     Parameters
     ----------
-    stream : RowStream
+    pieces : iterator of (X, y)
+    n_bytes : int
+        Of all rows, about.
     seed : int
     folder : str
         Local folder of the buckets: about as large as the rows, removed after reading.
 
-    Returns
-    -------
-    RowStream
+    Yields
+    ------
+    (X, y)
     """
 
-    def read() -> Pieces:
-        local = LocalFileSystem()
-        files.remove(local, folder)  # what a killed process left
-        os.makedirs(folder)
-        try:
-            count = max(1, -(-stream.n_rows * (stream.row_bytes() + 16) // BUCKET_BYTES))
-            _scatter(stream, seed, folder, count)
-            for bucket in range(count):
-                yield from _sorted_bucket(stream, f"{folder}/{bucket}")
-        finally:
-            files.remove(local, folder)
+    def records() -> Iterator[_Record]:
+        row = 0
+        for X, y in pieces:
+            last = row + X.shape[0]
+            yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
+            row = last
 
-    return replace(stream, read=read)
-
-
-def _scatter(stream: RowStream, seed: int, folder: str, count: int) -> None:
-    # Equal ranges of the words, in their order: bucket = floor(word / 2^64 * count), exactly.
-    edges = np.array([(b << 64) // count + ((b << 64) % count > 0) for b in range(1, count)], np.uint64)
-    row = 0
-    for X, y in stream.read():
-        words = row_words(seed, row, row + X.shape[0])
-        buckets = np.searchsorted(edges, words, side="right")
-        order = np.argsort(buckets, kind="stable")
-        cuts = np.searchsorted(buckets[order], np.arange(count + 1))
-        for bucket in np.flatnonzero(np.diff(cuts)):
-            chosen = order[cuts[bucket] : cuts[bucket + 1]]
-            columns = {"words": words[chosen], "rows": (row + chosen).astype(np.int64), **_columns(X[chosen])}
-            if y is not None:
-                columns["y"] = y[chosen]
-            for name, values in columns.items():
-                with open(f"{folder}/{bucket}.{name}", "ab") as file:
-                    file.write(np.ascontiguousarray(values).data)
-        row += X.shape[0]
+    local = LocalFileSystem()
+    files.remove(local, folder)  # what a killed process left
+    os.makedirs(folder)
+    try:
+        for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
+            order = np.lexsort((numbers, words))
+            yield X[order], labels[0][order] if labels else None
+    finally:
+        files.remove(local, folder)
 
 
-def _sorted_bucket(stream: RowStream, base: str) -> Iterator[tuple[Any, np.ndarray | None]]:
-    if not os.path.exists(f"{base}.rows"):
+def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], place: str) -> Iterator[_Record]:
+    """The rows in parts whose words rise from part to part; `words` are below the second and not below the first."""
+    low, high = words
+    if n_bytes <= 2 * BUCKET_BYTES or high - low < FAN_OUT:
+        found = list(records)
+        if found:
+            yield [_joined(arrays) for arrays in zip(*found, strict=True)]
         return
-    words, rows = np.fromfile(f"{base}.words", np.uint64), np.fromfile(f"{base}.rows", np.int64)
-    order = np.lexsort((rows, words))
-    if stream.sparse:
-        counts = np.fromfile(f"{base}.counts", np.int64)
-        indptr = np.concatenate([[0], np.cumsum(counts)])
-        entries = np.fromfile(f"{base}.data", stream.dtype), np.fromfile(f"{base}.indices", np.int64)
-        X: Any = sp.csr_array((*entries, indptr), shape=(rows.size, stream.n_columns))
-    else:
-        X = np.fromfile(f"{base}.X", stream.dtype).reshape(rows.size, stream.n_columns)
-    y = None
-    if stream.y_dtype is not None:
-        y = np.fromfile(f"{base}.y", stream.y_dtype).reshape(rows.size, *stream.y_tail)[order]
-    yield X[order], y
+    count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
+    edges = [low + (high - low) * b // count for b in range(count + 1)]
+    form: list[Any] = []
+    with ExitStack() as stack:
+        buckets = [stack.enter_context(open(f"{place}-{b}", "wb")) for b in range(count)]
+        for record in records:
+            form = [array[:0] for array in record]
+            bucket_of: Any = np.searchsorted(np.array(edges[1:-1], np.uint64), record[0], side="right")
+            order = np.argsort(bucket_of, kind="stable")
+            cuts = np.searchsorted(bucket_of[order], np.arange(count + 1))
+            for bucket in np.flatnonzero(np.diff(cuts)).tolist():
+                chosen = order[cuts[bucket] : cuts[bucket + 1]]
+                arrays = [flat for array in record for flat in _flat(array[chosen])]
+                for array in (np.array([len(array) for array in arrays], np.int64), *arrays):
+                    array.tofile(buckets[bucket])
+    for b in range(count):
+        name = f"{place}-{b}"
+        yield from _sorted(_read(name, form), os.path.getsize(name), (edges[b], edges[b + 1]), name)
 
 
-def _columns(X: Any) -> dict[str, np.ndarray]:
-    if not sp.issparse(X):
-        return {"X": X}
-    return {
-        "data": X.data, "indices": X.indices.astype(np.int64), "counts": np.diff(X.indptr).astype(np.int64),
-    }  # fmt: skip
+def _read(name: str, form: list[Any]) -> Iterator[_Record]:
+    """The records of a bucket, like those of no rows in `form`; it is removed after the last."""
+    flats = [_flat(array) for array in form]
+    with open(name, "rb") as file:
+        while (lengths := np.fromfile(file, np.int64, sum(map(len, flats)))).size:
+            left, record = iter(lengths.tolist()), []
+            for array, flat in zip(form, flats, strict=True):
+                parts = [
+                    np.fromfile(file, part.dtype, length * math.prod(part.shape[1:])).reshape(
+                        length, *part.shape[1:]
+                    )
+                    for part, length in zip(flat, left, strict=False)
+                ]
+                if sp.issparse(array):
+                    data, indices, counts = parts
+                    indptr = np.concatenate([[0], np.cumsum(counts)])
+                    parts = [sp.csr_array((data, indices, indptr), shape=(len(counts), array.shape[1]))]
+                record.append(parts[0])
+            yield record
+    os.unlink(name)
+
+
+def _flat(array: Any) -> list[np.ndarray]:
+    """What is written of an array; of CSR rows the entries, their columns and how many a row has."""
+    if sp.issparse(array):
+        return [array.data, array.indices.astype(np.int64), np.diff(array.indptr).astype(np.int64)]
+    return [np.ascontiguousarray(array)]
+
+
+def _joined(arrays: tuple[Any, ...]) -> Any:
+    return sp.csr_array(sp.vstack(arrays, format="csr")) if sp.issparse(arrays[0]) else np.concatenate(arrays)
 
 
 def scratch_of(out: str) -> str:

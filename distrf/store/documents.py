@@ -102,7 +102,9 @@ class Document:
         found = self.read()
         if found is None:
             files.require(self.path, self.storage_options)
-            raise StoreError(f"{self.path!r} is not a {self.kind}: it has no {self.kind}.json")
+            raise StoreError(
+                f"{self.path!r} is not a {self.kind}: it has no {self.kind}.json; a {self.kind} is a folder that distrf saved"
+            )
         return found
 
     def existing(self) -> dict[str, Any] | None:

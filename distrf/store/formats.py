@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from ..errors import InputError, StoreError
 from . import files
 from .csv_source import CsvSource
 from .files import Options
+from .matrix_files import NpySource, NpzSource
 from .parquet_source import ParquetSource
 from .row_source import RowSource, Selection
+from .svmlight_source import SvmlightSource
 from .zarr_source import ZarrSource
 
 #: Formats from outside the package, the latest first. They are asked before Parquet and CSV.
@@ -52,7 +55,7 @@ def find_format(path: str | os.PathLike[str], storage_options: Options = None) -
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [*REGISTERED, ParquetSource, CsvSource]
+    asked: list[type[RowSource]] = [*REGISTERED, NpySource, NpzSource, SvmlightSource, ParquetSource, CsvSource]
     return next((source for source in asked if source.recognises(path, storage_options)), ZarrSource)
 
 
@@ -78,7 +81,21 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
         The place has no such columns or target.
     """
     path = files.normalise(path)
-    return find_format(path, selection.storage_options).open(path, selection)
+    source = find_format(path, selection.storage_options)
+    others = [name for name in ("split", "n_features", "zero_based") if getattr(selection, name) is not None]
+    if unknown := [name for name in others if name not in source.options]:
+        raise InputError(
+            f"split= chooses the members of an .npz file, n_features= and zero_based= are of svmlight text; received "
+            f"{unknown[0]}={getattr(selection, unknown[0])!r} for {path!r}"
+        )
+    fs, root = files.filesystem(path, selection.storage_options)
+    if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
+        raise StoreError(
+            f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
+            "files), .txt, .data, each of these .gz, .bz2, .zst or .xz too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
+            "store or a registered format; where an option such as sep= says how it is read, it is CSV"
+        )
+    return source.open(path, selection)
 
 
 def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None) -> str:

@@ -45,6 +45,15 @@ class Selection:
         Of a table: columns that are no part of X where `columns` is None.
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
+    in_order : bool
+        All rows are read from the first to the last, by `RowSource.stream`: files that can be read in no other way
+        (see `InOrder`) are not refused.
+    split : str, optional
+        Which members of an ``.npz`` file: "train", "test".
+    n_features : int, optional
+        Columns of svmlight rows; more than the highest index of this file where others have more.
+    zero_based : bool, optional
+        Whether svmlight indices count from 0. None: where a 0 occurs.
     storage_options : mapping, optional
         Options of the fsspec file system.
     """
@@ -57,6 +66,10 @@ class Selection:
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
+    in_order: bool = False
+    split: str | None = None
+    n_features: int | None = None
+    zero_based: bool | None = None
     storage_options: Options = None
 
     def __post_init__(self) -> None:
@@ -223,9 +236,12 @@ class RowSource(ABC):
     table : bool
         Whether the place is a table of named columns: the target is one of them and must be named, and other columns
         can be carried along as keys.
+    options : tuple of str
+        Which of `split`, `n_features` and `zero_based` of a `Selection` the format takes.
     """
 
     table: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ()
 
     path: str
     shape: tuple[int, ...]
@@ -452,3 +468,26 @@ class RowSource(ABC):
             nbytes=self.nbytes,
             sparse=self.sparse,
         )
+
+
+class InOrder(RowSource):
+    """A source of files with these endings, whose rows are read from the first to the last alone, by `stream`."""
+
+    endings: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+        """By the ending of the name."""
+        return path.endswith(cls.endings)
+
+    @staticmethod
+    def require_in_order(path: str, selection: Selection) -> None:
+        """Raise InputError where blocks of their own would be read."""
+        if not selection.in_order:
+            raise InputError(
+                f"the rows of {path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
+            )
+
+    def read(self, first: int, last: int) -> Any:
+        """Not of such a source."""
+        raise NotImplementedError

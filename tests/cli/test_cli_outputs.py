@@ -99,7 +99,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest.open_stream", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.ingest.Prepared.open", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"

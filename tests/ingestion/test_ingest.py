@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import io
 import itertools
 import os
 import signal
@@ -25,7 +27,7 @@ from strategies import seeds
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
-from distrf.ingestion import streams
+from distrf.ingestion import prepared
 from distrf.store.random_words import row_words
 
 RNG = np.random.default_rng(0)
@@ -36,9 +38,9 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     """Batches of a few rows, so that every seam is crossed."""
-    from distrf.ingestion import numpy_files, svmlight
+    from distrf.store import matrix_files, svmlight_source
 
-    for module in (numpy_files, svmlight):
+    for module in (matrix_files, svmlight_source):
         monkeypatch.setattr(module, "PIECE_BYTES", 256)
 
 
@@ -126,7 +128,7 @@ def test_real_archives(tmp_path, name, monkeypatch):
     source = Path(os.environ.get("DISTRF_DATA", "data")) / f"{name}.npz"
     if not source.exists():
         pytest.skip("DISTRF_DATA does not name the folder of the data sets")
-    monkeypatch.setattr("distrf.ingestion.numpy_files.PIECE_BYTES", 2**23)
+    monkeypatch.setattr("distrf.store.matrix_files.PIECE_BYTES", 2**23)
     ingest(source, tmp_path / "a.zarr", split="test")
     got, y = read(tmp_path / "a.zarr")
     with np.load(source) as z:
@@ -202,14 +204,17 @@ def test_csv_refusals(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("zero_based", [True, False])
-@pytest.mark.parametrize("sparse", [None, "csr", "dense"])
-def test_svmlight(tmp_path, zero_based, sparse):
+@pytest.mark.parametrize(("sparse", "suffix"), [(None, ""), ("csr", ".gz"), ("dense", ".bz2")])
+def test_svmlight(tmp_path, zero_based, sparse, suffix):
     M = sp.random_array((40, 12), density=0.2, format="csr", rng=np.random.default_rng(0)).tolil()
     M[3, 0], M[39, 11] = 0.5, 1.5
     M = M.tocsr()
     y = np.where(np.arange(40) % 3 == 0, 1, -1)
-    dump_svmlight_file(M, y, str(tmp_path / "a.svmlight"), zero_based=zero_based)
-    store = ingest(tmp_path / "a.svmlight", tmp_path / "a.zarr", sparse=sparse, block_rows=11)
+    text = io.BytesIO()
+    dump_svmlight_file(M, y, text, zero_based=zero_based)
+    path = tmp_path / f"a.svmlight{suffix}"
+    path.write_bytes({"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix](text.getvalue()))
+    store = ingest(path, tmp_path / "a.zarr", sparse=sparse, block_rows=11)
     assert store.array("X").sparse == (sparse != "dense")
     got, labels = read(tmp_path / "a.zarr")
     np.testing.assert_allclose(got, M.toarray(), rtol=1e-14)
@@ -217,15 +222,73 @@ def test_svmlight(tmp_path, zero_based, sparse):
     assert labels.dtype == np.int64
 
 
-def test_svmlight_oddities(tmp_path):
-    (tmp_path / "a.libsvm").write_bytes(b"# comment\n1.5 2:1 3:2 # more\n\n-2 \n0.5 qid:3 1:7")
-    ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", sparse="dense")
-    got, y = read(tmp_path / "a.zarr")
-    np.testing.assert_array_equal(got, [[0, 1, 2], [0, 0, 0], [7, 0, 0]])
-    np.testing.assert_array_equal(y, [1.5, -2, 0.5])
-    (tmp_path / "b.libsvm").write_text("1 2:x\n")
-    with pytest.raises(InputError, match="breaks this between lines 1 and 2"):
-        ingest(tmp_path / "b.libsvm", tmp_path / "b.zarr")
+TEXT = b"# comment\n1.5 2:1 3:2 # more\n\n-2 \n0.5 qid:3 1:7"
+#: Text, options, and the rows or what is refused.
+SVMLIGHT = {
+    "oddities": (TEXT, {}, [[0, 1, 2], [0, 0, 0], [7, 0, 0]]),
+    "wider": (b"1 1:7\n", {"n_features": 3}, [[7, 0, 0]]),
+    "wider and zero-based": (b"1 1:7\n", {"n_features": 3, "zero_based": True}, [[0, 7, 0]]),
+    "no entry": (b"1\n2\n", {"n_features": 2}, [[0, 0], [0, 0]]),
+    "nothing": (b"1\n2\n", {}, "no rows with values"),
+    "narrower": (
+        b"1 3:7\n",
+        {"n_features": 2},
+        "n_features=2 .* highest index is 3, counted from 1; give n_features=3",
+    ),
+    "narrower and zero-based": (b"1 0:1 3:7\n", {"n_features": 3}, "counted from 0; give n_features=4"),
+    "not from 1": (b"1 0:7\n", {"zero_based": False}, "has the index 0"),
+    "not a number": (b"1 2:x\n", {}, "breaks this between lines 1 and 2"),
+    "columns": (TEXT, {"columns": [1]}, "leave out target= and columns="),
+}
+
+
+@pytest.mark.parametrize("case", SVMLIGHT)
+def test_svmlight_text(tmp_path, case):
+    text, options, expected = SVMLIGHT[case]
+    (tmp_path / "a.libsvm").write_bytes(text)
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", **options)
+        assert not (tmp_path / "a.zarr").exists()
+    else:
+        ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", sparse="dense", **options)
+        np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
+
+
+#: The first file, the next one, what is said of it; the last row, or what is refused.
+APPENDED = {
+    "as the store": (b"1 0:1 2:5\n2 1:1\n", b"3 1:9 2:4\n", {}, [0, 9, 4]),
+    "as the store, from 1": (b"1 1:1 3:5\n2 1:1\n", b"3 1:9\n", {}, [9, 0, 0]),
+    "from 0 where the store is from 1": (b"1 1:1 3:5\n", b"3 0:9\n", {}, "give zero_based=True"),
+    "said": (b"1 1:1 3:5\n", b"3 0:9\n", {"zero_based": True}, [9, 0, 0]),
+    "wider": (b"1 1:1 3:5\n", b"3 4:9\n", {}, "n_features=3 columns are fewer"),
+}
+
+
+@pytest.mark.parametrize("case", APPENDED)
+def test_svmlight_is_appended_as_the_store_was_read(tmp_path, case):
+    first, later, options, expected = APPENDED[case]
+    (tmp_path / "a.svm").write_bytes(first)
+    (tmp_path / "b.svm").write_bytes(later)
+    store = ingest(tmp_path / "a.svm", tmp_path / "a.zarr")
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, **options)
+        assert len(read(tmp_path / "a.zarr")[0]) == store.n_rows
+    else:
+        ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, **options)
+        np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0][-1], expected)
+
+
+def test_svmlight_behind_rows_of_another_format(tmp_path):
+    """Whether its indices count from 0 must be said."""
+    np.savez(tmp_path / "a.npz", X=X, y=np.arange(37))
+    ingest(tmp_path / "a.npz", tmp_path / "a.zarr")
+    (tmp_path / "b.svm").write_bytes(b"3 1:9\n")
+    with pytest.raises(InputError, match="give zero_based=True or False"):
+        ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True)
+    ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, zero_based=False)
+    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0][-1], [9, 0, 0])
 
 
 def test_dense_svmlight_becomes_dense(tmp_path):
@@ -296,6 +359,58 @@ def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, 
     assert not list(folder.glob(".*"))
 
 
+@pytest.mark.parametrize("kind", ["dense", "csr"])
+def test_files_of_a_shuffle_grow_with_the_rows(tmp_path, monkeypatch, kind):
+    """As many are opened as there are buckets of 2 KiB, whatever the pieces; no more than 64 at a time."""
+    from distrf.ingestion import shuffle
+
+    monkeypatch.setattr(shuffle, "BUCKET_BYTES", 2**11)
+    opens, most, is_open = [], [], []
+
+    def counted(name, mode):
+        opens.append(name)
+        file = open(name, mode)  # noqa: SIM115
+        is_open.append(file)
+        most.append(sum(not one.closed for one in is_open))
+        return file
+
+    monkeypatch.setattr(shuffle, "open", counted, raising=False)
+    counts = []
+    for n in (2_000, 8_000):
+        X = np.arange(2.0 * n).reshape(n, 2)
+        pieces = (
+            (X[i : i + 40] if kind == "dense" else sp.csr_array(X[i : i + 40]), np.arange(i, i + 40))
+            for i in range(0, n, 40)
+        )
+        opens.clear()
+        got = list(shuffle.shuffled(pieces, n * 32, 5, str(tmp_path / "s")))
+        order = np.concatenate([y for _, y in got])
+        np.testing.assert_array_equal(order, np.lexsort((np.arange(n), row_words(5, 0, n))))
+        rows = np.concatenate([x.toarray() if kind == "csr" else x for x, _ in got])
+        np.testing.assert_array_equal(rows, X[order])
+        counts.append(len(opens))
+    assert counts[1] < 8 * counts[0]
+    assert counts[1] < 6 * 8_000 * 48 / 2**11
+    assert max(most) <= 66
+    assert not (tmp_path / "s").exists()
+
+
+def test_wide_sparse_rows_are_cut_by_their_entries(tmp_path, monkeypatch):
+    from distrf.store import Selection, open_source
+
+    rows = sp.random_array((500, 100_000), density=1e-4, format="csr", rng=np.random.default_rng(0))
+    np.savez(
+        tmp_path / "a.npz", X_data=rows.data, X_indices=rows.indices, X_indptr=rows.indptr, X_shape=rows.shape
+    )
+    monkeypatch.setattr("distrf.store.matrix_files.PIECE_BYTES", 8 * 1000)
+    source = open_source(tmp_path / "a.npz", Selection(in_order=True))
+    pieces = [X for X, _ in source.stream(None, 1)]
+    assert 5 <= len(pieces) <= 7  # of 1,000 entries; never a row at a time
+    assert abs(sp.vstack(pieces) - rows).nnz == 0
+    with pytest.raises(InputError, match="only be read from the first to the last; make a store of them"):
+        open_rows(tmp_path / "a.npz")
+
+
 def test_row_words_do_not_depend_on_the_cut():
     words = row_words(7, 0, 50)
     for start, stop in itertools.combinations(range(0, 51, 3), 2):
@@ -358,7 +473,7 @@ def test_refusals(tmp_path):
     np.savez(tmp_path / "o.npz", X=np.array([[object()]]))
     with pytest.raises(StoreError, match="without running code"):
         ingest(tmp_path / "o.npz", tmp_path / "o.zarr")
-    with pytest.raises(StoreError, match="no such store"):
+    with pytest.raises(StoreError, match="no such data"):
         ingest(tmp_path / "none.csv", tmp_path / "o.zarr")
     (tmp_path / "a.jpg").write_text("1 2")
     with pytest.raises(StoreError, match="told by the name"):
@@ -405,7 +520,7 @@ def test_reblock():
     data = np.arange(23)[:, None]
     for size, block_rows in itertools.product((1, 4, 23), (1, 5, 23, 40)):
         batches = ((data[i : i + size], None) for i in range(0, 23, size))
-        blocks = list(streams.reblock(batches, block_rows))
+        blocks = list(prepared.reblock(batches, block_rows, block_rows))
         assert [index for index, _, _ in blocks] == list(range(len(blocks)))
         assert all(len(b) == block_rows for _, b, _ in blocks[:-1])
         np.testing.assert_array_equal(np.concatenate([b for _, b, _ in blocks]), data)
