@@ -127,7 +127,7 @@ class TableOptions(FunctionOptions):
     """What the columns of a table are, where that is not to be guessed."""
 
     function = "distrf.pipeline.tables:coded_table"
-    only = ("exclude", "categorical", "numeric", "date", "id")
+    only = ("exclude", "categorical", "numeric", "date", "id", "drop_missing_target")
     panel = "Columns of a table"
 
     def open(

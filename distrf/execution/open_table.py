@@ -145,6 +145,20 @@ class Table:
         """
         return self.place.sample(n_rows)
 
+    def kept(self, values: da.Array) -> da.Array:
+        """Of a column beside this table the rows that it has: some may have been left out.
+
+        Parameters
+        ----------
+        values : Dask array of shape (n, ...)
+            Of all rows of the files.
+
+        Returns
+        -------
+        Dask array
+        """
+        return values if isinstance(self.place, (_Files, _Frame, _Partitions)) else self.place.kept(values)  # type: ignore[attr-defined]
+
     def uniform(self) -> Table:
         """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
 

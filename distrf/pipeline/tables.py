@@ -11,11 +11,12 @@ import numpy as np
 from sklearn.base import clone
 
 from ..errors import InputError, warn
+from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows
 from ..features.base import positive_only
-from ..parameters import COLUMNS, ruled
+from ..parameters import COLUMNS, FLAG, ruled
 from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
@@ -25,7 +26,7 @@ from ..store.table_codes import as_arrow
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
-from ..tables.kinds import AS_SAID, ColumnKind, as_said
+from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning, as_said
 from .inputs import Arrays, Input, coded_column
 
 
@@ -75,7 +76,10 @@ def without_groups(coded: CodedTable, name: str, split: str, said: Mapping[str, 
     return coded.without(name) if excluded or (split == "group" and not any(asked)) else coded
 
 
-@ruled(columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS)
+@ruled(
+    columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS,
+    drop_missing_target=FLAG,
+)  # fmt: skip
 def coded_table(
     data: Any,
     *,
@@ -86,6 +90,7 @@ def coded_table(
     numeric: Sequence[str] | None = None,
     date: Sequence[str] | None = None,
     id: Sequence[str] | None = None,
+    drop_missing_target: bool = False,
     by: str | None = None,
     seed: int = 0,
 ) -> CodedTable:
@@ -108,6 +113,8 @@ def coded_table(
         Columns of a table that are dates.
     id : sequence of str or None, default=None
         Columns of a table that name their rows; they are left out.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no target, and say how many. Otherwise they are an error.
     by : str or None, default=None
         A column that is read even if it is excluded: the caller splits rows by it, see `without_groups`.
     seed : int, default=0
@@ -120,7 +127,12 @@ def coded_table(
     Raises
     ------
     InputError
-        There are no such columns, they cannot be what they are said to be, or some hold free text.
+        There are no such columns, or they cannot be what they are said to be.
+
+    Warns
+    -----
+    ColumnWarning
+        A column or rows are left out, or a column may not be what it is taken for.
     """
     if by is not None and by in (exclude or ()):
         exclude = [name for name in exclude or () if name != by] or None
@@ -128,7 +140,18 @@ def coded_table(
     if by is not None and columns is not None and by not in columns:
         columns, id = [*columns, by], [*(id or ()), by]
     given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
-    table = data if isinstance(data, Table) else open_table(data, **given)
+    if drop_missing_target and target is None:
+        raise InputError(
+            "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
+        )
+    if isinstance(data, Table):
+        table = data
+    elif drop_missing_target:
+        table, dropped = open_labelled(data, **given)
+        if dropped:
+            warn(f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out", ColumnWarning)
+    else:
+        table = open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
     said = as_said(table.schema.names, categorical, date, id, numeric)
@@ -171,7 +194,8 @@ class TableInput(Input):
         """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
         if not isinstance(name, str):
             return super().column(name)
-        return open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
+        found = open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
+        return self.coded.table.kept(found)
 
     def by_column(self, name: str, split: str) -> tuple[Any, bool]:
         return self.coded.column(name, times=split == "time")

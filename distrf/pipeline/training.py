@@ -70,6 +70,7 @@ def train(
     numeric: Sequence[str] | None = None,
     date: Sequence[str] | None = None,
     id: Sequence[str] | None = None,
+    drop_missing_target: bool = False,
     **options: Any,
 ) -> Pipeline:
     """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
@@ -119,6 +120,8 @@ def train(
         Columns that are dates.
     id : sequence of str or None, default=None
         Columns that name their rows; they are left out.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
     **options : object
         Options of `make_model`.
 
@@ -152,6 +155,7 @@ def train(
         "numeric": numeric,
         "date": date,
         "id": id,
+        "drop_missing_target": drop_missing_target or None,
     }
     if isinstance(y, str):
         raise InputError(
@@ -171,7 +175,9 @@ def train(
         learned = target if y is None else None
         y = found if y is None else y
     elif is_table(X) and not numbers:
-        coded = coded_table(X, **table, by=by if isinstance(by, str) else None)
+        coded = coded_table(
+            X, **{k: v for k, v in table.items() if v is not None}, by=by if isinstance(by, str) else None
+        )
         if isinstance(by, str):
             name, (by, dates) = by, coded.column(by, times=split == "time")
             coded = without_groups(coded, name, split, table)

@@ -273,7 +273,7 @@ def test_each_rule_speaks_the_words_of_its_reader(kind):
         ("give n_components=64 or a larger n_components, by=.", "give --n-components 64 or a larger --n-components, --by."),
         ("raw_columns=True, class_weight=None, target= is", "--raw-columns yes, --class-weight none, --target is"),
         ("'n_components.zarr', \"length_scale\" and a/n_components.npy stay", "'n_components.zarr', \"length_scale\" and a/n_components.npy stay"),
-        ("exclude=['a', 'b'], or categorical=['a b']", "--exclude a,b, or categorical=['a b']"),
+        ("exclude=['a', 'b'], or categorical=['a b']", "--exclude a,b, or --categorical 'a b'"),
         ("gamma=0.5 and length_scale=auto; unknown_name=3", "--gamma 0.5 and --length-scale auto; unknown_name=3"),
     ],
 )  # fmt: skip

@@ -210,6 +210,40 @@ def test_drift_is_said(model, tmp_path):
         model.predict(other.rename(columns={"plan": "Plan"}))
 
 
+LABELS = {
+    "y": ("float64", None), "t": ("object", ["no", "yes"]), "i": ("Int64", [0, 1]), "b": ("boolean", [False, True]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("target", LABELS)
+def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path, target):
+    """From every source the rows that have one, their weights, and labels of their own type."""
+    dtype, classes = LABELS[target]
+    made = frame(300)[["age", "plan"]].assign(w=np.arange(300.0))
+    high = made.age > 40
+    value = {"y": made.w, "t": np.where(high, "yes", "no"), "i": high.astype(int), "b": high}[target]
+    made[target] = pd.Series(value, dtype=object).where(np.arange(300) % 5 > 0).astype(dtype)
+    made.to_parquet(tmp_path / "a.parquet", row_group_size=50)
+    made.to_csv(tmp_path / "a.csv", index=False)
+    options = {"target": target, "exclude": ["w"], "map": None, "random_state": 0}
+    with pytest.raises(InputError, match=r"drop the rows that have no target .*drop_missing_target=True"):
+        distrf.train(tmp_path / "a.parquet", **options)
+    found = []
+    for source in (made, tmp_path / "a.parquet", tmp_path / "a.csv", dd.from_pandas(made, npartitions=3)):
+        with pytest.warns(ColumnWarning, match="60 of 300 rows have no target, and are left out"):
+            model = distrf.train(source, drop_missing_target=True, **options)
+        found.append(model.predict(made))
+        if classes:
+            assert (model.classes_.tolist(), type(model.classes_.tolist()[0])) == (classes, type(classes[0]))
+    for other in found[1:]:
+        np.testing.assert_allclose(
+            other, found[0], rtol=1e-5
+        ) if target == "y" else np.testing.assert_array_equal(other, found[0])
+    said = cli("train", tmp_path / "a.parquet", tmp_path / "m", "--target", target, "--weight", "w", "--map", "none",
+               "--drop-missing-target", "--quiet", "--cluster", "none")  # fmt: skip
+    assert "60 of 300 rows have no target" in said.err
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
