@@ -67,6 +67,13 @@ class StackFold:
         return left + right
 
 
+class ViewFold(StackFold):
+    """All blocks, as they are handed over."""
+
+    def update(self, state, first_row, *blocks):
+        return [*state, *blocks]
+
+
 @dataclass(frozen=True)
 class SlowSumFold(SumFold):
     """A SumFold that takes its time over each block."""
@@ -161,26 +168,3 @@ def count_calls(block, folder):
     with open(f"{folder}/{uuid.uuid4().hex}", "w") as file:
         file.write(str(block.flat[0]) if block.size else "")
     return block
-
-
-@dataclass(frozen=True)
-class InPlaceFold:
-    """Counts rows. `update` and `combine` work in place, then take their time, as those of Gram matrices do."""
-
-    nbytes: int = 8
-    flops_per_row: float = 1e7
-    updating: float = 0.02
-    combining: float = 0.5
-
-    def initial(self):
-        return np.zeros(1000)
-
-    def update(self, state, first_row, X):
-        state += len(X)
-        time.sleep(self.updating)
-        return state
-
-    def combine(self, left, right):
-        left += right
-        time.sleep(self.combining)
-        return left

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
+from servers import CLUSTER, PATH
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "cluster/slurm/batch.sbatch"
+SCRIPT = CLUSTER / "slurm/batch.sbatch"
 # A scheduler that is slow to write its file, and says whether it found one.
 DASK = """#!/bin/bash
 while [ "$1" != --scheduler-file ]; do shift; done
@@ -32,19 +30,13 @@ def run(tmp_path):
         (tmp_path / "bin" / name).write_text(text)
         (tmp_path / "bin" / name).chmod(0o755)
     (tmp_path / "distrf-7.json").write_text('{"address": "tls://dead:1"}')
-    path = [tmp_path / "bin", Path(sys.executable).parent, os.environ["PATH"]]
-    base = {key: value for key, value in os.environ.items() if not key.startswith(("DASK_", "DISTRF_"))} | {
-        "PATH": os.pathsep.join(map(str, path)),
-        "DISTRF_TLS": str(tmp_path / "tls"),
-        "SLURM_JOB_ID": "7",
-        "SLURM_CPUS_PER_TASK": "2",
-    }
+    base = {key: value for key, value in os.environ.items() if not key.startswith(("DASK_", "DISTRF_"))}
+    base |= {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "2", "DISTRF_TLS": str(tmp_path / "tls")}
+    base["PATH"] = os.pathsep.join([str(tmp_path / "bin"), PATH])
+    options = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 60, "start_new_session": True}
 
     def call(**variables):
-        return subprocess.run(
-            ["bash", SCRIPT, "a.toml"], env=base | variables, cwd=tmp_path, capture_output=True, text=True,
-            timeout=60, start_new_session=True,
-        )  # fmt: skip
+        return subprocess.run(["bash", SCRIPT, "a.toml"], env=base | variables, **options)
 
     return call
 

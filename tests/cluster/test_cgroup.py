@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import dask
@@ -16,10 +14,11 @@ import dask.array as da
 import numpy as np
 import psutil
 import pytest
+import servers
 
 from distrf.execution.write_zarr import write_rows
 
-ROOT = Path(__file__).parents[2]
+SPEC = servers.CLUSTER / "local/small.yaml"
 ROWS, COLUMNS, BLOCK = 4_000_000, 128, 10_000
 LIMIT = 400 * 2**20
 
@@ -28,16 +27,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 def memory_groups():
     """(folder of the groups that limit memory, name of the limit), of cgroup 2 or 1."""
-    for kind, controller, limit in (
-        ("cgroup2", "", "memory.max"),
-        ("cgroup", "memory", "memory.limit_in_bytes"),
-    ):
-        for mount in Path("/proc/mounts").read_text().splitlines():
-            _, folder, found, options, *_ = mount.split()
-            if found == kind and (not controller or controller in options.split(",")):
-                controllers = Path(folder, "cgroup.controllers")
-                if controller or (controllers.exists() and "memory" in controllers.read_text().split()):
-                    return Path(folder), limit
+    for mount in Path("/proc/mounts").read_text().splitlines():
+        _, folder, kind, options, *_ = mount.split()
+        two = Path(folder, "cgroup.controllers")
+        if kind == "cgroup2" and two.exists() and "memory" in two.read_text().split():
+            return Path(folder), "memory.max"
+        if kind == "cgroup" and "memory" in options.split(","):
+            return Path(folder), "memory.limit_in_bytes"
     pytest.skip("no control groups that limit memory are mounted")
 
 
@@ -52,14 +48,17 @@ def group():
     except OSError as error:
         pytest.skip(f"control groups cannot be made here: {error}")
     yield made
-    for pid in (made / "cgroup.procs").read_text().split():
-        with contextlib.suppress(psutil.Error):
-            psutil.Process(int(pid)).kill()
-    for _ in range(50):
-        with contextlib.suppress(OSError):  # processes that have just ended
-            made.rmdir()
-            return
-        time.sleep(0.1)
+    left = (made / "cgroup.procs").read_text().split()
+    servers.kill_all(psutil.Process(int(pid)) for pid in left if psutil.pid_exists(int(pid)))
+    servers.wait_until(lambda: gone(made))
+
+
+def gone(group):
+    try:
+        group.rmdir()
+    except OSError:  # processes that have just ended
+        return False
+    return True
 
 
 @pytest.fixture(scope="module")
@@ -82,27 +81,15 @@ def rows():
 
 def command(group, rows, out, *words):
     """`distrf featurize` in the group, on one core."""
-    line = [
-        sys.executable,
-        "-m",
-        "distrf",
-        "featurize",
-        rows,
-        out,
-        "--length-scale",
-        "4",
-        "--seed",
-        "1",
-        *words,
-    ]
+    options = [*words, "--length-scale", "4", "--seed", "1"]
+    line = [sys.executable, "-m", "distrf", "featurize", rows, out, *options]
 
     def enter():
         (group / "cgroup.procs").write_text(str(os.getpid()))
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
-    paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
-    return subprocess.run([str(word) for word in line], env=os.environ | {"PYTHONPATH": paths}, preexec_fn=enter, timeout=300,
-                          capture_output=True, text=True)  # fmt: skip
+    how = {"env": servers.ENVIRONMENT, "timeout": 300, "capture_output": True, "text": True}
+    return subprocess.run([str(word) for word in line], preexec_fn=enter, **how)
 
 
 def kills(group):
@@ -115,17 +102,15 @@ def kills(group):
 
 
 def test_rows_of_five_times_the_memory(group, rows, tmp_path):
-    spec = ROOT / "cluster/local/small.yaml"
     assert sum(path.stat().st_size for path in rows.rglob("*") if path.is_file()) > 4 * LIMIT
-    done = command(group, rows, tmp_path / "features.zarr", "-D", "16", "--cluster", spec)
+    done = command(group, rows, tmp_path / "features.zarr", "-D", "16", "--cluster", SPEC)
     assert done.returncode == 0, done.stderr
     assert kills(group) == 0
 
 
 def test_a_job_that_cannot_fit_is_refused_before_it_starts(group, rows, tmp_path):
     """By the limit of the group, which nobody has told: with one process for all, and with a worker of its own."""
-    spec = ROOT / "cluster/local/small.yaml"
-    for words, limit in ((["-D", "16384", "--cluster", spec], "400.00 MiB"), (["-D", "16"], "200.00 MiB")):
+    for words, limit in ((["-D", "16384", "--cluster", SPEC], "400.00 MiB"), (["-D", "16"], "200.00 MiB")):
         done = command(group, rows, tmp_path / "features.zarr", *words)
         assert done.returncode == 1, done.stderr
         text = " ".join(done.stderr.split())

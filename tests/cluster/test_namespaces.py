@@ -9,17 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from pathlib import Path
 
 import psutil
 import pytest
+import servers
+from servers import CLUSTER, PATH, arrays, certificates, place, wait_until
 
-from distrf.datasets.loaders import expanded_digits
-from distrf.execution.write_zarr import write_rows
-
-ROOT = Path(__file__).parents[2]
-PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
 IP = shutil.which("ip", path=PATH)
 HOSTS = {"head": "10.77.0.1", "w1": "10.77.0.2", "w2": "10.77.0.3"}
 LOOPBACK = "0100007F"  # 127.0.0.1, as the tables of the kernel write it
@@ -30,33 +25,7 @@ def ip(*words, check=True):
     return subprocess.run([IP, *words], check=check, capture_output=True, text=True, timeout=10)
 
 
-def why_not():
-    """What this machine lacks for namespaces; None where nothing."""
-    if IP is None or shutil.which("openssl") is None:
-        return "ip (of iproute2) or openssl is not installed"
-    if os.getuid() != 0:
-        return "namespaces are made by root"
-    name = f"distrf-{os.getpid()}-probe"
-    try:
-        ip("netns", "add", name)
-        ip("-n", name, "link", "add", "name", "probe", "type", "veth", "peer", "name", "other")
-        ip("-n", name, "link", "add", "name", "bridge", "type", "bridge")
-    except subprocess.CalledProcessError as error:
-        return f"namespaces cannot be made here: {error.stderr.strip()}"
-    finally:
-        ip("netns", "del", name, check=False)
-    return None
-
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
-
-
-def wait_until(what, seconds=60, job=None):
-    end = time.monotonic() + seconds
-    while not what():
-        assert job is None or job.poll() is None, f"the command has ended with {job.returncode}"
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.1)
 
 
 class Hosts:
@@ -65,9 +34,7 @@ class Hosts:
     def __init__(self, folder):
         self.folder = folder
         self.started = []
-        self.environment = os.environ | {
-            "PATH": PATH,
-            "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),
+        self.environment = servers.ENVIRONMENT | {
             # As short as Dask lets them be, so that a host that is cut off is given up soon.
             "DASK_DISTRIBUTED__COMM__TIMEOUTS__TCP": "12s",
             "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "5s",
@@ -83,46 +50,38 @@ class Hosts:
         for host in HOSTS:
             ip("netns", "add", self.namespace(host))
             ip("-n", self.namespace(host), "link", "set", "lo", "up")
-        ip("-n", head, "link", "add", "name", "net", "type", "bridge")
-        ip("-n", head, "addr", "add", f"{HOSTS['head']}/24", "dev", "net")
-        ip("-n", head, "link", "set", "net", "up")
+        ip("-n", head, "link", "add", "name", "eth0", "type", "bridge")
         for host in ("w1", "w2"):
             ends = ("netns", head, "type", "veth", "peer", "name", "eth0", "netns", self.namespace(host))
             ip("link", "add", "name", host, *ends)
-            ip("-n", head, "link", "set", host, "master", "net", "up")
-            ip("-n", self.namespace(host), "addr", "add", f"{HOSTS[host]}/24", "dev", "eth0")
+            ip("-n", head, "link", "set", host, "master", "eth0", "up")
+        for host, address in HOSTS.items():
+            ip("-n", self.namespace(host), "addr", "add", f"{address}/24", "dev", "eth0")
             ip("-n", self.namespace(host), "link", "set", "eth0", "up")
 
     def cut(self, host, link="down"):
         ip("-n", self.namespace("head"), "link", "set", host, link)
 
-    def words(self, host, line):
-        return [IP, "netns", "exec", self.namespace(host), "bash", "-c", f"exec {line}"]
+    def _options(self, host, line, **more):
+        words = [IP, "netns", "exec", self.namespace(host), "bash", "-c", f"exec {line}"]
+        return {"args": words, "env": self.environment, "cwd": self.folder} | more
 
-    def run(self, host, line, seconds=120):
+    def run(self, host, line):
         """A command line on a host, to its end."""
-        options = {"env": self.environment, "cwd": self.folder, "timeout": seconds}
-        return subprocess.run(self.words(host, line), **options, capture_output=True, text=True)
+        return subprocess.run(**self._options(host, line), timeout=120, capture_output=True, text=True)
 
     def start(self, host, line):
         """A command line on a host, which goes on; its output is in a file."""
         log = self.folder / f"{host}-{len(self.started)}.log"
         with log.open("w") as out:
-            options = {"env": self.environment, "cwd": self.folder, "stdout": out, "stderr": out}
-            process = subprocess.Popen(self.words(host, line), **options)
+            process = subprocess.Popen(**self._options(host, line, stdout=out, stderr=out))
         process.log = log
         self.started.append(process)
         return process
 
     def close(self):
-        ends = []
-        for process in self.started:
-            with contextlib.suppress(psutil.Error):
-                ends += psutil.Process(process.pid).children(recursive=True)
-            process.kill()
-        for process in ends:
-            with contextlib.suppress(psutil.Error):
-                process.kill()
+        alive = [psutil.Process(process.pid) for process in self.started if process.poll() is None]
+        servers.kill_all([child for process in alive for child in process.children(recursive=True)] + alive)
         for process in self.started:
             process.wait()
         for host in HOSTS:
@@ -132,7 +91,7 @@ class Hosts:
 @pytest.fixture(scope="module")
 def commands():
     """The two commands of README that start a scheduler and workers by hand, with one worker a host."""
-    text = (ROOT / "cluster/README.md").read_text()
+    text = (CLUSTER / "README.md").read_text()
     (block,) = (b for b in re.findall(r"```bash\n(.*?)```", text, flags=re.S) if b.startswith('T="'))
     options, scheduler, worker = (line.partition("#")[0].strip() for line in block.splitlines()[:3])
     options = options.removeprefix('T="').removesuffix('"')
@@ -146,15 +105,17 @@ def commands():
 @pytest.fixture(scope="module")
 def hosts(tmp_path_factory, commands):
     """A scheduler on the first host, a worker on each other; certificates in tls/ and those of a stranger in theirs/."""
-    reason = why_not()
-    if reason:
-        pytest.skip(reason)
+    if IP is None or shutil.which("openssl") is None or os.getuid() != 0:
+        pytest.skip("namespaces are made by root, with ip (of iproute2) and openssl")
     folder = tmp_path_factory.mktemp("hosts")
     for name in ("tls", "theirs"):
-        subprocess.run([ROOT / "cluster/tls/make-certs.sh", folder / name, "2"], check=True, timeout=60)
+        certificates(folder / name)
     hosts = Hosts(folder)
     try:
-        hosts.make()
+        try:
+            hosts.make()
+        except subprocess.CalledProcessError as error:
+            pytest.skip(f"namespaces cannot be made here: {error.stderr.strip()}")
         scheduler = hosts.start("head", commands[0])
         wait_until(lambda: "Scheduler at" in scheduler.log.read_text(), job=scheduler)
         hosts.workers = {host: hosts.start(host, commands[1]) for host in ("w1", "w2")}
@@ -195,8 +156,6 @@ def listeners(host):
     return found
 
 
-MAP = 'map = "fourier"\nlength-scale = 4.0\nseed = 1\n'
-
 #: Bytes that servers send to who speaks plainly, to who has no certificate, and to who has one; as JSON.
 KNOCK = """
 import json, socket, ssl, sys
@@ -230,28 +189,13 @@ def test_what_listens_lets_in_by_certificate_only(hosts):
 
 @pytest.fixture(scope="module")
 def jobs(hosts):
-    """Rows, two job files, and what they make on this machine alone."""
-    X, y = expanded_digits(30_000, seed=0)
-    write_rows(hosts.folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
-    files = {
-        "featurize": 'command = "featurize"\nout = "features.zarr"\nn-components = 1024\n',
-        # Enough features that a worker is busy for seconds.
-        "train": 'command = "train"\nout = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\nn-components = 4096\n',
-    }
-    rows = f'X = "{hosts.folder / "rows.zarr"}"\n'
-    for name, text in files.items():
-        for place in ("local", "cut"):
-            (hosts.folder / place).mkdir(exist_ok=True)
-            (hosts.folder / place / f"{name}.toml").write_text(text + rows + MAP)
+    """Job files with enough features that a worker is busy for seconds, and what they make on this machine alone."""
+    jobs = servers.make_jobs(hosts.folder, 1024, 4096)
+    for folder in ("local", "cut"):
+        place(jobs, hosts.folder / folder)
+    for name in ("featurize", "train"):
         words = [sys.executable, "-m", "distrf", "run", f"local/{name}.toml"]
         subprocess.run(words, cwd=hosts.folder, env=hosts.environment, check=True, timeout=200)
-
-
-def arrays(folder):
-    """Bytes of all chunks below a folder; metadata say when something was made."""
-    return {
-        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "c" in p.parts
-    }
 
 
 def busy_seconds(process):
@@ -259,16 +203,14 @@ def busy_seconds(process):
     spent = 0.0
     for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
         with contextlib.suppress(psutil.Error):
-            times = one.cpu_times()
-            spent += times.user + times.system
+            spent += sum(one.cpu_times()[:2])
     return spent
 
 
-@pytest.mark.parametrize(
-    ("name", "out", "victim"), [("featurize", "features.zarr", "w1"), ("train", "model", "w2")]
-)
-def test_a_host_that_is_cut_off_changes_nothing(hosts, commands, jobs, name, out, victim):
+@pytest.mark.parametrize("case", [("featurize", "features.zarr", "w1"), ("train", "model", "w2")])
+def test_a_host_that_is_cut_off_changes_nothing(hosts, commands, jobs, case):
     """Amid the work its link goes down, without a word. Afterwards the host is back, and its worker started again."""
+    name, out, victim = case
     before = busy_seconds(hosts.workers[victim])
     job = hosts.start("head", f"distrf run cut/{name}.toml --cluster {ADDRESS} --tls tls")
     wait_until(lambda: busy_seconds(hosts.workers[victim]) > before + 1.0, 60, job)

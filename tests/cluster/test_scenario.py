@@ -7,7 +7,6 @@ rests on the command line and on Dask's client.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import importlib
 import json
 import os
@@ -15,16 +14,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
+from functools import partial
 
 import cloudpickle
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zarr
 from distributed import Client, LocalCluster, SchedulerPlugin
+from servers import arrays, wait_until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1200)]
 
@@ -52,6 +51,7 @@ JOBS: dict[str, dict] = {
 DISTURBED = ("train", "predict")
 #: Seconds that servers may take to start, and a job to get somewhere, on a busy machine.
 PATIENCE = 300
+until = partial(wait_until, seconds=PATIENCE)
 
 
 def write_table(folder):
@@ -62,13 +62,13 @@ def write_table(folder):
     answers = answers.clip(-3, 3).round().astype(np.int8)
     gaps = rng.random((N, 2)) < 0.02
     columns = {
-        "id": pa.array(10**12 + 7 * np.arange(N)),
-        "town": pa.array(np.array(["Aalen", "Bonn", "Celle", "Düren"])[rng.integers(4, size=N)]),
-        "day": pa.array(np.datetime64("2024-01-01") + rng.integers(700, size=N)),
+        "id": 10**12 + 7 * np.arange(N),
+        "town": np.array(["Aalen", "Bonn", "Celle", "Düren"])[rng.integers(4, size=N)],
+        "day": np.datetime64("2024-01-01") + rng.integers(700, size=N),
         "weight": pa.array(X[:, 0], mask=gaps[:, 0]),
-        "height": pa.array(X[:, 1]),
+        "height": X[:, 1],
         "visits": pa.array(rng.poisson(3, size=N).astype(np.int32), mask=gaps[:, 1]),
-        **{f"answer{j}": pa.array(answers[:, j]) for j in range(ANSWERS)},
+        **{f"answer{j}": answers[:, j] for j in range(ANSWERS)},
         "label": np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0, "yes", "no"),
     }
     table = pa.table(columns)
@@ -96,22 +96,12 @@ class Finished(SchedulerPlugin):
         self.left += 1
 
 
-def read_finished(dask_scheduler):
+def read_finished(forget, dask_scheduler):
+    """Tasks of each worker; how many workers came, and left."""
     plugin = dask_scheduler.plugins["finished"]
-    return dict(plugin.tasks), plugin.came, plugin.left
-
-
-def forget_finished(dask_scheduler):
-    dask_scheduler.plugins["finished"].__init__()
-
-
-def until(condition, message, going=lambda: True):
-    """The first value of `condition` that is true; AssertionError where it takes too long, or what it waits for has ended."""
-    end = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert going(), f"the job ended before {message}"
-        assert time.monotonic() < end, f"{PATIENCE} s passed before {message}"
-        time.sleep(0.01)
+    found = dict(plugin.tasks), plugin.came, plugin.left
+    if forget:
+        plugin.__init__()
     return found
 
 
@@ -121,12 +111,11 @@ class Servers:
     def __init__(self, folder):
         self.folder, self.workers, self.made = folder, {}, 0
         self.file = folder / "scheduler.json"
-        self.scheduler = self._start(
-            "scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--scheduler-file", self.file
-        )
+        options = ["--port", "0", "--dashboard-address", "127.0.0.1:0", "--scheduler-file", self.file]
+        self.scheduler = self._start("scheduler", *options)
 
     def __enter__(self):
-        self.address = until(self._address, "the scheduler has written its file", self._lives)
+        self.address = until(self._address, job=self.scheduler)
         self.client = Client(self.address, timeout=PATIENCE, set_as_default=False)
         self.client.register_plugin(Finished())
         return self
@@ -142,9 +131,6 @@ class Servers:
         command = [sys.executable, "-m", "dask", what, "--host", "127.0.0.1", *map(str, options)]
         with open(self.folder / f"{what}-{self.made}.log", "wb") as log:
             return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-
-    def _lives(self):
-        return self.scheduler.poll() is None
 
     def _address(self):
         with contextlib.suppress(OSError, ValueError):
@@ -166,8 +152,7 @@ class Servers:
     def ready(self):
         """Start a worker that joins when it is told where the scheduler is."""
         late = self.folder / f"scheduler-{self.made}.json"
-        name = self._worker("--no-nanny", "--scheduler-file", late)
-        return name, late
+        return self._worker("--no-nanny", "--scheduler-file", late), late
 
     def addresses(self):
         """{name: address} of the workers that the scheduler knows."""
@@ -177,7 +162,7 @@ class Servers:
         """The worker is told; returns when tasks can begin there at once. Returns its address."""
         shutil.copy(self.file, late.with_suffix(".new"))
         late.with_suffix(".new").rename(late)
-        address = until(lambda: self.addresses().get(name), f"{name} has joined")
+        address = until(lambda: self.addresses().get(name))
         self.client.run(importlib.import_module, "distrf", workers=[address])
         return address
 
@@ -192,12 +177,9 @@ class Servers:
         with_tasks = {address for address, keys in self.client.processing().items() if keys}
         return next((name for name, address in self.addresses().items() if address in with_tasks), None)
 
-    def forget(self):
-        self.client.run_on_scheduler(forget_finished)
-
-    def finished(self):
+    def finished(self, forget=False):
         """{address: tasks that it has finished}"""
-        return self.client.run_on_scheduler(read_finished)[0]
+        return self.client.run_on_scheduler(read_finished, forget)[0]
 
     def stop_a_busy_one(self):
         """Stop all workers at a moment at which one of them has a task; its name, else None."""
@@ -206,27 +188,24 @@ class Servers:
             self.signal(signal.SIGCONT)
         return name
 
-    def disturb(self, tasks, going):
+    def disturb(self, tasks, job):
         """Amid a job of so many tasks one worker is killed while it works and one joins; later one is retired while it works.
 
         Returns the address of the worker that joined.
         """
         name, late = self.ready()
-        self._past(tasks // 3, going)
-        lost = until(self.stop_a_busy_one, "a worker had a task", going)
+        until(lambda: sum(self.finished().values()) > tasks // 3, job=job)
+        lost = until(self.stop_a_busy_one, job=job)
         try:
             self.signal(signal.SIGKILL, lost)
             self.workers.pop(lost).wait()
             joined = self.join(name, late)
         finally:
             self.signal(signal.SIGCONT)
-        self._past(2 * tasks // 3, going)
-        retired = self.addresses()[until(self.busy, "another worker had a task", going)]
+        until(lambda: sum(self.finished().values()) > 2 * tasks // 3, job=job)
+        retired = self.addresses()[until(self.busy, job=job)]
         assert list(self.client.retire_workers([retired])) == [retired]
         return joined
-
-    def _past(self, tasks, going):
-        until(lambda: sum(self.finished().values()) > tasks, f"{tasks} tasks had finished", going)
 
 
 def write_jobs(folder, cluster):
@@ -241,43 +220,33 @@ def write_jobs(folder, cluster):
 
 @contextlib.contextmanager
 def running(folder, name):
-    """A job file under way; yields a function that says whether it still is. What it prints is in a file at the end."""
+    """A job file under way. What it prints is in a file at the end."""
     printed, errors = folder / f"{name}.json", folder / f"{name}.log"
     command = [sys.executable, "-m", "distrf", "run", str(folder / f"{name}.toml")]
     with open(printed, "wb") as out, open(errors, "wb") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err)
-
-    def going():
-        assert not process.poll(), errors.read_text()
-        return process.returncode is None
-
     try:
-        yield going
-        process.wait(timeout=PATIENCE)
-        assert not going()
+        yield process
+        assert process.wait(timeout=PATIENCE) == 0, errors.read_text()
     finally:
         process.kill()
         process.wait()
 
 
 def made(folder):
-    """All that the jobs made: numbers of the store and of the model, scores, predictions."""
-    arrays = {}
-    for place in ("rows.zarr", "model"):
-        for node in sorted((folder / place).rglob("zarr.json")):
-            if json.loads(node.read_text())["node_type"] == "array":
-                array = zarr.open_array(node.parent, mode="r")
-                arrays[str(node.parent.relative_to(folder))] = np.asarray(array[...])
+    """All that the jobs made: bytes of the store and of the model, scores, predictions."""
     scores = json.loads((folder / "evaluate.json").read_text())
     scores = {k: v for k, v in scores.items() if k not in ("model", "seconds", "peak_bytes_per_worker")}
-    return arrays, scores, pq.read_table(folder / "predictions.parquet")
+    chunks = {(name, k): v for name in ("rows.zarr", "model") for k, v in arrays(folder / name).items()}
+    return chunks, scores, pq.read_table(folder / "predictions.parquet")
 
 
 def check_same(folder, undisturbed):
-    arrays, scores, predictions = made(folder)
+    chunks, scores, predictions = made(folder)
     known = undisturbed[0]
-    assert arrays.keys() == known.keys()
-    assert [name for name in arrays if arrays[name].tobytes() != known[name].tobytes()] == []
+    assert {name for name, _ in chunks} == {"rows.zarr", "model"}
+    assert chunks.keys() == known.keys()
+    assert [name for name in chunks if chunks[name] != known[name]] == []
     assert scores == undisturbed[1]
     assert predictions.equals(undisturbed[2])
 
@@ -295,38 +264,31 @@ def servers(folder):
         yield servers
 
 
-@dataclasses.dataclass
-class Undisturbed:
-    """What the jobs make with one worker, and how many tasks each has."""
-
-    made: tuple
-    tasks: dict
-
-
 @pytest.fixture(scope="module")
 def undisturbed(folder, servers):
+    """What the jobs make with one worker, and how many tasks each has."""
     place, tasks = folder / "undisturbed", {}
     write_jobs(place, servers.address)
     servers.have(1)
     for name in JOBS:
-        servers.forget()
+        servers.finished(forget=True)
         with running(place, name):
             pass
         tasks[name] = sum(servers.finished().values())
         print(name, tasks[name], "tasks")
-    return Undisturbed(made(place), tasks)
+    return made(place), tasks
 
 
 def test_the_undisturbed_run(folder, undisturbed):
     """Predictions are worth something, and each has the key of its row."""
-    _, scores, predictions = undisturbed.made
+    (_, scores, predictions), tasks = undisturbed
     table = pq.read_table(folder / "rows.parquet")
     assert scores["rows"] == N
     assert scores["accuracy"] > 0.7
     assert predictions.select(KEYS).equals(table.select(KEYS))
     right = np.mean(predictions["prediction"].to_numpy() == table["label"].to_numpy())
     assert right == pytest.approx(scores["accuracy"], abs=1e-12)
-    assert all(undisturbed.tasks[name] >= 10 for name in DISTURBED)
+    assert all(tasks[name] >= 10 for name in DISTURBED)
 
 
 def test_workers_come_and_go(folder, servers, undisturbed):
@@ -334,13 +296,13 @@ def test_workers_come_and_go(folder, servers, undisturbed):
     write_jobs(place, servers.address)
     for name in JOBS:
         servers.have(3)
-        servers.forget()
-        with running(place, name) as going:
+        servers.finished(forget=True)
+        with running(place, name) as job:
             if name in DISTURBED:
-                joined = servers.disturb(undisturbed.tasks[name], going)
+                joined = servers.disturb(undisturbed[1][name], job)
         if name == "train":
             assert servers.finished().get(joined, 0) > 0
-    check_same(place, undisturbed.made)
+    check_same(place, undisturbed[0])
 
 
 def test_an_adaptive_cluster(folder, undisturbed):
@@ -356,8 +318,8 @@ def test_an_adaptive_cluster(folder, undisturbed):
         for name in JOBS:
             with running(place, name):
                 pass
-        _, came, left = client.run_on_scheduler(read_finished)
+        _, came, left = client.run_on_scheduler(read_finished, False)
     print(came, "workers came,", left, "left")
-    check_same(place, undisturbed.made)
+    check_same(place, undisturbed[0])
     assert came >= 2
     assert left >= 1

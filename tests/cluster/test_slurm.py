@@ -9,19 +9,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import psutil
 import pytest
+import servers
 import yaml
+from servers import CLUSTER, PATH, arrays, certificates, free_ports, place, spec_file, wait_until
 
-from distrf.datasets.loaders import expanded_digits
-from distrf.execution.write_zarr import write_rows
-
-ROOT = Path(__file__).parents[2]
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "sinfo", "squeue", "openssl")
-PATH = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"], "/usr/sbin"])
 MISSING = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
 
 pytestmark = [
@@ -64,19 +60,6 @@ PartitionName=debug Nodes=n1,n2 Default=YES MaxTime=INFINITE State=UP
 """
 
 
-def free_ports(count):
-    with contextlib.ExitStack() as stack:
-        probes = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [probe.getsockname()[1] for probe in probes]
-
-
-def wait_until(what, seconds=60):
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, f"not within {seconds} s"
-        time.sleep(0.1)
-
-
 @pytest.fixture(scope="module")
 def environment():
     """Environment of a shell in which the commands of SLURM work."""
@@ -89,28 +72,21 @@ def environment():
     (folder / "munge.key").chmod(0o400)
     text = CONFIGURATION.format(folder=folder, ports=free_ports(3), host=socket.gethostname())
     (folder / "slurm.conf").write_text(text)
-    made = os.environ | {
-        "PATH": PATH,
-        "PYTHONPATH": str(ROOT),
-        "SLURM_CONF": str(folder / "slurm.conf"),
-        "DISTRF_TLS": str(folder / "tls"),
-        "DISTRF_INTERFACE": "lo",
-    }
-    if os.environ.get("PYTHONPATH"):
-        made["PYTHONPATH"] += os.pathsep + os.environ["PYTHONPATH"]
+    made = servers.ENVIRONMENT | {
+        "SLURM_CONF": str(folder / "slurm.conf"), "DISTRF_TLS": str(folder / "tls"), "DISTRF_INTERFACE": "lo",
+    }  # fmt: skip
 
     def start(*words):
         subprocess.run(words, env=made, check=True, timeout=30)
 
-    munge = [f"--{name}={folder / file}" for name, file in
-             (("key-file", "munge.key"), ("socket", "run/munge.sock"), ("pid-file", "run/munged.pid"),
-              ("log-file", "munged.log"), ("seed-file", "munged.seed"))]  # fmt: skip
-    start(ROOT / "cluster/tls/make-certs.sh", folder / "tls")
-    start("munged", *munge)
+    files = {"key-file": "munge.key", "socket": "run/munge.sock", "pid-file": "run/munged.pid",
+             "log-file": "munged.log", "seed-file": "munged.seed"}  # fmt: skip
+    certificates(folder / "tls")
+    start("munged", *(f"--{name}={folder / file}" for name, file in files.items()))
     try:
         start("slurmctld", "-c")
-        start("slurmd", "-N", "n1")
-        start("slurmd", "-N", "n2")
+        for node in ("n1", "n2"):
+            start("slurmd", "-N", node)
         wait_until(lambda: output(made, "sinfo", "-h", "-t", "idle", "-o", "%D") == "2")
         yield made
     finally:
@@ -131,44 +107,31 @@ def output(environment, *words):
 
 @pytest.fixture(scope="module")
 def jobs(tmp_path_factory):
-    """Folder with rows and three job files, which write beside the place where they are copied to."""
-    folder = tmp_path_factory.mktemp("jobs")
-    X, y = expanded_digits(30_000, seed=0)
-    write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
-    map_ = 'map = "fourier"\nn-components = 512\nlength-scale = 4.0\nseed = 1\n'
-    source = f'X = "{folder / "rows.zarr"}"\n'
-    files = {
-        "featurize": source + 'out = "features.zarr"\n' + map_,
-        "train": source + 'out = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n' + map_,
-        "evaluate": source + 'model = "model"\n',
-    }
-    for name, text in files.items():
-        (folder / f"{name}.toml").write_text(f'command = "{name}"\n{text}')
-    return folder
-
-
-def place(jobs, folder):
-    for path in jobs.glob("*.toml"):
-        shutil.copy(path, folder)
-    return folder
+    return servers.make_jobs(tmp_path_factory.mktemp("jobs"), 512, 512)
 
 
 def submit(environment, folder):
     """`sbatch cluster/slurm/batch.sbatch` of the three jobs; ends when they have."""
     words = ["sbatch", "--wait", "--ntasks=2", "--ntasks-per-node=1", "--mem-per-cpu=1500M"]
     names = ["featurize.toml", "train.toml", "evaluate.toml"]
-    return subprocess.Popen([*words, ROOT / "cluster/slurm/batch.sbatch", *names], cwd=folder, env=environment)
+    return subprocess.Popen([*words, CLUSTER / "slurm/batch.sbatch", *names], cwd=folder, env=environment)
 
 
 def log(folder):
     return "\n".join(path.read_text() for path in folder.glob("distrf-*.log"))
 
 
-def arrays(folder):
-    """Bytes of all chunks below a folder; metadata say when something was made."""
-    return {
-        str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file() and "c" in p.parts
-    }
+@contextlib.contextmanager
+def amid(job, folder, printed):
+    """Once a block of features is there, with all that the job still does; it must end well."""
+    with job:
+        try:
+            wait_until(lambda: arrays(folder / "features.zarr"), 120, job)
+            yield
+            assert job.poll() is None
+            assert job.wait(timeout=300) == 0, printed()
+        finally:
+            job.kill()
 
 
 @pytest.fixture(scope="module")
@@ -193,31 +156,18 @@ def worker_processes(task):
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             values = process.environ()
-            if (
-                values.get("SLURM_PROCID") == task
-                and values.get("SLURM_STEP_ID") == "0"
-                and "python" in process.name()
-            ):
+            step = values.get("SLURM_PROCID"), values.get("SLURM_STEP_ID")
+            if step == (task, "0") and "python" in process.name():
                 found.append(process)
     return found
 
 
 def test_a_worker_that_is_killed_changes_nothing(environment, jobs, undisturbed, tmp_path):
     place(jobs, tmp_path)
-    with submit(environment, tmp_path) as job:
-        try:
-            wait_until(
-                lambda: (tmp_path / "features.zarr").exists() and arrays(tmp_path / "features.zarr"), 120
-            )
-            victims = worker_processes("1")
-            assert len(victims) >= 2
-            for process in victims:
-                with contextlib.suppress(psutil.Error):
-                    process.kill()
-            assert job.poll() is None
-            assert job.wait(timeout=300) == 0, log(tmp_path)
-        finally:
-            job.kill()
+    with amid(submit(environment, tmp_path), tmp_path, lambda: log(tmp_path)):
+        victims = worker_processes("1")
+        assert len(victims) >= 2
+        servers.kill_all(victims)
     for name in ("features.zarr", "model"):
         assert arrays(tmp_path / name) == arrays(undisturbed / name)
 
@@ -225,32 +175,21 @@ def test_a_worker_that_is_killed_changes_nothing(environment, jobs, undisturbed,
 def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
     """One of them is cancelled amid the work; another takes its place."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
-    spec = yaml.safe_load((ROOT / "cluster/slurm/cluster.yaml").read_text())
+    spec = yaml.safe_load((CLUSTER / "slurm/cluster.yaml").read_text()) | {"tls": environment["DISTRF_TLS"]}
     spec["arguments"] |= {
-        "interface": "lo",
-        "memory": "1GiB",
-        "job_mem": "1500M",
-        "log_directory": str(tmp_path / "logs"),
-    }
-    spec["arguments"]["scheduler_options"] = {"dashboard_address": "127.0.0.1:0"}
-    spec["tls"] = environment["DISTRF_TLS"]
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(spec))
+        "interface": "lo", "memory": "1GiB", "job_mem": "1500M", "log_directory": str(tmp_path / "logs"),
+        "scheduler_options": {"dashboard_address": "127.0.0.1:0"},
+    }  # fmt: skip
+    spec_file(tmp_path / "cluster.yaml", **spec)
     place(jobs, tmp_path)
     command = [sys.executable, "-m", "distrf", "run", "featurize.toml", "--cluster", "cluster.yaml"]
-    with (tmp_path / "out.log").open("w") as out:
+    printed = tmp_path / "out.log"
+    with printed.open("w") as out:
         job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=out, stderr=out)
-    with job:
-        try:
-            wait_until(
-                lambda: (tmp_path / "features.zarr").exists() and arrays(tmp_path / "features.zarr"), 120
-            )
-            running = output(environment, "squeue", "-h", "-t", "R", "-n", "distrf", "-o", "%i").split()
-            assert len(running) == 2
-            subprocess.run(["scancel", running[0]], env=environment, check=True, timeout=10)
-            assert job.poll() is None
-            assert job.wait(timeout=300) == 0, (tmp_path / "out.log").read_text()
-        finally:
-            job.kill()
-    assert "2 workers" in (tmp_path / "out.log").read_text()
+    with amid(job, tmp_path, printed.read_text):
+        running = output(environment, "squeue", "-h", "-t", "R", "-n", "distrf", "-o", "%i").split()
+        assert len(running) == 2
+        subprocess.run(["scancel", running[0]], env=environment, check=True, timeout=10)
+    assert "2 workers" in printed.read_text()
     assert arrays(tmp_path / "features.zarr") == arrays(undisturbed / "features.zarr")
     wait_until(lambda: output(environment, "squeue", "-h", "-n", "distrf") == "")

@@ -15,21 +15,28 @@ import pytest
 import yaml
 from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
 from distributed.cli import dask_scheduler, dask_worker
+from servers import CLUSTER, ROOT
 
 import distrf
 from distrf.cli.jobs import job_words
 from distrf.cluster import read_cluster_spec
 from distrf.preload import DEFAULTS
 
-ROOT = Path(__file__).parents[2]
-CLUSTER = ROOT / "cluster"
 KUBERNETES = [CLUSTER / "kubernetes" / f"{name}.yaml" for name in ("daskcluster", "daskjob", "daskautoscaler")]
 POLICY = CLUSTER / "kubernetes/networkpolicy.yaml"
 HUB = CLUSTER / "kubernetes/values-daskhub.yaml"
 SPECS = sorted(set(CLUSTER.rglob("*.yaml")) - {*KUBERNETES, POLICY, HUB})
 SCRIPTS = [CLUSTER / "slurm/batch.sbatch", CLUSTER / "tls/make-certs.sh"]
+DOCKERFILE, README = CLUSTER / "docker/Dockerfile", CLUSTER / "README.md"
+FILES = [*SPECS, *KUBERNETES, POLICY, HUB, *SCRIPTS, DOCKERFILE]
 
-every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(CLUSTER)))
+
+def each(paths):
+    return pytest.mark.parametrize("path", paths, ids=lambda path: str(path.relative_to(CLUSTER)))
+
+
+def needs(module):
+    return pytest.importorskip(module, reason=f"{module} cannot be imported", exc_type=ImportError)
 
 
 def load(path):
@@ -50,12 +57,11 @@ def keywords(factory):
     return taken
 
 
-@every_spec
+@each(SPECS)
 def test_specs_name_what_their_class_takes(path):
     spec = read_cluster_spec(path)
     module, _, name = spec["class"].rpartition(".")
-    found = pytest.importorskip(module, reason=f"{module} cannot be imported", exc_type=ImportError)
-    factory = getattr(found, name)
+    factory = getattr(needs(module), name)
     assert set(spec["arguments"]) <= keywords(factory)
     for server, key in ((Scheduler, "scheduler_options"), (Nanny, "worker_options")):
         more = keywords(Worker) | {"n_workers"} if server is Nanny else set()
@@ -67,63 +73,44 @@ def test_specs_name_what_their_class_takes(path):
     assert manifest is None or ROOT / manifest in KUBERNETES
 
 
-def options_of_servers(value):
-    """Every option in the lists of words of a file, which go to `dask scheduler` and `dask worker`."""
-    if isinstance(value, dict):
-        value = list(value.values())
-    if not isinstance(value, list):
-        return set()
-    own = {word for word in value if isinstance(word, str) and word.startswith("--")}
-    return own.union(*(options_of_servers(part) for part in value))
+def parts(value):
+    """All lists and dictionaries in a file."""
+    if isinstance(value, dict | list):
+        yield value
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from parts(part)
 
 
-@pytest.mark.parametrize("path", [*SPECS, *KUBERNETES, HUB], ids=lambda p: str(p.relative_to(CLUSTER)))
+@each([*SPECS, *KUBERNETES, HUB])
 def test_the_words_for_servers_are_options_of_dask(path):
     known = {word for command in (dask_scheduler, dask_worker) for p in command.main.params for word in p.opts}
-    commands_of_distrf = {"--cluster"}
-    assert options_of_servers(load(path)) <= known | commands_of_distrf
+    words = {str(word) for part in parts(load(path)) if isinstance(part, list) for word in part}
+    assert {word for word in words if word.startswith("--")} <= known | {"--cluster"}  # of a command of distrf
 
 
-def test_every_file_is_checked():
-    checked = {
-        *SPECS,
-        *KUBERNETES,
-        POLICY,
-        HUB,
-        *SCRIPTS,
-        CLUSTER / "docker/Dockerfile",
-        CLUSTER / "README.md",
-    }
+def test_every_file_is_checked_and_listed():
     files = {path for path in CLUSTER.rglob("*") if path.is_file()}
-    assert {
-        path for path in files if "certificates" not in path.parts
-    } == checked  # made by hand, to try cluster/tls
+    # Certificates are made by hand, to try cluster/tls.
+    assert {path for path in files if "certificates" not in path.parts} == {*FILES, README}
+    for path in FILES:
+        assert f"({path.relative_to(CLUSTER)})" in README.read_text(), f"README does not link {path.name}"
 
 
-@every_spec
+@each(SPECS)
 def test_specs_wait_for_their_workers_and_say_what_to_try(path):
     assert load(path)["wait"]["workers"] >= 1
     assert f"--cluster {path.relative_to(ROOT)}" in path.read_text()
 
 
-def test_the_listing_of_the_readme_is_complete():
-    text = (CLUSTER / "README.md").read_text()
-    for path in (*SPECS, *KUBERNETES, POLICY, HUB, *SCRIPTS, CLUSTER / "docker/Dockerfile"):
-        assert f"({path.relative_to(CLUSTER)})" in text, f"cluster/README.md does not link {path.name}"
-
-
 def test_the_job_file_of_the_readme_is_one(tmp_path):
-    (text,) = re.findall(r"^```toml\n(.*?)^```", (CLUSTER / "README.md").read_text(), flags=re.M | re.S)
+    (text,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(), flags=re.M | re.S)
     (tmp_path / "job.toml").write_text(text)
     assert job_words(str(tmp_path / "job.toml"))[0] == "train"
 
 
-@pytest.mark.parametrize("package", ["dask", "distributed"])
+@pytest.mark.parametrize("package", [dask, distributed], ids=lambda package: package.__name__)
 def test_settings_obey_the_schemas_of_dask(package):
-    schema = load(
-        Path({"dask": dask, "distributed": distributed}[package].__file__).parent / f"{package}-schema.yaml"
-    )
-    schema = strict(schema)
+    schema = strict(load(Path(package.__file__).parent / f"{package.__name__}-schema.yaml"))
     for settings in (DEFAULTS, *(load(path).get("dask") or {} for path in SPECS)):
         nested: dict = {}
         dask.config.set(settings, config=nested)
@@ -143,17 +130,18 @@ def strict(schema):
     return made
 
 
-@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.stem)
+def chart():
+    """The operator's own."""
+    return Path(needs("dask_kubernetes").__file__).parent / "operator/deployment/helm/dask-kubernetes-operator"
+
+
+@each(KUBERNETES)
 def test_manifests_obey_the_schemas_of_the_operator(path):
-    operator = pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
-    crds = Path(operator.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator/crds"
     manifest = load(path)
-    crd = load(crds / f"{manifest['kind'].lower()}.yaml")
+    crd = load(chart() / "crds" / f"{manifest['kind'].lower()}.yaml")
     assert manifest["apiVersion"] == f"{crd['spec']['group']}/v1"
-    version = next(v for v in crd["spec"]["versions"] if v["name"] == "v1")
-    validator = jsonschema.Draft202012Validator(
-        strict(version["schema"]["openAPIV3Schema"]["properties"]["spec"])
-    )
+    (schema,) = (v["schema"]["openAPIV3Schema"] for v in crd["spec"]["versions"] if v["name"] == "v1")
+    validator = jsonschema.Draft202012Validator(strict(schema["properties"]["spec"]))
     validator.validate(manifest["spec"])
     manifest["spec"]["sizes"] = 3
     with pytest.raises(jsonschema.ValidationError, match="sizes"):
@@ -170,8 +158,7 @@ def test_the_job_has_the_cluster_that_stays():
 
 def test_the_policy_keeps_others_from_these_clusters():
     """It obeys Kubernetes' schema, its labels are those of the manifests, and the operator still gets in."""
-    validator = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
-    operator = pytest.importorskip("dask_kubernetes", reason="dask-kubernetes is not installed")
+    validator = needs("kubernetes_validate")
     policy = load(POLICY)
     validator.validate(policy, "1.32", strict=True)
     spec = policy["spec"]
@@ -179,42 +166,25 @@ def test_the_policy_keeps_others_from_these_clusters():
     assert spec["policyTypes"] == ["Ingress"]
     assert peers[0] == spec["podSelector"]
     names = sorted(load(path)["metadata"]["name"] for path in KUBERNETES[:2])
-    assert spec["podSelector"]["matchExpressions"] == [
-        {"key": "dask.org/cluster-name", "operator": "In", "values": names}
-    ]
-    chart = Path(operator.__file__).parent / "operator/deployment/helm/dask-kubernetes-operator"
-    assert "app.kubernetes.io/name:" in (chart / "templates/_helpers.tpl").read_text()
-    assert peers[1:] == [{"matchLabels": {"app.kubernetes.io/name": load(chart / "Chart.yaml")["name"]}}]
+    named = {"key": "dask.org/cluster-name", "operator": "In", "values": names}
+    assert spec["podSelector"]["matchExpressions"] == [named]
+    assert "app.kubernetes.io/name:" in (chart() / "templates/_helpers.tpl").read_text()
+    assert peers[1:] == [{"matchLabels": {"app.kubernetes.io/name": load(chart() / "Chart.yaml")["name"]}}]
     spec["podSelectors"] = {}
     with pytest.raises(validator.ValidationError, match="podSelectors"):
         validator.validate(policy, "1.32", strict=True)
 
 
-def keys_of_chart():
-    """The chart has no schema: these are its keys and the types of their values."""
-    image = {"name": str, "tag": str, "pullPolicy": str, "pullSecrets": list}
-    share = {"guarantee": (int, float, str), "limit": (int, float, str)}
-    size = {"request": (int, float, str), "limit": (int, float, str)}
-    pod = {"cores": size, "memory": size, "extraPodConfig": dict, "extraContainerConfig": dict}
-    return {
-        "rbac": {"enabled": bool},
-        "jupyterhub": {
-            "hub": dict, "proxy": dict, "scheduling": dict, "prePuller": dict, "ingress": dict, "cull": dict,
-            "singleuser": {"image": image, "cpu": share, "memory": share, "defaultUrl": str, "extraEnv": dict,
-                           "serviceAccountName": str, "storage": dict, "networkPolicy": dict, "startTimeout": int},
-        },
-        "dask-gateway": {
-            "enabled": bool,
-            "controller": dict,
-            "traefik": dict,
-            "gateway": {
-                "prefix": str, "auth": dict, "loglevel": str, "replicas": int, "resources": dict, "extraConfig": dict,
-                "backend": {"image": image, "namespace": str, "environment": dict, "scheduler": pod,
-                            "worker": pod | {"threads": int}},
-            },
-        },
-        "dask-kubernetes": {"enabled": bool},
-    }  # fmt: skip
+#: The chart has no schema: these are the keys that are set, and the types of their values.
+SHARE = {"guarantee": (int, float, str), "limit": (int, float, str)}
+SIZE = {"request": (int, float, str), "limit": (int, float, str)}
+IMAGE, POD = {"name": str, "tag": str}, {"cores": SIZE, "memory": SIZE}
+WORKER = POD | {"threads": int, "extraPodConfig": dict, "extraContainerConfig": dict}
+BACKEND = {"image": IMAGE, "environment": dict, "scheduler": POD, "worker": WORKER}
+VALUES = {
+    "jupyterhub": {"singleuser": {"image": IMAGE, "cpu": SHARE, "memory": SHARE}},
+    "dask-gateway": {"gateway": {"backend": BACKEND, "extraConfig": dict}},
+}
 
 
 def test_the_values_are_keys_of_their_chart():
@@ -225,7 +195,7 @@ def test_the_values_are_keys_of_their_chart():
             else:
                 assert isinstance(value, keys[key]), key
 
-    check(load(HUB), keys_of_chart())
+    check(load(HUB), VALUES)
 
 
 def test_what_the_hub_adds_is_python():
@@ -246,18 +216,17 @@ def test_what_the_hub_adds_is_python():
 
 def images(value):
     """Every container image that a file names."""
-    if isinstance(value, list):
-        return {image for part in value for image in images(part)}
-    if not isinstance(value, dict):
-        return set()
-    found = {f"{value.get('repository', value.get('name'))}:{value['tag']}"} if "tag" in value else set()
-    found |= {value[key] for key in ("image", "docker_image") if isinstance(value.get(key), str)}
-    return found.union(*(images(part) for part in value.values()))
+    found = set()
+    for part in parts(value):
+        if isinstance(part, dict):
+            found |= {f"{part.get('repository', part.get('name'))}:{part['tag']}"} if "tag" in part else set()
+            found |= {part[key] for key in ("image", "docker_image") if isinstance(part.get(key), str)}
+    return found
 
 
 def test_all_name_the_image_that_the_dockerfile_makes():
     built, hub = f"distrf:{distrf.__version__}", f"distrf-hub:{distrf.__version__}"
-    assert f"-t {built} " in (CLUSTER / "docker/Dockerfile").read_text()
+    assert f"-t {built} " in DOCKERFILE.read_text()
     for path in (*SPECS, *KUBERNETES):
         assert images(load(path)) <= {built}
     assert images(load(HUB)) == {hub}
@@ -265,15 +234,12 @@ def test_all_name_the_image_that_the_dockerfile_makes():
 
 
 def test_what_the_dockerfile_copies_is_there():
-    for line in (CLUSTER / "docker/Dockerfile").read_text().splitlines():
-        if line.startswith("COPY"):
-            for source in line.split()[1:-1]:
-                assert (ROOT / source).exists(), source
+    copies = [line.split() for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY")]
+    assert copies
+    assert all((ROOT / source).exists() for _, *sources, _ in copies for source in sources)
 
 
-@pytest.mark.parametrize(
-    "path", [*SPECS, *KUBERNETES, POLICY, HUB, *SCRIPTS], ids=lambda p: str(p.relative_to(CLUSTER))
-)
+@each(FILES[:-1])
 def test_no_secrets_and_no_machine(path):
     """No password, no key material, no address of anybody's machine."""
     text = path.read_text()
@@ -283,7 +249,7 @@ def test_no_secrets_and_no_machine(path):
 
 def test_the_job_that_slurm_gets(tmp_path, monkeypatch):
     """As dask-jobqueue writes it; beside it the text that is expected. Servers listen beyond this machine only with certificates."""
-    module = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    module = needs("dask_jobqueue")
     monkeypatch.chdir(tmp_path)
     spec = read_cluster_spec(CLUSTER / "slurm/cluster.yaml")
     job_class = getattr(module, spec["class"].rpartition(".")[2]).job_cls

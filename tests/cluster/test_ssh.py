@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -13,11 +12,11 @@ from pathlib import Path
 
 import pytest
 import yaml
+from servers import CLUSTER, PATH, ROOT, certificates, free_ports, spec_file
 
 from distrf.cluster import connect
 
-ROOT = Path(__file__).parents[2]
-SSHD = shutil.which("sshd", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
+SSHD = shutil.which("sshd", path=PATH)
 CONFIGURATION = """
 ListenAddress 127.0.0.1
 Port {port}
@@ -40,12 +39,10 @@ pytestmark = [
 @pytest.fixture
 def port(tmp_path):
     """Of an sshd that lets in the key `id` beside its configuration."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
+    (port,) = free_ports(1)
     for name in ("host", "id"):
-        subprocess.run(
-            ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name], check=True, timeout=20
-        )
+        words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", tmp_path / name]
+        subprocess.run(words, check=True, timeout=20)
     (tmp_path / "sshd_config").write_text(CONFIGURATION.format(port=port, folder=tmp_path))
     Path("/run/sshd").mkdir(exist_ok=True)  # into which it locks itself up
     with subprocess.Popen([SSHD, "-D", "-f", tmp_path / "sshd_config", "-E", tmp_path / "sshd.log"]) as server:
@@ -57,22 +54,17 @@ def port(tmp_path):
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_hosts_with_certificates(port, tmp_path):
     pytest.importorskip("asyncssh", reason="asyncssh is not installed")
-    subprocess.run([ROOT / "cluster/tls/make-certs.sh", tmp_path / "tls"], check=True, timeout=60)
-    spec = yaml.safe_load((ROOT / "cluster/ssh/cluster.yaml").read_text())
-    spec["arguments"]["hosts"] = ["127.0.0.1"] * 3
-    spec["arguments"]["remote_python"] = f"env PYTHONPATH={ROOT} {sys.executable}"
-    spec["arguments"]["connect_options"] = {
-        "port": port,
-        "username": getpass.getuser(),
-        "client_keys": [str(tmp_path / "id")],
-        "known_hosts": None,
-        "config": None,
+    spec = yaml.safe_load((CLUSTER / "ssh/cluster.yaml").read_text())
+    login = {"port": port, "username": getpass.getuser(), "client_keys": [str(tmp_path / "id")]}
+    spec["arguments"] |= {
+        "hosts": ["127.0.0.1"] * 3,
+        "remote_python": f"env PYTHONPATH={ROOT} {sys.executable}",
+        "connect_options": login | {"known_hosts": None, "config": None},
     }
     for options in ("worker_options", "scheduler_options"):
         spec["arguments"][options] |= {"interface": "lo", "dashboard_address": "127.0.0.1:0"}
-    spec["tls"] = str(tmp_path / "tls")
-    (tmp_path / "cluster.yaml").write_text(yaml.safe_dump(spec))
-    with connect(tmp_path / "cluster.yaml") as client:
+    spec["tls"] = str(certificates(tmp_path / "tls"))
+    with connect(spec_file(tmp_path / "cluster.yaml", **spec)) as client:
         workers = client.scheduler_info(n_workers=-1)["workers"]
         assert len(workers) == 2
         assert all(address.startswith("tls://127.0.0.1:") for address in [client.scheduler.address, *workers])

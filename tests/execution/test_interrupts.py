@@ -8,21 +8,16 @@ import subprocess
 import sys
 import time
 
-import dask.array as da
+import fits
 import numpy as np
 import pytest
 from distributed import wait
+from fits import fourier
 
-from distrf import (
-    TEFM,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingSGDClassifier,
-    featurize,
-    open_rows,
-    write_rows,
-)
+from distrf import featurize, open_rows, write_rows
 from distrf.execution.progress import listening
+
+pytestmark = pytest.mark.slow
 
 
 def _slowly(block):
@@ -30,14 +25,9 @@ def _slowly(block):
     return block
 
 
-def rows(n=2000, blocks=50):
-    X = np.random.default_rng(0).normal(size=(n, 3)).astype(np.float32)
-    lazy = da.from_array(X, chunks=(blocks, 3)).map_blocks(_slowly, dtype=np.float32)
-    return lazy, da.from_array((X[:, 0] > 0).astype(int), chunks=blocks)
-
-
-def fourier():
-    return RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0)
+def rows(n=2000):
+    X, y = fits.made_rows(n, 50)
+    return X.map_blocks(_slowly, dtype=X.dtype), y
 
 
 @pytest.fixture(autouse=True)
@@ -80,74 +70,43 @@ def check_idle(client, held=frozenset()):
     raise AssertionError(left)
 
 
-FITS = {
-    "gram": lambda X, y: StreamingRidge(alpha=1e-3).fit(X, y).coef_,
-    "range finder": lambda X, y: (
-        TEFM(fourier(), n_components=4, solver="finder", random_state=0).fit(X).map_.arrays["basis"]
-    ),
-    "epoch": lambda X, y: (
-        StreamingSGDClassifier("logistic", alpha=1e-3, n_epochs=2, tol=None, batch_size=500, random_state=0)
-        .fit(X, y)
-        .coef_
-    ),
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", FITS)
-def test_a_fit_is_interrupted(client, kind):
+@pytest.mark.parametrize(
+    ("kind", "fit", "blocks"),
+    [("gram", fits.ridge, "lazy"), ("range finder", fits.tefm, "lazy"), ("epoch", fits.sgd, "lazy"), ("gram", fits.ridge, "held")],
+)  # fmt: skip
+def test_a_fit_is_interrupted(client, kind, fit, blocks):
     X, y = rows()
-    error = interrupted(lambda: FITS[kind](X, y), kind)
-    check_idle(client)
+    if blocks == "held":
+        X = client.persist(X)
+        wait(X)
+    before, undisturbed = tasks(client), fit(X, y)
+    slow = X.map_blocks(_slowly, dtype=X.dtype) if blocks == "held" else X
+    error = interrupted(lambda: fit(slow, y), kind)
+    check_idle(client, before)
     assert client.status == "running"
     assert error.tb is not None
-    again = FITS[kind](X, y)
-    check_idle(client)
-    np.testing.assert_array_equal(again, FITS[kind](*rows()))
-
-
-@pytest.mark.slow
-def test_blocks_that_are_held(client):
-    X, y = rows(1000)
-    held = client.persist(X)
-    wait(held)
-    before = tasks(client)
-    undisturbed = FITS["gram"](held, y)
-    slow = held.map_blocks(_slowly, dtype=np.float32)
-    error = interrupted(lambda: FITS["gram"](slow, y), "gram")
+    np.testing.assert_array_equal(fit(X, y), undisturbed)
     check_idle(client, before)
-    assert error.tb is not None
-    np.testing.assert_array_equal(FITS["gram"](held, y), undisturbed)
 
 
-@pytest.mark.slow
 def test_a_write_goes_on_where_it_was(client, tmp_path):
     X, _ = rows()
     write_rows(X, tmp_path / "rows.zarr")
     out = tmp_path / "features.zarr"
-    lazy, _ = rows()
-    error = interrupted(lambda: featurize(fourier(), lazy, out), "featurize")
+    error = interrupted(lambda: featurize(fourier(), X, out), "featurize")
     check_idle(client)
     assert error.tb is not None
-    written = featurize(fourier(), lazy, out)
+    written = featurize(fourier(), X, out)
     assert 0 < written.computed < written.blocks
-    features = open_rows(out)[0].compute()
-    np.testing.assert_array_equal(features, fourier().fit_transform(X).compute())
+    np.testing.assert_array_equal(open_rows(out)[0].compute(), fourier().fit_transform(X).compute())
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="the group of a process is POSIX's")
-def test_a_kernel_and_its_workers_get_the_signal():
-    """Jupyter interrupts the kernel with all that it started. Workers of `connect` are not ended by that."""
-    code = """
-import os, signal, sys, time
-import dask.array as da, numpy as np
-from distrf import StreamingRidge, connect
+#: Jupyter interrupts the kernel with all that it started.
+KERNEL = """
+import os, signal
+import fits, test_interrupts
+from distrf import connect
 from distrf.execution.progress import listening
-
-def slowly(block):
-    time.sleep(0.05)
-    return block
 
 def press(label, done, total):
     if label == "gram" and 0 < done < total and not sent:
@@ -156,19 +115,22 @@ def press(label, done, total):
 
 if __name__ == "__main__":
     sent = []
-    X = da.from_array(np.random.default_rng(0).normal(size=(4000, 3)), chunks=(50, 3)).map_blocks(slowly, dtype=float)
     with connect(n_workers=2) as client:
         before = client.run(os.getpid)
         try:
             with listening(press):
-                StreamingRidge(alpha=1e-3).fit(X, X[:, 0])
+                fits.ridge(*test_interrupts.rows())
         except KeyboardInterrupt:
             print("interrupted")
-        print(StreamingRidge(alpha=1e-3).fit(X, X[:, 0]).coef_.shape, client.run(os.getpid) == before)
+        print(fits.ridge(*test_interrupts.rows()).shape, client.run(os.getpid) == before)
 """
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, start_new_session=True
-    )
-    assert done.stdout.split("\n")[:2] == ["interrupted", "(3,) True"], done.stderr
+
+
+def test_a_kernel_and_its_workers_get_the_signal():
+    """Workers of `connect` are not ended by that."""
+    path = os.pathsep.join(sys.path)
+    options = {"capture_output": True, "text": True, "timeout": 120, "start_new_session": True}
+    done = subprocess.run([sys.executable, "-c", KERNEL], env=os.environ | {"PYTHONPATH": path}, **options)
+    assert done.stdout.split("\n")[:2] == ["interrupted", "(32,) True"], done.stderr
     assert done.returncode == 0
     assert "Traceback" not in done.stderr

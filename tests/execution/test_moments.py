@@ -31,10 +31,9 @@ def test_moments(form, blocks, numbers):
         rows = da.concatenate(parts)
     found = column_moments(rows)
     assert found.count == 300
+    squares = ((numbers - numbers.mean(axis=0)) ** 2).sum(axis=0)
     np.testing.assert_allclose(found.mean, numbers.mean(axis=0), rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(
-        found.squares, ((numbers - numbers.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-8, atol=1e-8
-    )
+    np.testing.assert_allclose(found.squares, squares, rtol=1e-8, atol=1e-8)
     np.testing.assert_array_equal(found.low, numbers.min(axis=0))
     np.testing.assert_array_equal(found.high, numbers.max(axis=0))
 

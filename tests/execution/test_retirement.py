@@ -8,82 +8,33 @@ made when it runs again. `DISTRF_RETIREMENTS=50` retires as many workers in each
 from __future__ import annotations
 
 import itertools
-import logging
 import os
 import queue
 import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dask
-import dask.array as da
+import fits
 import numpy as np
 import pytest
-import zarr
 from dask.utils import key_split
-from distributed import Client, LocalCluster, WorkerPlugin
+from distributed import WorkerPlugin
 from distributed.utils import get_mp_context
 
-from distrf import (
-    TEFM,
-    CompactNonlinearClassifier,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingSGDClassifier,
-    featurize,
-)
-
 RETIREMENTS = int(os.environ.get("DISTRF_RETIREMENTS", "2"))
-#: Names, as Dask's dashboard shows them, of the tasks in which workers are retired: those that add to a state, take a
+#: Fits, and names, as Dask's dashboard shows them, of the tasks in which workers are retired: those that add to a state, take a
 #: gradient or write. Nothing else here knows how passes are run.
-TASKS = {
-    "ridge": ("gram-sum",),
-    "ridge on blocks in memory": ("gram", "gram-sum"),
-    "sgd": ("sgd-gradient", "sample-rows-sum"),
-    "tefm": ("range-finder-sum", "sample-rows-sum"),
-    "cnm": ("sgd-gradient", "sample-rows-sum"),
-    "featurize": ("featurize-quasi", "featurize-quasi-sum"),
+CASES = {
+    fits.ridge: ("gram-sum",),
+    fits.ridge_of_held_blocks: ("gram", "gram-sum"),
+    fits.sgd: ("sgd-gradient", "sample-rows-sum"),
+    fits.tefm: ("range-finder-sum", "sample-rows-sum"),
+    fits.cnm: ("sgd-gradient", "sample-rows-sum"),
+    fits.write: ("featurize-quasi", "featurize-quasi-sum"),
 }
 N, CHUNK, WORKERS = 32_768, 1024, 3
 #: Seconds that a fit, or a retirement, may take.
 PATIENCE = 200
-
-
-def fourier():
-    return RandomFourierFeatures(gamma=0.1, n_components=32, random_state=7)
-
-
-def features(X):
-    return fourier().fit(X).transform(X)
-
-
-def ridge(X, y, labels, out):
-    return StreamingRidge(1e-3).fit(features(X), y).coef_
-
-
-def ridge_in_memory(X, y, labels, out):
-    return StreamingRidge(1e-3).fit(features(X).persist(), y).coef_
-
-
-def sgd(X, y, labels, out):
-    model = StreamingSGDClassifier(alpha=1e-4, n_epochs=1, tol=None, batch_size=8192)
-    return model.fit(features(X), labels).coef_
-
-
-def tefm(X, y, labels, out):
-    return TEFM(fourier(), n_components=8, solver="finder", random_state=0).fit(X).map_.basis
-
-
-def cnm(X, y, labels, out):
-    model = CompactNonlinearClassifier(n_components=8, n_epochs=1, random_state=0, batch_size=8192)
-    return model.fit(X, labels).coef_
-
-
-def write(X, y, labels, out):
-    featurize(fourier(), X, out)
-    return zarr.open_group(out, mode="r")["X"][:]
-
-
-FITS = dict(zip(TASKS, (ridge, ridge_in_memory, sgd, tefm, cnm, write), strict=True))
 
 
 class Lingering(WorkerPlugin):
@@ -123,50 +74,43 @@ class Lingering(WorkerPlugin):
             return number
 
 
-@pytest.fixture(scope="module")
-def rows():
-    X = np.random.default_rng(3).normal(size=(N, 5)).astype(np.float32)
-    y, labels = np.sin(X.sum(1)), (X[:, 0] * X[:, 1] > 0).astype(np.int64)
-    return [da.from_array(a, chunks=(CHUNK, *a.shape[1:])) for a in (X, y, labels)]
-
-
 @pytest.fixture
 def workers():
     """A client of workers that start quickly, all through the test."""
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", "silence_logs": logging.CRITICAL}
     with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
         get_mp_context().set_forkserver_preload(["distributed.nanny", "distrf.pipeline", "distrf.learned"])
-        with LocalCluster(n_workers=WORKERS, **options) as cluster, Client(cluster) as client:
+        with fits.own_cluster(WORKERS) as client:
             yield client
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(2 * PATIENCE + 60 * RETIREMENTS)
 @pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("case", TASKS)
-def test_workers_retired_amid_their_tasks(workers, rows, tmp_path, case):
+@pytest.mark.parametrize("fit", CASES)
+def test_workers_retired_amid_their_tasks(workers, tmp_path, fit):
     folder, wanted, lingering = tmp_path / "returned", tmp_path / "wanted", queue.SimpleQueue()
     folder.mkdir()
     wanted.write_text("-1")
-    workers.register_plugin(Lingering(TASKS[case], folder, wanted))
+    rows = fits.made_rows(N, CHUNK)
+    workers.register_plugin(Lingering(CASES[fit], folder, wanted))
     workers.subscribe_topic("lingering", lambda event: lingering.put(event[1]))
-    undisturbed = FITS[case](*rows, tmp_path / "undisturbed")
+    undisturbed = fit(*rows, tmp_path / "undisturbed")
     returned = len(os.listdir(folder))
-    assert returned, f"no task is called {TASKS[case]}"
-    draw, wrong = np.random.default_rng(sum(map(ord, case))), []
+    assert returned, f"no task is called {CASES[fit]}"
+    draw, wrong = np.random.default_rng(sum(map(ord, fit.__name__))), []
     for trial in range(RETIREMENTS):
         for file in folder.iterdir():
             file.unlink()
         wanted.write_text(str(draw.integers(returned)))
         with ThreadPoolExecutor(1) as pool:
-            fit = pool.submit(FITS[case], *rows, tmp_path / str(trial))
+            fitting = pool.submit(fit, *rows, tmp_path / str(trial))
             worker = lingering.get(timeout=PATIENCE)
             assert worker in workers.retire_workers([worker])
-            made = fit.result(timeout=PATIENCE)
+            made = fitting.result(timeout=PATIENCE)
         if not np.array_equal(made, undisturbed):
             error = np.abs(made - undisturbed).max() / np.abs(undisturbed).max()
             wrong.append(f"task {wanted.read_text()} of {returned}: {error:.1e}")
         workers.cluster.scale(WORKERS + trial + 1)  # the retired one counts too
         workers.wait_for_workers(WORKERS, timeout=PATIENCE)
-    print(f"{case}: {len(wrong)} of {RETIREMENTS} wrong")
+    print(f"{fit.__name__}: {len(wrong)} of {RETIREMENTS} wrong")
     assert not wrong

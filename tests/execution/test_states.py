@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,19 +42,16 @@ def test_every_state_once_and_few_wait(n):
     assert most <= tree_height(n) + 1
     assert max(most, 3) <= states_held(n)
     assert len(list(tree_sums(n))) == n - 1
+    assert 2 ** tree_height(n) >= n > 2 ** (tree_height(n) - 1)
 
 
 @given(n=st.integers(1, 300), power=st.integers(0, 8))
 def test_groups_of_a_power_of_two_are_parts_of_the_tree(n, power):
     """So a pass of several graphs gives the bits of one."""
+
+    def pairs(states, n):
+        return add_in_order(states, n, lambda left, right: (left, right))
+
     group = 2**power
-    parts = [
-        add_in_order(range(a, min(a + group, n)), min(group, n - a), lambda left, right: (left, right))
-        for a in range(0, n, group)
-    ]
-    assert add_in_order(parts, len(parts), lambda left, right: (left, right)) == nested(n)[0]
-
-
-@pytest.mark.parametrize(("n", "height"), [(1, 0), (2, 1), (3, 2), (64, 6), (4096, 12)])
-def test_height(n, height):
-    assert tree_height(n) == height
+    parts = [pairs(range(a, min(a + group, n)), min(group, n - a)) for a in range(0, n, group)]
+    assert pairs(parts, len(parts)) == nested(n)[0]

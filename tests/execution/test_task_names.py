@@ -8,17 +8,7 @@ import pytest
 from dask.utils import key_split
 from distributed import span
 
-from distrf import (
-    TEFM,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingSGDClassifier,
-    featurize,
-    load_model,
-    predict,
-    save_model,
-    write_rows,
-)
+import distrf
 from distrf.execution.submission import Submission
 from distrf.execution.task_names import span_of, task_name
 from distrf.maps import MAPS
@@ -30,89 +20,74 @@ def rows(n=20_000, blocks=1000):
     return da.from_array(X, chunks=(blocks, 4)), da.from_array((X[:, 0] > 0).astype(int), chunks=blocks)
 
 
-def circulant(**more):
-    return RandomFourierFeatures(
-        length_scale=2.0, n_components=64, projection="circulant", random_state=0, **more
-    )
+def circulant():
+    options = {"length_scale": 2.0, "n_components": 64, "random_state": 0}
+    return distrf.RandomFourierFeatures(projection="circulant", **options)
 
 
 @pytest.fixture
 def seen(client):
     """Names of tasks, and names of spans, that the scheduler has got in the test."""
-    client.run_on_scheduler(_forget)
-    return lambda: client.run_on_scheduler(_seen)
+    before, _ = client.run_on_scheduler(_seen)
 
+    def new():
+        counts, spans = client.run_on_scheduler(_seen)
+        return {name for name, count in counts.items() if count > before.get(name, 0)}, spans
 
-def _forget(dask_scheduler):
-    dask_scheduler.distrf_known = {
-        name: sum(prefix.state_counts.values()) for name, prefix in dask_scheduler.task_prefixes.items()
-    }
+    return new
 
 
 def _seen(dask_scheduler):
-    names = dask_scheduler.distrf_known
     counts = {name: sum(p.state_counts.values()) for name, p in dask_scheduler.task_prefixes.items()}
-    new = {name for name, count in counts.items() if count > names.get(name, 0)}
-    every = dask_scheduler.extensions["spans"].spans
-    return new, {s.name for s in every.values()}
+    return counts, {span.name for span in dask_scheduler.extensions["spans"].spans.values()}
 
 
-def test_a_training_names_its_phases(seen):
-    X, y = rows()
-    Z = circulant().fit_transform(X)
-    StreamingRidge(alpha=1e-3).fit(Z, y)
-    names, spans = seen()
-    assert names >= {"gram", "gram-sum"}
-    assert ("distrf", "gram") in spans
+def ridge(X, y, folder):
+    distrf.StreamingRidge(alpha=1e-3).fit(circulant().fit_transform(X), y)
 
 
-@pytest.mark.slow
-def test_sgd_names_its_steps(seen):
-    X, y = rows()
-    StreamingSGDClassifier("logistic", alpha=1e-3, n_epochs=1, random_state=0).fit(
-        circulant().fit_transform(X), y
-    )
-    names, spans = seen()
-    assert names >= {"targets", "sgd-load", "sgd-featurize", "sgd-gradient"}
-    assert {("distrf", "sgd"), ("distrf", "targets")} <= spans
+def ridge_of_held_blocks(X, y, folder):
+    distrf.StreamingRidge(alpha=1e-3).fit(circulant().fit_transform(X).persist(), y)
 
 
-def test_the_range_finder_and_conjugate_gradients(seen):
-    X, y = rows()
-    Z = TEFM(circulant(), n_components=8, solver="finder", random_state=0).fit_transform(X)
-    StreamingRidge(alpha=1e-3, solver="cg", random_state=0).fit(Z, y)
-    names, spans = seen()
-    assert names >= {"range-finder", "right-hand-sides", "starting-directions"}
-    assert {("distrf", "range-finder"), ("distrf", "right-hand-sides")} <= spans
+def sgd(X, y, folder):
+    features = circulant().fit_transform(X)
+    distrf.StreamingSGDClassifier("logistic", alpha=1e-3, n_epochs=1, random_state=0).fit(features, y)
 
 
-@pytest.mark.slow
-def test_features_and_predictions(seen, tmp_path):
-    X, y = rows()
-    write_rows(X, tmp_path / "rows.zarr")
-    map_ = circulant()
-    featurize(map_, tmp_path / "rows.zarr", tmp_path / "features.zarr")
-    model = StreamingRidge(alpha=1e-3).fit(X, y)
-    save_model(model, tmp_path / "model")
-    predict(load_model(tmp_path / "model"), tmp_path / "rows.zarr", tmp_path / "predictions.zarr")
-    names, spans = seen()
-    assert names >= {"write", "featurize-circulant", "predict"}
-    assert {("distrf", "featurize-circulant"), ("distrf", "predict")} <= spans
+def range_finder_and_cg(X, y, folder):
+    Z = distrf.TEFM(circulant(), n_components=8, solver="finder", random_state=0).fit_transform(X)
+    distrf.StreamingRidge(alpha=1e-3, solver="cg", random_state=0).fit(Z, y)
 
 
-def test_blocks_that_are_held_have_names_too(client, seen):
-    X, y = rows()
-    Z = circulant().fit_transform(X).persist()
-    StreamingRidge(alpha=1e-3).fit(Z, y)
-    names, spans = seen()
-    assert names >= {"featurize-circulant", "gram", "gram-sum"}
-    assert ("distrf", "gram") in spans
+def written(X, y, folder):
+    distrf.write_rows(X, folder / "rows.zarr")
+    distrf.featurize(circulant(), folder / "rows.zarr", folder / "features.zarr")
+    distrf.save_model(distrf.StreamingRidge(alpha=1e-3).fit(X, y), folder / "model")
+    distrf.predict(distrf.load_model(folder / "model"), folder / "rows.zarr", folder / "predictions.zarr")
+
+
+@pytest.mark.parametrize(
+    ("work", "names", "spans"),
+    [
+        (ridge, {"gram", "gram-sum"}, {"gram"}),
+        (ridge_of_held_blocks, {"featurize-circulant", "gram", "gram-sum"}, {"gram"}),
+        (range_finder_and_cg, {"range-finder", "right-hand-sides", "starting-directions"}, {"range-finder", "right-hand-sides"}),
+        pytest.param(sgd, {"targets", "sgd-load", "sgd-featurize", "sgd-gradient"}, {"sgd", "targets"}, marks=pytest.mark.slow),
+        pytest.param(written, {"write", "featurize-circulant", "predict"}, {"featurize-circulant", "predict"}, marks=pytest.mark.slow),
+    ],
+)  # fmt: skip
+def test_names_of_tasks_and_spans(seen, tmp_path, work, names, spans):
+    work(*rows(), tmp_path)
+    names_seen, spans_seen = seen()
+    assert names_seen >= names
+    assert {("distrf", span) for span in spans} <= spans_seen
 
 
 def test_spans_of_the_caller_stay_above(client, seen):
     X, y = rows()
     with span("mine") as own:
-        StreamingRidge(alpha=1e-3).fit(X, y)
+        distrf.StreamingRidge(alpha=1e-3).fit(X, y)
         inside = span_of("gram")
     assert inside["name"] == ("mine", "gram")
     assert inside["ids"][0] == own

@@ -14,28 +14,17 @@ import pandas as pd
 import pytest
 from sklearn.pipeline import make_pipeline
 
-from distrf import (
-    TEFM,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    StreamingScaler,
-    StreamingSGDClassifier,
-    open_rows,
-    plan,
-    write_rows,
-)
+import distrf
 from distrf.errors import InputError, MemoryPlanError
 from distrf.execution import passes
 from distrf.execution.memory import Workers
 from distrf.execution.planned import Phase
-from distrf.execution.scheduler import compute
 from distrf.planning.job import plan_job
 from distrf.planning.measured import measured_seconds
 
 
 def fourier(D=64):
-    return RandomFourierFeatures(gamma=0.05, n_components=D, random_state=0)
+    return distrf.RandomFourierFeatures(gamma=0.05, n_components=D, random_state=0)
 
 
 def made_rows(n, block, d=16):
@@ -51,8 +40,8 @@ def test_a_ridge_takes_about_as_long_as_was_measured(monkeypatch):
     """On one thread, so that other work on this machine slows both alike."""
     monkeypatch.setattr("dask.system.CPU_COUNT", 1)
     X, y = made_rows(160_000, 8192)
-    model = make_pipeline(fourier(1024), StreamingRidgeClassifier(1e-6))
-    made = plan(model, X, y, cluster="none", measure=True)
+    model = make_pipeline(fourier(1024), distrf.StreamingRidgeClassifier(1e-6))
+    made = distrf.plan(model, X, y, cluster="none", measure=True)
     with dask.config.set(scheduler="synchronous"):
         began = time.perf_counter()
         model.fit(X, y)
@@ -72,7 +61,7 @@ def test_passes_are_multiplied_by_segments_and_batches_by_rows(monkeypatch):
 
     monkeypatch.setattr("distrf.planning.measured._run", run)
     X, y = made_rows(128_000, 2000)
-    made = replace(plan(StreamingRidge(1.0), X, y), workers=Workers(24, 1, 0))
+    made = replace(distrf.plan(distrf.StreamingRidge(1.0), X, y), workers=Workers(24, 1, 0))
     passes, epochs = Phase.of_passes(1, 64), Phase(10, 1000, 10.0, 4, 500)
     seconds, note = measured_seconds(replace(made, phases=(passes,)), [], X, y)
     assert seconds == pytest.approx(1.0 * 3 + 2.0 + 0.5)
@@ -82,46 +71,44 @@ def test_passes_are_multiplied_by_segments_and_batches_by_rows(monkeypatch):
     assert ran == [2000, 20_000]
 
 
+MODEL = make_pipeline(fourier(), distrf.StreamingRidgeClassifier(1.0))
+
+
 @pytest.mark.parametrize("job", ["featurize", "predict", "evaluate"])
 def test_every_job_is_measured(tmp_path, job):
     X, y = made_rows(4000, 500)
-    write_rows(X, tmp_path / "rows.zarr", y)
-    steps = [StreamingScaler(), fourier()]
-    model = (
-        make_pipeline(*steps)
-        if job == "featurize"
-        else make_pipeline(*steps, StreamingRidgeClassifier(1.0)).fit(X, y)
-    )
-    made = plan(model, tmp_path / "rows.zarr", job=job, cluster="none", measure=True)
+    distrf.write_rows(X, tmp_path / "rows.zarr", y)
+    model = make_pipeline(distrf.StreamingScaler(), fourier())
+    if job != "featurize":
+        model = make_pipeline(*model, distrf.StreamingRidgeClassifier(1.0)).fit(X, y)
+    options = {"job": job, "cluster": "none"}
+    made = distrf.plan(model, tmp_path / "rows.zarr", **options, measure=True)
     assert made.seconds > 0
     assert made.to_dict()["seconds_measured"] == round(made.seconds, 2)
     assert "time, measured" in str(made)
     assert f"{4000 if job == 'evaluate' else 500:,} rows, multiplied" in made.notes[-1]
-    silent = plan(model, tmp_path / "rows.zarr", job=job, cluster="none")
+    silent = distrf.plan(model, tmp_path / "rows.zarr", **options)
     assert silent.seconds is silent.to_dict()["seconds_measured"] is None
     assert silent.passes == made.passes == (2 if job == "featurize" else 1)
 
 
 def test_it_runs_on_the_client_in_use(client):
-    X, y = made_rows(4000, 500)
-    assert plan(make_pipeline(fourier(), StreamingRidgeClassifier(1.0)), X, y, measure=True).seconds > 0
+    assert distrf.plan(MODEL, *made_rows(4000, 500), measure=True).seconds > 0
 
 
 def test_rows_in_memory_are_measured_on_some_of_them():
-    X, y = (values.compute() for values in made_rows(8000, 500))
-    made = plan(make_pipeline(fourier(), StreamingRidgeClassifier(1.0)), X, y, measure=True)
+    made = distrf.plan(MODEL, *dask.compute(*made_rows(8000, 500)), measure=True)
     assert made.seconds > 0
     assert "500 rows, multiplied" in made.notes[-1]
 
 
 def test_a_checkpoint_is_left_alone(tmp_path):
-    X, y = (values.compute() for values in made_rows(2000, 500))
-    tefm = TEFM(fourier(), 4, checkpoint=str(tmp_path / "passes"), random_state=0)
-    sgd = StreamingSGDClassifier(
-        alpha=1e-4, n_epochs=1, checkpoint=str(tmp_path / "state"), resume=True, random_state=0
-    )
+    X, y = dask.compute(*made_rows(2000, 500))
+    tefm = distrf.TEFM(fourier(), 4, checkpoint=str(tmp_path / "passes"), random_state=0)
+    options = {"alpha": 1e-4, "n_epochs": 1, "resume": True, "random_state": 0}
+    sgd = distrf.StreamingSGDClassifier(checkpoint=str(tmp_path / "state"), **options)
     for steps in ([tefm], [tefm, sgd]):
-        assert plan(make_pipeline(*steps), X, y, measure=True).seconds > 0
+        assert distrf.plan(make_pipeline(*steps), X, y, measure=True).seconds > 0
     assert not any(tmp_path.iterdir())
     assert not hasattr(tefm, "map_")
 
@@ -131,25 +118,24 @@ def test_what_does_not_fit_is_not_run(monkeypatch):
     monkeypatch.setattr("distrf.planning.job.measured_seconds", lambda *given: pytest.fail("it ran"))
     monkeypatch.setattr("distrf.planning.job.planned_workers", lambda *given: Workers(1, 1, 2**20))
     with pytest.raises(MemoryPlanError, match="fit was refused"):
-        plan(StreamingRidgeClassifier(1.0), X, y, cluster="none", measure=True)
+        distrf.plan(distrf.StreamingRidgeClassifier(1.0), X, y, cluster="none", measure=True)
 
 
 def test_sorted_labels_take_more_rows():
     """The first segments have one class; rows are doubled until there are two."""
     X, y = made_rows(64_000, 1000)
-    model = make_pipeline(fourier(), StreamingRidgeClassifier(1.0))
     for first, least in ((0, 1000), (15_000, 15_000), (63_900, 63_900)):
         labels = da.from_array((np.arange(64_000) >= first).astype(int) * y.compute(), chunks=1000)
-        note = plan(model, X, labels, cluster="none", measure=True).notes[-1]
+        note = distrf.plan(MODEL, X, labels, cluster="none", measure=True).notes[-1]
         ran = int(re.search("([0-9,]+) rows, multiplied", note)[1].replace(",", ""))
         assert least <= ran <= max(2 * least, 16_000)
     with pytest.raises(InputError, match=r"does not run on the first 64,000 rows: .*at least 2 classes"):
-        plan(model, X, da.zeros_like(y), cluster="none", measure=True)
+        distrf.plan(MODEL, X, da.zeros_like(y), cluster="none", measure=True)
 
 
 def test_the_command_measures(cli, tmp_path):
     X, y = made_rows(4000, 500)
-    write_rows(X, tmp_path / "rows.zarr", y)
+    distrf.write_rows(X, tmp_path / "rows.zarr", y)
     words = ["plan", tmp_path / "rows.zarr", "-D", 64, "--gamma", 0.1]
     assert json.loads(cli(*words, "--measure", "--json").out)["seconds_measured"] > 0
     assert "time, measured" in cli(*words, "--measure").out
@@ -159,62 +145,49 @@ def test_the_command_measures(cli, tmp_path):
 # ---- at once ----------------------------------------------------------------------------------------
 
 
-def planned(steps, X, y=None, workers=4, job="fit"):
-    return plan_job(job, steps, X, Workers(workers, 1, 0), labelled=y is not None)
+def planned(steps, X, workers=4, job="featurize"):
+    return plan_job(job, steps, X, Workers(workers, 1, 0), labelled=False)
 
 
-@pytest.mark.parametrize("job", ["fit", "featurize"])
-def test_one_block_is_the_work_of_one_thread(job):
-    X, _ = made_rows(1000, 1000)
-    made = planned([fourier(), *([StreamingRidge(1.0)] if job == "fit" else [])], X, job=job)
-    assert made.at_once == (1, 1)
-    assert made.notes[0].startswith(
-        "1 of 4 threads work at once in the narrowest pass, 3 idle: the rows are stored in 1 block(s)"
-    )
-    assert made.to_dict()["tasks_at_once"] == [1, 1]
+#: Rows, rows of a block, steps, workers, segments that work at once, and what is said where that is not all threads.
+AT_ONCE = [
+    (1000, 1000, [fourier(), distrf.StreamingRidge(1.0)], 4, 1,
+     "1 of 4 threads work at once in the narrowest pass, 3 idle: the rows are stored in 1 block(s)"),
+    (1000, 1000, [fourier()], 4, 1, "1 of 4 threads work at once in the narrowest pass, 3 idle: the rows are stored in 1 block(s)"),
+    (1000, 100, [fourier()], 4, 10, None),
+    (160_000, 5000, [fourier(2048), distrf.StreamingRidge(1.0)], 40, 16,
+     "it has 16 segment(s), so that moving their states takes little beside the work"),
+    (100_000, 5000, [fourier(), distrf.StreamingSGDClassifier(alpha=1e-4, n_epochs=2, batch_size=500)], 100, None,
+     "the others read rows and make features ahead"),
+]  # fmt: skip
 
 
-def test_many_blocks_are_the_work_of_all():
-    X, _ = made_rows(1000, 100)
-    made = planned([fourier()], X, job="featurize")
-    assert made.at_once == (10, 10)
-    assert "at once" not in " ".join(made.notes)
+@pytest.mark.parametrize(("n", "block", "steps", "workers", "at_once", "said"), AT_ONCE)
+def test_work_at_once(n, block, steps, workers, at_once, said):
+    made = planned(steps, made_rows(n, block)[0], workers, "fit" if len(steps) > 1 else "featurize")
+    if at_once is not None:
+        assert made.at_once == (at_once, at_once)
+        assert made.to_dict()["tasks_at_once"] == [at_once, at_once]
+    assert said in made.notes[0] if said else "at once" not in " ".join(made.notes)
 
 
 def test_a_parquet_file_of_pandas_is_one_block(tmp_path):
     """It has a single row group. Where much is computed with a row, several segments read it."""
-    frame = pd.DataFrame(
-        np.random.default_rng(0).normal(size=(60_000, 4)).astype(np.float32), columns=list("abcd")
-    )
-    frame.to_parquet(tmp_path / "rows.parquet")
-    X, _ = open_rows(tmp_path / "rows.parquet")
-    few = planned([fourier(8)], X, job="featurize")
+    values = np.random.default_rng(0).normal(size=(60_000, 4)).astype(np.float32)
+    pd.DataFrame(values, columns=list("abcd")).to_parquet(tmp_path / "rows.parquet")
+    X, _ = distrf.open_rows(tmp_path / "rows.parquet")
+    few = planned([fourier(8)], X)
     assert few.at_once == (1, 1)
     assert "row groups of Parquet" in few.notes[0]
-    made = planned([fourier(4096)], X, job="featurize")
+    made = planned([fourier(4096)], X)
     assert made.blocks > 4
     assert made.at_once == (made.blocks, made.blocks)
     assert made.bytes_read == made.blocks * few.bytes_read
 
 
-def test_wide_states_have_few_segments():
-    X, _ = made_rows(160_000, 5000)
-    made = planned([fourier(2048), StreamingRidge(1.0)], X, workers=40)
-    assert made.at_once == (16, 16)
-    assert made.notes[0].endswith(
-        "it has 16 segment(s), so that moving their states takes little beside the work"
-    )
-
-
-def test_a_batch_has_few_gradients():
-    X, _ = made_rows(100_000, 5000)
-    made = planned([fourier(), StreamingSGDClassifier(alpha=1e-4, n_epochs=2, batch_size=500)], X, workers=100)
-    assert "the others read rows and make features ahead" in made.notes[0]
-
-
 def test_rows_in_memory_have_no_idle_threads():
     X = np.zeros((1000, 8), np.float32)
-    assert not any("at once" in note for note in plan(fourier(), X, workers=4).notes)
+    assert not any("at once" in note for note in distrf.plan(fourier(), X, workers=4).notes)
 
 
 @pytest.mark.slow
@@ -223,19 +196,19 @@ def test_rows_that_workers_hold(client, D, monkeypatch):
     """As many segments as the pass has, and nothing is read."""
     X = da.zeros((2000, 8), chunks=(10, 8), dtype=np.float32).persist()
     Z = fourier(D).fit(X).transform(X)
-    made = plan(StreamingRidge(1.0), Z)
+    made = distrf.plan(distrf.StreamingRidge(1.0), Z)
     assert made.bytes_read == 0
-    counted = []
+    counted, real = [], passes.compute
 
     def counting(task, *more):
         counted.append(sum("gram" in str(key) and "-segment-" in str(key) for key in dict(task.dask)))
-        return compute(task, *more)
+        return real(task, *more)
 
     monkeypatch.setattr(passes, "compute", counting)
-    StreamingRidge(1.0).fit(Z, np.arange(2000.0))
+    distrf.StreamingRidge(1.0).fit(Z, np.arange(2000.0))
     assert made.at_once == (counted[-1], counted[-1])
 
 
 def test_no_rows():
     with pytest.raises(InputError, match=r"Found array with 0 sample\(s\)"):
-        plan(StreamingRidge(1.0), da.zeros((0, 3)))
+        distrf.plan(distrf.StreamingRidge(1.0), da.zeros((0, 3)))

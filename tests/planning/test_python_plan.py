@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from peaks import cluster_file
@@ -14,21 +16,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import distrf
-from distrf import (
-    TEFM,
-    CompactNonlinearClassifier,
-    CompactNonlinearMap,
-    RandomFourierFeatures,
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    StreamingScaler,
-    StreamingSGDClassifier,
-    ingest,
-    open_rows,
-)
 from distrf.errors import InputError, MemoryPlanError
+from distrf.execution.memory import Workers
+from distrf.execution.planned import PlannedRows
 from distrf.pipeline.evaluating import empty_sums
 from distrf.planning.job import plan_job
+from distrf.sgd.batch_sizes import most_rows
 
 
 @pytest.fixture(scope="module")
@@ -38,52 +31,46 @@ def files(tmp_path_factory):
     X = rng.normal(size=(4000, 8)).astype(np.float32)
     for name, y in (("ten", np.arange(4000) % 10), ("many", np.arange(4000) % 1000), ("numbers", X[:, 0])):
         np.savez(path / f"{name}.npz", X=X, y=y)
-        ingest(path / f"{name}.npz", path / f"{name}.zarr", block_rows=1024)
+        distrf.ingest(path / f"{name}.npz", path / f"{name}.zarr", block_rows=1024)
     csr = sp.random(3000, 50, 0.1, format="csr", random_state=0)
     dump_svmlight_file(csr, np.arange(3000) % 2, str(path / "csr.svmlight"))
-    ingest(path / "csr.svmlight", path / "csr.zarr", block_rows=1024)
+    distrf.ingest(path / "csr.svmlight", path / "csr.zarr", block_rows=1024)
     cluster_file(path / "c.json", workers=2, threads=2)
     return path
 
 
 def fourier(D=64):
-    return RandomFourierFeatures(n_components=D, random_state=0)
+    return distrf.RandomFourierFeatures(n_components=D, random_state=0)
 
 
 #: Models that are made by name calibrate.
-CLASSIFIER, SGD = StreamingRidgeClassifier(calibrate=True), StreamingSGDClassifier("hinge", calibrate=True)
+CLASSIFIER, NUMBERS = distrf.StreamingRidgeClassifier(calibrate=True), distrf.StreamingRidge(calibrate=True)
+SGD = distrf.StreamingSGDClassifier("hinge", calibrate=True)
+CG = distrf.StreamingRidgeClassifier(solver="cg", calibrate=True)
+FOURIER = ["-D", 64, "--map", "fourier"]
+#: Rows, options of the command, steps.
 TRAINED = {
-    "ridge": ("ten", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), CLASSIFIER)),
-    "numbers": (
-        "numbers",
-        ["-D", 64, "--map", "fourier"],
-        make_pipeline(fourier(), StreamingRidge(calibrate=True)),
-    ),
-    "sgd": ("ten", ["-D", 64, "--map", "fourier", "--model", "svm"], make_pipeline(fourier(), SGD)),
-    "cg": (
-        "ten",
-        ["-D", 64, "--map", "fourier", "--solver", "cg"],
-        make_pipeline(fourier(), StreamingRidgeClassifier(solver="cg", calibrate=True)),
-    ),
-    "tefm": ("ten", ["-D", 16, "--map", "tefm"], make_pipeline(TEFM(fourier(), 16), CLASSIFIER)),
+    "ridge": ("ten", FOURIER, [fourier(), CLASSIFIER]),
+    "numbers": ("numbers", FOURIER, [fourier(), NUMBERS]),
+    "sgd": ("ten", [*FOURIER, "--model", "svm"], [fourier(), SGD]),
+    "cg": ("ten", [*FOURIER, "--solver", "cg"], [fourier(), CG]),
+    "tefm": ("ten", ["-D", 16, "--map", "tefm"], [distrf.TEFM(fourier(), 16), CLASSIFIER]),
     "cnm": (
         "ten",
-        ["-D", 16, "--map", "cnm", "--objective", "kernel"],
-        make_pipeline(CompactNonlinearMap(16), CLASSIFIER),
+        ["-D", "16", "--map", "cnm", "--objective", "kernel"],
+        [distrf.CompactNonlinearMap(16), CLASSIFIER],
     ),
-    "learned": (
+    "learned": ("ten", ["-D", 16, "--map", "cnm"], [distrf.CompactNonlinearMap(16, "multinomial"), CLASSIFIER]),
+    "scaled": ("ten", [*FOURIER, "--scale", "standard"], [distrf.StreamingScaler(), fourier(), CLASSIFIER]),
+    "csr": ("csr", FOURIER, [fourier(), CLASSIFIER]),
+    "many": ("many", [*FOURIER, "--classes", 1000], [fourier(), CLASSIFIER]),
+    "columns": ("ten", ["--map", "none"], [CLASSIFIER]),
+    "featurize": ("ten", [*FOURIER, "--job", "featurize"], [fourier()]),
+    "featurize by tefm": (
         "ten",
-        ["-D", 16, "--map", "cnm"],
-        make_pipeline(CompactNonlinearMap(16, "multinomial"), CLASSIFIER),
+        ["-D", "16", "--map", "tefm", "--job", "featurize"],
+        [distrf.TEFM(fourier(), 16)],
     ),
-    "scaled": (
-        "ten",
-        ["-D", 64, "--map", "fourier", "--scale", "standard"],
-        make_pipeline(StreamingScaler(), fourier(), CLASSIFIER),
-    ),
-    "csr": ("csr", ["-D", 64, "--map", "fourier"], make_pipeline(fourier(), CLASSIFIER)),
-    "many": ("many", ["-D", 64, "--map", "fourier", "--classes", 1000], make_pipeline(fourier(), CLASSIFIER)),
-    "columns": ("ten", ["--map", "none"], CLASSIFIER),
 }
 
 
@@ -94,31 +81,22 @@ def facts(plan):
 
 
 @pytest.mark.parametrize("case", TRAINED)
-def test_training_is_planned_as_by_the_command_line(cli, files, case):
-    name, words, pipeline = TRAINED[case]
+def test_planned_as_by_the_command_line(cli, files, case):
+    name, words, steps = TRAINED[case]
     store, cluster = files / f"{name}.zarr", files / "c.json"
     said = json.loads(cli("plan", store, *words, "--cluster", cluster, "--json").out)
-    known = 1000 if case == "many" else None
-    made = distrf.plan(pipeline, store, job="train", classes=known, cluster=cluster)
-    assert facts(made) == facts(said)
-    X, y = open_rows(store)
-    assert facts(distrf.plan(pipeline, X, y, job="train", classes=known, cluster=cluster)) == facts(said)
-
-
-def test_featurizing_is_planned_as_by_the_command_line(cli, files):
-    store, cluster = files / "ten.zarr", files / "c.json"
-    for words, estimator in ((["fourier", "-D", 64], fourier()), (["tefm", "-D", 16], TEFM(fourier(), 16))):
-        said = json.loads(
-            cli("plan", store, "--map", *words, "--job", "featurize", "--cluster", cluster, "--json").out
-        )
-        assert facts(distrf.plan(estimator, store, cluster=cluster)) == facts(said)
-        assert facts(distrf.plan(estimator, open_rows(store)[0], cluster=cluster)) == facts(said)
+    options = {"cluster": cluster, "job": "featurize" if "featurize" in case else "train"}
+    options |= {"classes": 1000} if case == "many" else {}
+    pipeline = make_pipeline(*steps) if len(steps) > 1 else steps[0]
+    assert facts(distrf.plan(pipeline, store, **options)) == facts(said)
+    X, y = distrf.open_rows(store)
+    assert facts(distrf.plan(pipeline, X, *([] if "featurize" in case else [y]), **options)) == facts(said)
 
 
 def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monkeypatch):
     """The command plans the same steps of the same model, and says nothing where they fit."""
-    X, y = open_rows(files / "ten.zarr")
-    model = make_pipeline(StreamingScaler(), fourier(), StreamingRidgeClassifier(1e-3)).fit(X, y)
+    X, y = distrf.open_rows(files / "ten.zarr")
+    model = make_pipeline(distrf.StreamingScaler(), fourier(), distrf.StreamingRidgeClassifier(1e-3)).fit(X, y)
     distrf.save_model(model, tmp_path / "m")
     seen = []
 
@@ -127,15 +105,8 @@ def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monk
         raise MemoryPlanError("too big")
 
     monkeypatch.setattr("distrf.planning.job.plan_job", kept)
-    cli(
-        "predict",
-        tmp_path / "m",
-        files / "ten.zarr",
-        tmp_path / "p.zarr",
-        "--cluster",
-        files / "c.json",
-        code=1,
-    )
+    words = [tmp_path / "m", files / "ten.zarr", tmp_path / "p.zarr", "--cluster", files / "c.json"]
+    cli("predict", *words, code=1)
     monkeypatch.undo()
     made = distrf.plan(model, files / "ten.zarr", cluster=files / "c.json")
     assert (made.job, made.passes, made.bytes_written) == ("predict", 1, 8 * 4000)
@@ -152,16 +123,19 @@ def test_a_fit_is_less_than_a_training(files):
 
 
 def test_every_step_has_its_share(files):
-    X, y = open_rows(files / "ten.zarr")
-    plain = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
-    scaled = distrf.plan(make_pipeline(StreamingScaler(), fourier(), CLASSIFIER), X, y)
+    X, y = distrf.open_rows(files / "ten.zarr")
+
+    def planned(*steps):
+        return distrf.plan(make_pipeline(*steps), X, y)
+
+    plain, scaled = planned(fourier(), CLASSIFIER), planned(distrf.StreamingScaler(), fourier(), CLASSIFIER)
     assert (scaled.passes, scaled.bytes_read) == (plain.passes + 1, plain.bytes_read + X.nbytes)
-    tefm = TEFM(fourier(), 16)
-    assert distrf.plan(make_pipeline(tefm, CLASSIFIER), X, y).passes > plain.passes
+    tefm = distrf.TEFM(fourier(), 16)
+    assert planned(tefm, CLASSIFIER).passes > plain.passes
     fitted = tefm.fit(X[:1024].compute())  # what is there is not found again
-    given = make_pipeline(RandomFourierFeatures(gamma=1.0, n_components=64), CLASSIFIER)
-    assert distrf.plan(make_pipeline(fitted, CLASSIFIER), X, y).passes == distrf.plan(given, X, y).passes
-    learned = distrf.plan(CompactNonlinearClassifier(16), X, y)
+    given = distrf.RandomFourierFeatures(gamma=1.0, n_components=64)
+    assert planned(fitted, CLASSIFIER).passes == planned(given, CLASSIFIER).passes
+    learned = planned(distrf.CompactNonlinearClassifier(16))
     assert learned.passes > 10
     assert any("features learned first" in note for note in learned.notes)
 
@@ -169,18 +143,15 @@ def test_every_step_has_its_share(files):
 def test_rows_in_memory(rng):
     X, y = rng.normal(size=(500, 6)), np.arange(500) % 3
     made = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
-    assert (made.rows, made.bytes_read, made.workers.count) == (
-        500,
-        3 * X.nbytes,
-        1,
-    )  # all of them are the samples of the length scale and of calibration
+    # All of them are the samples of the length scale and of calibration.
+    assert (made.rows, made.bytes_read, made.workers.count) == (500, 3 * X.nbytes, 1)
     assert made.bytes_written == 8 * 64 * 3
     assert made.notes[0] == "classes: at least 3, in 500 sampled rows"
 
 
 def test_it_prints_and_refuses(files):
-    made = distrf.plan(make_pipeline(fourier(40_000), StreamingRidge(solver="gram")), files / "numbers.zarr",
-                       cluster=files / "c.json", memory_limit="1GiB")  # fmt: skip
+    pipeline = make_pipeline(fourier(40_000), distrf.StreamingRidge(solver="gram"))
+    made = distrf.plan(pipeline, files / "numbers.zarr", cluster=files / "c.json", memory_limit="1GiB")
     text = str(made)
     assert text.startswith("plan: fit\n")
     assert "peak per worker" in text
@@ -192,17 +163,14 @@ def test_it_prints_and_refuses(files):
 @pytest.mark.parametrize(
     ("estimator", "options", "message"),
     [
-        (make_pipeline(StandardScaler(), StreamingRidge()), {}, "of distrf, got StandardScaler; wrap"),
+        (make_pipeline(StandardScaler(), distrf.StreamingRidge()), {}, "of distrf, got StandardScaler; wrap"),
         (LogisticRegression(), {}, "of distrf, got LogisticRegression"),
         (fourier(), {"job": "fit"}, "of transformers alone it is 'featurize'"),
-        (StreamingRidge(), {"job": "featurize"}, "the last step is a model"),
-        (
-            StreamingRidge(),
-            {"job": "cook"},
-            "job is one of train, fit, featurize, predict, evaluate, got 'cook'",
-        ),
+        (distrf.StreamingRidge(), {"job": "featurize"}, "the last step is a model"),
+        (distrf.StreamingRidge(), {"job": "cook"}, "train, fit, featurize, predict, evaluate, got 'cook'"),
+        (distrf.StreamingRidge(), {"job": "evaluate"}, "'evaluate' is of a fitted model"),
         (fourier(7), {}, "even"),
-        (StreamingRidge(alpha=-1.0), {}, "alpha must be"),
+        (distrf.StreamingRidge(alpha=-1.0), {}, "alpha must be"),
     ],
 )
 def test_what_cannot_be_planned_is_refused(estimator, options, message):
@@ -214,26 +182,54 @@ def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
     """Bins of decision values for each class: what a state holds, not what the rows are."""
     X = rng.normal(size=(3000, 4))
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = StreamingRidgeClassifier(alpha=1.0).fit(X, y)
+    model = distrf.StreamingRidgeClassifier(alpha=1.0).fit(X, y)
     sums = empty_sums(model, ("decisions",), 3000, None)
     held = {job: distrf.plan(model, X, y, job=job).memory.partial for job in ("predict", "evaluate")}
     assert held == {"predict": 0, "evaluate": sums.nbytes}
     assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
     assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
-    regressor = StreamingRidge(alpha=1.0).fit(X, X[:, 0])
+    regressor = distrf.StreamingRidge(alpha=1.0).fit(X, X[:, 0])
     assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 200_000
-
-
-def test_evaluate_is_planned_for_a_fitted_model():
-    X, y = np.zeros((10, 3), np.float32), np.arange(10) % 2
-    with pytest.raises(InputError, match="'evaluate' is of a fitted model"):
-        distrf.plan(StreamingRidgeClassifier(1.0), X, y, job="evaluate")
 
 
 def test_the_scores_of_many_classes_take_memory():
     X = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
-    two, many = (StreamingRidgeClassifier(1.0).fit(X, np.arange(1200) % classes) for classes in (2, 600))
-    more = (
-        distrf.plan(many, X, job="predict").memory.scratch - distrf.plan(two, X, job="predict").memory.scratch
+    models = (distrf.StreamingRidgeClassifier(1.0).fit(X, np.arange(1200) % classes) for classes in (2, 600))
+    two, many = (distrf.plan(model, X, job="predict").memory.scratch for model in models)
+    assert many - two >= 1200 * 599 * 4
+
+
+# ---- the rows that reach a step, and the batches that SGD makes of them -----------------------------
+
+
+def test_features_of_a_float64_table_are_float32():
+    X = pd.DataFrame({"a": np.arange(50.0), "b": ["x", "y"] * 25})
+    encoder = distrf.TableEncoder().fit(X)
+    rows = PlannedRows(1000, 2, 8, 100, 16_000, Workers(1, 1, 0)).after(encoder.map_)
+    assert (rows.itemsize, rows.item_read) == (4, 8)
+    assert rows.row_bytes == 2 * 8 + encoder.map_.entries_per_row * 4
+    scaled = rows.after(distrf.StreamingScaler().fit(encoder.transform(X)).map_)
+    assert scaled.row_bytes == rows.row_bytes + encoder.map_.entries_per_row * 4  # the scaled copy
+
+
+def test_batches_are_planned_by_the_usual_and_by_the_largest():
+    X = da.zeros((200_000, 8), chunks=(4096, 8), dtype=np.float32)
+    y = da.zeros(200_000, chunks=4096, dtype=int)
+    options = {"alpha": 1e-6, "n_epochs": 1, "tol": None}
+    given = distrf.RandomFourierFeatures(gamma=0.1, n_components=512, random_state=0)
+    auto, largest = (
+        distrf.plan(make_pipeline(given, distrf.StreamingSGDClassifier("hinge", **options, **more)), X, y)
+        for more in ({}, {"batch_size": 4096})
     )
-    assert more >= 1200 * 599 * 4
+    assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
+    assert auto.memory.parts["features"] == largest.memory.parts["features"]
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "rows"),
+    [(10**6, 512, 4096), (10**6, 65_536, 1024), (10**6, 10**6, 256), (8000, 512, 500), (1000, 512, 1000),
+     (1000, 10**6, 256), (200, 10**6, 200)],
+)  # fmt: skip
+def test_the_most_rows_of_a_batch(n, D, rows):
+    assert most_rows("auto", n, D) == rows
+    assert most_rows(300, n, D) == min(n, 300)

@@ -10,15 +10,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 
-from distrf import (
-    RandomBinningFeatures,
-    StreamingRidgeClassifier,
-    StreamingSGDClassifier,
-    TensorSketchFeatures,
-    open_rows,
-    permutation_importance,
-    plan,
-)
+import distrf
 from distrf.execution.csr_rows import stored_row_bytes
 from distrf.execution.memory import Workers
 from distrf.execution.passes import pass_memory
@@ -49,16 +41,21 @@ def stored(tmp_path_factory):
     blocks = [da.from_array(X[a : a + BLOCK], chunks=(BLOCK, D), asarray=False) for a in range(0, N, BLOCK)]
     arrays = {"X": da.concatenate(blocks), "y": da.from_array(LABELS, chunks=BLOCK)}
     write_rows(path, arrays, kind="rows", spec={})
-    return open_rows(path)
+    return distrf.open_rows(path)
 
 
-def models():
-    return StreamingRidgeClassifier(1e-3), StreamingSGDClassifier(
-        alpha=1e-3, n_epochs=2, tol=None, random_state=0
-    )
+SKETCH = distrf.TensorSketchFeatures(2, n_components=64, random_state=0)
+each_model = pytest.mark.parametrize(
+    "model",
+    [
+        distrf.StreamingRidgeClassifier(1e-3),
+        distrf.StreamingSGDClassifier(alpha=1e-3, n_epochs=2, tol=None, random_state=0),
+    ],
+    ids=["ridge", "sgd"],
+)
 
 
-@pytest.mark.parametrize("model", models(), ids=["ridge", "sgd"])
+@each_model
 @pytest.mark.parametrize("lazy", [False, True])
 def test_no_row_becomes_dense(stored, model, lazy, monkeypatch):
     def refused(self, *args, **kwargs):
@@ -67,31 +64,32 @@ def test_no_row_becomes_dense(stored, model, lazy, monkeypatch):
     for kind in (sp.csr_array, sp.csr_matrix):
         monkeypatch.setattr(kind, "toarray", refused)
     X, y = stored if lazy else (text(), LABELS)
-    pipeline = make_pipeline(TensorSketchFeatures(2, n_components=64, random_state=0), model)
-    pipeline.fit(X, y)
+    pipeline = make_pipeline(SKETCH, model).fit(X, y)
     assert np.isfinite(pipeline[-1].coef_).all()
 
 
-@pytest.mark.parametrize("model", models(), ids=["ridge", "sgd"])
+@each_model
 def test_a_plan_counts_entries(stored, model):
     X, _ = stored
     assert 8 * ENTRIES <= row_bytes(X) < 100 * ENTRIES
     assert row_bytes(X[BLOCK:]) == row_bytes(X)
-    steps = [TensorSketchFeatures(2, n_components=64, random_state=0), model]
-    planned = plan_job("fit", steps, X, Workers(2, 1, 2**31))
+    planned = plan_job("fit", [SKETCH, model], X, Workers(2, 1, 2**31))
     planned.check()
     assert planned.rows == N
     assert planned.memory.peak < 520 * MIB  # a dense block has 1.6 GiB
     assert planned.client_peak < 64 * MIB
 
 
+def written(path, lazy):
+    write_rows(str(path), {"X": lazy}, kind="rows", spec={})
+    return distrf.open_rows(path)[0]
+
+
 def test_entries_are_counted_not_files(tmp_path):
     """Counts compress to a few bytes an entry; in memory each takes a number and a column."""
     rows = sp.random(600, 200, 0.1, format="csr", dtype=np.float32, random_state=0)
     rows.data[:] = 1
-    lazy = da.from_array(sp.csr_array(rows), chunks=(200, 200), asarray=False)
-    write_rows(str(tmp_path / "r.zarr"), {"X": lazy}, kind="rows", spec={})
-    X, _ = open_rows(tmp_path / "r.zarr")
+    X = written(tmp_path / "r.zarr", da.from_array(sp.csr_array(rows), chunks=(200, 200), asarray=False))
     assert stored_row_bytes(X) == pytest.approx(8 * rows.nnz / 600 + 4, rel=1e-3)
     assert row_bytes(X) == int(2 * stored_row_bytes(X))
     assert describe(str(tmp_path / "r.zarr")).nbytes == pytest.approx(8 * rows.nnz + 4 * 600, rel=1e-3)
@@ -99,50 +97,34 @@ def test_entries_are_counted_not_files(tmp_path):
 
 def test_other_rows_of_the_same_store(tmp_path):
     """Features that are CSR are not counted by the entries of the dense rows that they are made of."""
-    lazy = da.from_array(np.ones((600, 6), dtype=np.float32), chunks=(200, 6))
-    write_rows(str(tmp_path / "r.zarr"), {"X": lazy}, kind="rows", spec={})
-    X, _ = open_rows(tmp_path / "r.zarr")
-    binned = (
-        RandomBinningFeatures(length_scale=1.0, n_grids=16, n_components=300, random_state=0)
-        .fit(X)
-        .transform(X)
-    )
+    X = written(tmp_path / "r.zarr", da.from_array(np.ones((600, 6), dtype=np.float32), chunks=(200, 6)))
+    binning = distrf.RandomBinningFeatures(length_scale=1.0, n_grids=16, n_components=300, random_state=0)
+    binned = binning.fit(X).transform(X)
     assert row_bytes(binned) == 16 * 8 + 24
     assert row_bytes(binned[:100]) == 300 * 4
 
 
 def test_importance_of_hashed_text(stored):
-    X, y = stored
-    pipeline = make_pipeline(
-        TensorSketchFeatures(2, n_components=64, random_state=0), StreamingRidgeClassifier(1e-3)
-    )
-    pipeline.fit(X, y)
-    found = permutation_importance(pipeline, X, y, columns=[0, 1], n_repeats=1, random_state=0)
+    pipeline = make_pipeline(SKETCH, distrf.StreamingRidgeClassifier(1e-3)).fit(*stored)
+    found = distrf.permutation_importance(pipeline, *stored, columns=[0, 1], n_repeats=1, random_state=0)
     assert found is not None
 
 
-def test_rows_that_are_made_are_not_read():
-    """Reading takes three copies of a stored block; blocks that a function makes have none."""
+class Reduction:
+    nbytes, flops_per_row = 8, 1.0
 
-    class Reduction:
-        nbytes, flops_per_row = 8, 1.0
 
+def test_what_a_pass_counts(stored):
+    """Entries of CSR rows. Reading takes three copies of a stored block; blocks that a function makes have none."""
     X = da.zeros((4000, 1000), chunks=(1000, 1000), dtype=np.float32)
     assert pass_memory(Reduction(), [X], 4, Workers(1, 1, 0)).scratch == 0
-
-
-def test_a_pass_counts_entries(stored):
-    class Reduction:
-        nbytes, flops_per_row = 8, 1.0
-
-    features = TensorSketchFeatures(2, n_components=64, random_state=0).fit(stored[0]).transform(stored[0])
-    memory = pass_memory(Reduction(), [features], 4, Workers(1, 1, 0))
+    memory = pass_memory(Reduction(), [SKETCH.fit(stored[0]).transform(stored[0])], 4, Workers(1, 1, 0))
     assert memory.block < MIB
     assert memory.weights == 8 * 2 * (D + 1)  # hashes and signs
 
 
 def test_scratch_while_hashes_are_made():
-    map_ = TensorSketchFeatures(2, gamma=1.0, n_components=64, random_state=0).fit(text(8)).map_
+    map_ = distrf.TensorSketchFeatures(2, gamma=1.0, n_components=64, random_state=0).fit(text(8)).map_
     tracemalloc.start()
     try:
         map_.hashes()
@@ -156,7 +138,5 @@ def test_without_a_store_all_columns_count():
     X = da.from_array(text(), chunks=(BLOCK, D), asarray=False)
     assert row_bytes(X) == 4 * D
     assert Rows.of(X, da.from_array(LABELS, chunks=BLOCK), None).row_bytes == 4 * D + 8
-    assert (
-        plan(TensorSketchFeatures(2, gamma=1.0, n_components=64), text(), job="featurize").memory.block
-        < 2 * MIB
-    )
+    planned = distrf.plan(distrf.TensorSketchFeatures(2, gamma=1.0, n_components=64), text(), job="featurize")
+    assert planned.memory.block < 2 * MIB
