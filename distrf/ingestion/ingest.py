@@ -130,27 +130,16 @@ def ingest(
     existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
     if append:
         given = {
-            "columns": columns,
-            "sparse": sparse,
-            "block_rows": block_rows,
-            "dtype": dtype,
-            "impute": impute,
+            "columns": columns, "sparse": sparse, "block_rows": block_rows, "dtype": dtype, "impute": impute,
             "n_features": n_features,
-        }
+        }  # fmt: skip
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
             raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
         with hold(out, storage_options=storage_options):
-            order = int(seed) if shuffle else None
             return appending.append(
-                source,
-                out,
-                target=target,
-                split=split,
-                zero_based=zero_based,
-                seed=order,
-                again=again,
-                storage_options=storage_options,
-            )
+                source, out, target=target, split=split, zero_based=zero_based, seed=int(seed) if shuffle else None,
+                again=again, storage_options=storage_options,
+            )  # fmt: skip
     if again:
         raise InputError("again=True is for append=True")
     selection = Selection(

@@ -15,7 +15,7 @@ from ..store.csv_source import CsvSource
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.zarr_reader import fill_nan
-from .shuffle import shuffled
+from .shuffle import joined, shuffled
 
 PIECE_BYTES = 8 * 2**20
 
@@ -221,6 +221,11 @@ class Prepared:
 
 def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Blocks:
     """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
+
+    def block() -> tuple[Any, np.ndarray | None]:
+        rows, labels = zip(*waiting, strict=True)
+        return joined(rows), None if labels[0] is None else joined(labels)
+
     waiting: list[tuple[Any, np.ndarray | None]] = []
     count, index, full = 0, 0, first_rows
     for X, y in pieces:
@@ -230,15 +235,7 @@ def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Blocks:
             X, y = X[taken:], None if y is None else y[taken:]
             count += taken
             if count == full:
-                yield index, *_joined(waiting)
+                yield index, *block()
                 waiting, count, index, full = [], 0, index + 1, block_rows
     if waiting:
-        yield index, *_joined(waiting)
-
-
-def _joined(pieces: list[tuple[Any, np.ndarray | None]]) -> tuple[Any, np.ndarray | None]:
-    if len(pieces) == 1:
-        return pieces[0]
-    rows, labels = [X for X, _ in pieces], [y for _, y in pieces if y is not None]
-    X = sp.csr_array(sp.vstack(rows, format="csr")) if sp.issparse(rows[0]) else np.concatenate(rows)
-    return X, np.concatenate(labels) if labels else None
+        yield index, *block()

@@ -12,7 +12,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -73,7 +73,7 @@ def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], pl
     if n_bytes <= 2 * BUCKET_BYTES or high - low < FAN_OUT:
         found = list(records)
         if found:
-            yield [_joined(arrays) for arrays in zip(*found, strict=True)]
+            yield [joined(arrays) for arrays in zip(*found, strict=True)]
         return
     count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
     edges = [low + (high - low) * b // count for b in range(count + 1)]
@@ -124,8 +124,11 @@ def _flat(array: Any) -> list[np.ndarray]:
     return [np.ascontiguousarray(array)]
 
 
-def _joined(arrays: tuple[Any, ...]) -> Any:
-    return sp.csr_array(sp.vstack(arrays, format="csr")) if sp.issparse(arrays[0]) else np.concatenate(arrays)
+def joined(parts: Sequence[Any]) -> Any:
+    """Parts of rows, dense or CSR, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def scratch_of(out: str) -> str:

@@ -21,7 +21,6 @@ import numpy as np
 import zarr
 
 from ..errors import InputError, InUseError, StoreError, reworded
-from ..machine import machine_memory
 from . import files
 from .files import Options
 from .job_lock import check, hold
@@ -90,8 +89,8 @@ class Document:
                 f"remove the folder and make the {self.kind} again"
             )
         records: Any = found.get("arrays")
-        known = isinstance(found.get("spec"), dict) and isinstance(records, dict)
-        if not known or not all(
+        whole = isinstance(found.get("spec"), dict) and isinstance(records, dict)
+        if not whole or not all(
             isinstance(r, dict) and _FOLDER.fullmatch(str(r.get("in"))) for r in records.values()
         ):
             raise StoreError(f"{what} is damaged: its spec, or where its arrays are; restore it")
@@ -175,10 +174,8 @@ class Document:
                 )
             if not new:
                 files.write_json(fs, file, document)
-            elif (
-                not files.create_json(fs, file, document) and self.read() != document
-            ):  # else the answer was lost
-                raise FileExistsError(file)
+            elif not files.create_json(fs, file, document) and self.read() != document:
+                raise FileExistsError(file)  # else the answer was lost
         except BaseException:
             with suppress(Exception):  # the file may be written, and the answer lost
                 if self.read() != document:
@@ -205,38 +202,30 @@ class Document:
         Raises
         ------
         StoreError
-            An array is missing, is not what was written, or does not fit into memory.
+            An array is missing, or is not what was written.
         """
         fs, file = self.file
-        nodes: dict[str, Any] = {}
         groups: dict[str, Any] = {}
-        total = 0
+        arrays = {}
+
+        def damaged(error: Exception) -> StoreError:
+            what = f"the array {name!r} of the {self.kind} {self.path!r} is damaged"
+            return StoreError(f"{what} ({error}); restore it or make it again")
+
         for name, record in records.items():
             folder = record["in"]
-            with reworded(lambda error: StoreError(self._damaged(name, str(error)))):  # noqa: B023
+            with reworded(damaged):
                 if folder not in groups:
                     groups[folder] = files.open_group(f"{self.path}/{folder}", "r", self.storage_options)
-                nodes[name] = node = groups[folder].get(name)
+                node = groups[folder].get(name)
                 _check_size(node, record, lambda: int(fs.du(f"{os.path.dirname(file)}/{folder}/{name}")))  # noqa: B023
-                total += node.nbytes
-        if total > machine_memory():
-            raise StoreError(
-                f"arrays are read into memory: those of {self.path!r} take {total:,} bytes, this machine has "
-                f"{machine_memory():,}; load them on a larger one"
-            )
-        arrays = {}
-        for name, node in nodes.items():
-            with reworded(lambda error: StoreError(self._damaged(name, str(error)))):  # noqa: B023
                 array = np.asarray(node[...])
-            if _checksum(array) != records[name]["sha256"]:
-                raise StoreError(self._damaged(name, "SHA-256 differs: it is not the one that was written"))
-            if records[name]["text"]:
-                array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
-            arrays[name] = array
+                if _checksum(array) != record["sha256"]:
+                    raise ValueError("SHA-256 differs: it is not the one that was written")
+                if record["text"]:
+                    array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
+                arrays[name] = array
         return arrays
-
-    def _damaged(self, name: str, why: str) -> str:
-        return f"the array {name!r} of the {self.kind} {self.path!r} is damaged ({why}); restore it or make it again"
 
 
 def write_model_folder(

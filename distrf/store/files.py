@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -214,10 +213,8 @@ def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> A
         A store to be read is not there, or is a file.
     """
     if is_local(path):
-        if read_only and os.path.isfile(path):
-            raise StoreError(f"{path!r} is a file, not a Zarr store; make one of it with `distrf ingest`")
         if read_only and not os.path.isdir(path):
-            raise StoreError(f"no such store: {path!r}; check the path")
+            raise StoreError(f"no such store: {path!r} is no folder; check the path")
         return LocalStore(path, read_only=read_only)
     fs, root = connected(path, storage_options, asynchronous=True)
     return FsspecStore(fs, path=root, read_only=read_only)
@@ -252,28 +249,6 @@ def fingerprint(fs: Any, path: str) -> str | None:
     """
     try:
         return str(fs.ukey(path))
-    except FileNotFoundError:
-        return None
-
-
-def checksum(fs: Any, path: str) -> str | None:
-    """SHA-256 of a small file.
-
-    Unlike times and inodes it is the same on every machine, and reading a file on NFS never gives a stale one.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    path : str
-        Inside the file system.
-
-    Returns
-    -------
-    str, or None if there is no such file
-        16 hexadecimal digits.
-    """
-    try:
-        return hashlib.sha256(fs.cat_file(path)).hexdigest()[:16]
     except FileNotFoundError:
         return None
 

@@ -406,10 +406,3 @@ def test_a_few_bytes_do_not_make_large_arrays(tmp_path, shape, chunks, codecs, m
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 20e6
-
-
-def test_arrays_larger_than_memory(tmp_path, monkeypatch):
-    write_model_folder(tmp_path / "m", {}, {"w": np.ones(2000)})
-    monkeypatch.setattr(documents, "machine_memory", lambda: 10_000)
-    with pytest.raises(StoreError, match="take 16,000 bytes, this machine has 10,000"):
-        read_model_folder(tmp_path / "m")
