@@ -8,6 +8,7 @@ from typing import Any
 from dask.utils import format_bytes
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from ..record import Training
 
@@ -20,7 +21,7 @@ def print_facts(console: Console, title: str, facts: Iterable[tuple[str, str]]) 
     table = Table(title=title, title_justify="left", show_header=False)
     table.add_column(overflow="fold")
     for name, value in facts:
-        table.add_row(name, value)
+        table.add_row(Text(name), Text(value))
     console.print(table)
 
 
@@ -82,7 +83,7 @@ def print_table(console: Console, title: str, rows: Sequence[dict[str, Any]]) ->
     for name in names:
         table.add_column(name.replace("_", " "), justify="left" if name == names[0] else "right")
     for row in rows:
-        table.add_row(*(_cell(row[name]) for name in names))
+        table.add_row(*(Text(_cell(row[name])) for name in names))
     console.print(table)
 
 
@@ -100,7 +101,7 @@ def _print_choices(console: Console, training: Training) -> None:
     table.add_column(overflow="fold")
     for choice in training.choices:
         value = f"{choice.value:.6g}" if isinstance(choice.value, float) else str(choice.value)
-        table.add_row(choice.what.replace("_", " "), value, choice.why)
+        table.add_row(*map(Text, (choice.what.replace("_", " "), value, choice.why)))
     console.print(table)
     for comparison in training.baseline:
         console.print(str(comparison), soft_wrap=True)
@@ -116,10 +117,12 @@ def _print_columns(console: Console, columns: Iterable[dict[str, Any]]) -> None:
         table.add_column(heading, overflow="fold")
     for column in columns[:_COLUMNS]:
         missing = f"{100 * column['missing']:.3g} %" if column["missing"] else ""
-        table.add_row(column["name"], column["kind"], column["why"], column["encoding"], missing)
+        table.add_row(*map(Text, (column["name"], column["kind"], column["why"], column["encoding"], missing)))
     console.print(table)
-    if len(columns) > _COLUMNS:
-        console.print(f"and {len(columns) - _COLUMNS:,} more columns; --json has all")
+    if more := [f"{column['name']} ({column['kind']})" for column in columns[_COLUMNS:]]:
+        console.print(
+            f"and {len(more):,} more columns, of which --json has all: {', '.join(more)}", markup=False
+        )
 
 
 def print_done(console: Console, facts: dict[str, Any]) -> None:

@@ -156,6 +156,7 @@ class Table:
         Returns
         -------
         Dask array
+            Those rows, in their order.
         """
         return values if isinstance(self.place, (_Files, _Frame, _Partitions)) else self.place.kept(values)  # type: ignore[attr-defined]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import io
 import tempfile
 import warnings
 from pathlib import Path
@@ -13,30 +15,51 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 import distrf
+from distrf.cli.reports import _print_columns
 from distrf.errors import InputError
+from distrf.tables.kinds import ColumnWarning
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
+DATES = (
+    "%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y", "%B %d, %Y", "%a, %d %b %Y %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%SZ",
+)  # fmt: skip
+numbers, whole = st.floats(-1e6, 1e6, width=32), st.integers(0, 10**6)
+days = st.datetimes(dt.datetime(1990, 1, 1), dt.datetime(2030, 1, 1))
 ENTRIES = {
     "number": st.floats(allow_nan=True, allow_infinity=True, width=64),
     "whole": st.integers(-(2**40), 2**40),
     "count": st.integers(0, 3),
+    "big": st.integers(2**60, 2**60 + 9),
+    "snowflake": st.integers(2**60, 2**62),
     "text": st.text(max_size=5),
+    "sentence": st.lists(st.text(min_size=1, max_size=4), min_size=4, max_size=6).map(" ".join),
     "level": st.sampled_from(["", "é", "zwei Wörter", "日本", "null", "1"]),
     "boolean": st.booleans(),
     "date": st.datetimes(),
     "nothing": st.none(),
     "constant": st.just(7.5),
+    "clock": days.map("{:%H:%M:%S}".format),
+    "money": numbers.map("${:,.2f}".format),
+    "euros": numbers.map(lambda v: f"{v:,.2f} €".translate(str.maketrans(",.", ".,"))),
+    "percent": whole.map("{}%".format),
+    "unit": numbers.map("{:.1f} kg".format),
+    "stray": st.sampled_from([*map(str, range(40)), "?"]),
+    **{form: days.map(("{:" + form + "}").format) for form in DATES},
 }
+NAMES = st.text(min_size=1, max_size=4) | st.sampled_from(
+    ["a,b", "a b", "0", "ä=1", "[x]", "'q'", "id", "index"]
+)
 
 
 @st.composite
 def columns(draw, n, kinds):
-    kind = draw(st.sampled_from(kinds))
-    entries = ENTRIES[kind]
+    entries = ENTRIES[draw(st.sampled_from(kinds))]
     if draw(st.booleans()):
         entries = st.none() | entries
     return draw(st.lists(entries, min_size=n, max_size=n))
@@ -45,11 +68,42 @@ def columns(draw, n, kinds):
 @st.composite
 def tables(draw):
     n = draw(st.sampled_from([1, 2, 3, 7, 30, 90]))
-    names = draw(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=5, unique=True))
+    names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
     table = {name: draw(columns(n, sorted(ENTRIES))) for name in names}
-    target = draw(st.text(min_size=1, max_size=4).filter(lambda name: name not in names))
-    table[target] = draw(columns(n, ["number", "whole", "count", "text", "level", "boolean", "constant"]))
+    target = draw(NAMES.filter(lambda name: name not in names))
+    labels = [
+        "number",
+        "whole",
+        "count",
+        "text",
+        "level",
+        "boolean",
+        "constant",
+        "money",
+        "percent",
+        "stray",
+        "big",
+    ]
+    table[target] = draw(columns(n, labels))
     return table, target
+
+
+def check_accounts(model, made, target, warned):
+    """Every column has a line, and is named in a warning where it has values and is left out by a guess."""
+    told = {column["name"]: column for column in model[0].columns_}
+    assert {*told, model.training_.target} == {*made.column_names}
+    assert model.training_.target == target
+    assert all(column["why"] and column["encoding"] for column in told.values())
+    for name, column in told.items():
+        if column["kind"] in ("id", "text"):
+            assert any(text.startswith("left out: ") and repr(name) in text for text in warned), (
+                column,
+                warned,
+            )
+    console = Console(record=True, width=400, file=io.StringIO())
+    _print_columns(console, model[0].columns_)
+    printed = console.export_text()
+    assert all(name in printed for name in told if name.isprintable() and name.strip() == name)
 
 
 def check(table, target, folder):
@@ -59,18 +113,24 @@ def check(table, target, folder):
     except (pa.ArrowInvalid, UnicodeEncodeError):  # surrogates: no Arrow table either
         return False
     parquet.write_table(made, folder / "rows.parquet")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         try:
-            model = distrf.train(str(folder / "rows.parquet"), target=target, n_components=32)
+            model = distrf.train(
+                str(folder / "rows.parquet"),
+                target=target,
+                n_components=32,
+                drop_missing_target=None in table[target],
+            )
         except InputError as error:
             why = str(error)
         else:
             why = ""
         assert "\n" not in why
-        assert len(why) < 600
+        assert len(why) < 700
         if why:
             return False
+        check_accounts(model, made, target, [str(one.message) for one in caught])
         rows = made.drop_columns([target])
         predicted = np.asarray(model.predict(rows))
         assert len(predicted) == len(made)
@@ -92,7 +152,7 @@ def drawn(examples):
     )
 
 
-@drawn(15)
+@drawn(40)
 @given(tables())
 def test_any_table(drawn):
     with tempfile.TemporaryDirectory() as folder:
@@ -100,11 +160,55 @@ def test_any_table(drawn):
 
 
 @pytest.mark.slow
-@drawn(200)
+@drawn(500)
 @given(tables())
 def test_many_tables(drawn):
     with tempfile.TemporaryDirectory() as folder:
         check(*drawn, Path(folder))
+
+
+K = np.arange(120)
+DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(K * 7919 % 900, "D")
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        *[(DAYS.strftime(form), "date") for form in DATES],
+        ([f"${k * 37.5:,.2f}" for k in K], "number"),
+        ([f"{k / 8:.3f} kg" for k in K], "number"),
+        ([f"{k}%" for k in K], "number"),
+        (pd.array([None, *(K[1:] % 7)], "Int64"), "number"),
+        (pd.array(["none yet", "?!", *(str(k * 7919 % 101) for k in K[2:])], "string"), "number"),
+        (pd.Categorical(K % 5), "category"),
+        (2**60 + K % 5, "category"),
+    ],
+)
+def test_what_text_tells_is_learned(values, kind, tmp_path):
+    """From frames, Parquet and CSV alike; rows to predict are read as those of the training, one at a time too."""
+    frame = pd.DataFrame({"c": values, "x": np.cos(K)})
+    number = (
+        frame["c"].map({v: i for i, v in enumerate(sorted(set(frame["c"].dropna()), key=str))}).astype(float)
+    )
+    frame["y"] = (DAYS - DAYS[0]).days.to_numpy() * 1.0 if kind == "date" else number.fillna(0.0)
+    frame.to_parquet(tmp_path / "a.parquet")
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
+        options = {"categorical": ["c"]} if kind == "category" else {}
+        models = [
+            distrf.train(rows, target="y", map=None, **options)
+            for rows in (frame, tmp_path / "a.parquet", tmp_path / "a.csv")
+        ]
+    for model in models:
+        assert model[0].columns_[0]["kind"] == kind
+        same = distrf.predict(model, frame)
+        np.testing.assert_allclose(distrf.predict(model, frame.iloc[5:6]), same[5:6], rtol=1e-4, atol=1e-3)
+        np.testing.assert_allclose(
+            np.asarray(distrf.predict(model, tmp_path / "a.csv")), same, rtol=1e-4, atol=1e-3
+        )
+        if kind == "date":
+            assert distrf.evaluate(model, frame)["r2"] > 0.9
 
 
 @pytest.mark.parametrize(
