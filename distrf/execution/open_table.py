@@ -216,8 +216,8 @@ def open_table(
     ----------
     data : str, PathLike, data frame, Arrow table or Dask DataFrame
         Path or URL of Parquet or CSV: a file, a folder or a glob. Or rows of pandas, of Arrow, of another library that
-        speaks Arrow's stream interface (Polars), or lazy ones of Dask, whose partitions become the blocks. Row labels
-        of pandas are no columns.
+        speaks Arrow's stream interface (Polars), or lazy ones of Dask, whose partitions become the blocks. An index
+        of pandas is a column where it has a name.
     target : str or None, default=None
         The column of targets: numbers, booleans or text.
     columns : sequence of str or None, default=None
@@ -403,6 +403,8 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
             "no columns with names: give it as it is"
         )
     name, target, given = "the Dask DataFrame", selection.target, selection.coded
+    if data.index.name is not None and data.index.name not in data.columns:
+        data = data.reset_index()[[*data.columns, data.index.name]]
     found = frames.described(data._meta)
     names = chosen_names(name, found, selection)
     if isinstance(given, TableSchema) and (fault := drift(given, found)):

@@ -134,7 +134,7 @@ class CsvSource(TableSource):
         if selection.coded is True and not found.whole:
             # Rows that were not looked at may have values where the others have none.
             kinds = [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
-            schema = pa.schema(list(zip(schema.names, kinds, strict=True)), schema.metadata)
+            schema = pa.schema(list(zip(schema.names, kinds, strict=True)))
         layout = lay_out(path, [(path, schema)], selection)
         row_bytes = max(8 * len(layout.names), found.bytes / found.rows)
         cuts = cut_blocks(found.groups, row_bytes, selection, exact=selection.rows_per_block is not None)
@@ -274,10 +274,8 @@ def _describe(names: tuple[str, ...], version: str, options: HashableOptions, wa
             except pa.ArrowInvalid as error:
                 raise refused(error, {}, columns, place.file, place.before) from None
         raise
-    # What has no name is where pandas writes row labels.
-    labels = {"pandas": '{"index_columns": [""]}'} if first.names[0] == "" else None
     return _Described(
-        tuple(groups), size, dialect, wanted.encoding, pa.schema(list(zip(first.names, kinds, strict=True)), labels),
+        tuple(groups), size, dialect, wanted.encoding, pa.schema(list(zip(first.names, kinds, strict=True))),
         places is groups, strays, version,
     )  # fmt: skip
 

@@ -41,7 +41,6 @@ def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
     wanted = set(names)
     if hasattr(frame, "iloc"):
         frame = frame.iloc[:, [j for j, name in enumerate(frame.columns) if str(name) in wanted]]
-        return as_arrow(frame)
     table = as_arrow(frame)
     return table.select([j for j, name in enumerate(table.column_names) if name in wanted])
 

@@ -7,10 +7,13 @@ null counts, and reads a whole row group for a few of its rows: 189 MiB where `P
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from urllib.parse import unquote
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import file_lists, files
@@ -54,6 +57,49 @@ def open_file(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
                 pq.ParquetFile(raw, pre_buffer=True, page_checksum_verification=True) as file,
             ):
                 yield file
+
+
+#: What pandas and Spark write for a missing value of a folder.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+
+
+def folder_values(name: str, root: str) -> dict[str, str | None]:
+    """What the folders between a root and a file stand for: of ``year=2020/city=a%20b`` {"year": "2020", "city": "a b"}.
+
+    Parameters
+    ----------
+    name, root : str
+        Of a glob the root is what stands before its first mark.
+
+    Returns
+    -------
+    dict of str to str, or None for a missing value
+    """
+    root = re.split(r"[*?[]", root)[0].rpartition("/")[0] if re.search(r"[*?[]", root) else root
+    inside = name[len(root) :] if name.startswith(root) else name.rpartition("://")[2]
+    pairs = (folder.partition("=") for folder in inside.split("/")[:-1] if "=" in folder)
+    return {unquote(key): None if value == _MISSING else unquote(value) for key, _, value in pairs}
+
+
+def folder_types(names: Sequence[str], root: str) -> dict[str, pa.DataType]:
+    """The types of the columns that folders stand for: whole numbers, or text where one of them is none.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All files.
+    root : str
+
+    Returns
+    -------
+    dict of str to pa.DataType
+    """
+    found: dict[str, set[str]] = {}
+    for name in names:
+        for key, value in folder_values(name, root).items():
+            found.setdefault(key, set()).update([] if value is None else [value])
+    whole = {key: all(re.fullmatch(r"-?\d{1,18}", value) for value in values) for key, values in found.items()}
+    return {key: pa.int64() if whole[key] else pa.string() for key in found}
 
 
 def read_footers(path: str, storage_options: Options) -> list[tuple[str, pq.FileMetaData]]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ..errors import StoreError
@@ -13,11 +14,12 @@ from . import parquet_files
 from .arrow_types import null_error
 from .file_lists import version_of
 from .files import Options
-from .fingerprints import fingerprint_of_files
+from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .parquet_reader import ParquetRows, RowGroup
 from .row_source import Selection
 from .table_reader import TableRows
-from .table_source import TableSource, cut_blocks, lay_out
+from .table_schema import merged
+from .table_source import TableSource, all_names, cut_blocks, lay_out
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,13 +35,12 @@ class ParquetSource(TableSource):
     def open(cls, path: str, selection: Selection) -> ParquetSource:
         """Read the footers, choose columns and cut the rows into blocks (see `cut_blocks`).
 
-        The columns that folders like ``year=2020`` stand for are not read.
+        Folders like ``year=2020`` stand for a column. A column that only some files have has nulls in the others.
         """
-        footers = parquet_files.read_footers(path, selection.storage_options)
-        schemas = [(file, footer.schema.to_arrow_schema()) for file, footer in footers]
+        footers, schemas, folders = _schemas(path, selection.storage_options)
         layout = lay_out(path, schemas, selection)
         if layout.coded is None and not selection.missing:
-            _refuse_nulls(footers, layout.names)
+            _refuse_nulls(footers, layout.names, folders)
         groups = _row_groups(footers)
         if not groups:
             raise StoreError(f"the Parquet data set {path!r} has no rows")
@@ -57,6 +58,8 @@ class ParquetSource(TableSource):
                 columns=tuple(layout.names),
                 dtype=layout.dtype.str,
                 fingerprint=version,
+                root=path,
+                folders=tuple(folders.items()),
                 storage_options=selection.storage_options,
             ),
             cuts=cuts,
@@ -72,19 +75,19 @@ class ParquetSource(TableSource):
     @classmethod
     def fingerprint(cls, path: str, storage_options: Options = None) -> str:
         """Of the sizes and edges of all files."""
-        return fingerprint_of_files(parquet_files.list_files(path, storage_options), storage_options)
+        return _fingerprint(path, parquet_files.list_files(path, storage_options), storage_options)
 
     @classmethod
     def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
         """Of each file: a folder may have got more of them."""
         footers = parquet_files.read_footers(path, storage_options)
-        return [(fingerprint_of_files([name], storage_options), footer.num_rows) for name, footer in footers]
+        return [(_fingerprint(path, [name], storage_options), footer.num_rows) for name, footer in footers]
 
     @classmethod
     def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
         """Rows, row groups and the type of every column."""
-        footers = parquet_files.read_footers(path, storage_options)
-        schema = footers[0][1].schema.to_arrow_schema()
+        footers, schemas, _ = _schemas(path, storage_options)
+        schema = merged(schemas, all_names(schemas))
         return {
             "kind": "parquet",
             "rows": sum(footer.num_rows for _, footer in footers),
@@ -93,12 +96,39 @@ class ParquetSource(TableSource):
         }
 
 
-def _refuse_nulls(footers: Sequence[tuple[str, pq.FileMetaData]], names: Sequence[str]) -> None:
+def _schemas(
+    path: str, storage_options: Options
+) -> tuple[list[tuple[str, pq.FileMetaData]], list[tuple[str, pa.Schema]], dict[str, pa.DataType]]:
+    """The footers, the schema of each file with what its folders stand for, and the types of those columns."""
+    footers = parquet_files.read_footers(path, storage_options)
+    folders = parquet_files.folder_types([file for file, _ in footers], path)
+    schemas = []
+    for file, footer in footers:
+        schema = footer.schema.to_arrow_schema()
+        for name in parquet_files.folder_values(file, path):
+            if name not in schema.names:
+                schema = schema.append(pa.field(name, folders[name]))
+        schemas.append((file, schema))
+    return footers, schemas, folders
+
+
+def _fingerprint(path: str, names: Sequence[str], storage_options: Options) -> str:
+    """Of files, and of what their folders stand for."""
+    found = fingerprint_of_files(names, storage_options)
+    values = [parquet_files.folder_values(name, path) for name in names]
+    return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
+
+
+def _refuse_nulls(
+    footers: Sequence[tuple[str, pq.FileMetaData]], names: Sequence[str], folders: Collection[str]
+) -> None:
     """Raise InputError for nulls that the footers count, before any row is read: that may take hours."""
     wanted = set(names)
     for file, footer in footers:
         leaves = [(j, footer.schema.column(j).path) for j in range(footer.num_columns)]
         leaves = [(j, name) for j, name in leaves if name in wanted]
+        if absent := wanted - {name for _, name in leaves} - set(folders):
+            raise null_error(min(absent), f"{file!r}, which has no such column")
         for group in range(footer.num_row_groups):
             row_group = footer.row_group(group)
             for j, name in leaves:

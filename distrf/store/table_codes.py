@@ -196,7 +196,7 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     Parameters
     ----------
     frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
-        Of data frames, pandas and all that speak Arrow's stream interface. The row labels of pandas are left out.
+        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name.
     names : sequence of str, optional
         Of the columns of an array. None: x0, x1 and so on.
 
@@ -221,6 +221,12 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
         return _without_views(frame)
     if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
         pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
+        known, index = {name for name, _ in pairs}, frame.index
+        names = (
+            () if type(index).__name__ == "RangeIndex" else index.names
+        )  # which Parquet does not hold either
+        levels = [(j, str(name)) for j, name in enumerate(names) if name is not None]
+        pairs += [(name, index.get_level_values(j)) for j, name in levels if name not in known]
     elif isinstance(frame, Mapping):
         pairs = [(str(name), values) for name, values in frame.items()]
     elif isinstance(frame, np.ndarray) and frame.ndim == 2:

@@ -156,7 +156,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     ----------
     schema : pa.Schema
     names : sequence of str, optional
-        Which columns, in this order. None: all but the row labels of pandas.
+        Which columns, in this order. None: all but row labels of pandas without a name.
 
     Returns
     -------
@@ -201,14 +201,8 @@ def require_distinct(names: Iterable[str]) -> None:
 
 
 def row_labels(schema: pa.Schema) -> set[str]:
-    """The columns in which pandas wrote its index: a data frame with the same rows does not have them as columns."""
-    try:
-        kept = (schema.pandas_metadata or {}).get("index_columns") or []
-    except (ValueError, AttributeError):  # metadata of another kind under the same name
-        kept = []
-    return {name for name in kept if isinstance(name, str)} | {
-        n for n in schema.names if ROW_LABELS.fullmatch(n)
-    }
+    """The columns in which pandas wrote an index without a name: a data frame with the same rows does not have them as columns."""
+    return {name for name in schema.names if not name or ROW_LABELS.fullmatch(name)}
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -254,14 +248,14 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
 
 
 def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa.Schema:
-    """The columns that several tables have in common, as one schema for all their rows.
+    """The columns of several tables as one schema for all their rows.
 
     Parameters
     ----------
     schemas : sequence of (str, pa.Schema)
         What messages call each table, and its schema.
     names : sequence of str
-        Columns; others are left out.
+        Columns of one table or more; others are left out.
 
     Returns
     -------
@@ -272,7 +266,7 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
     Raises
     ------
     StoreError
-        A table lacks a column, or has it in a type that cannot be read as that of another: both tables are named.
+        A table has a column in a type that cannot be read as that of another: both tables are named.
     """
     first_schema = schemas[0][1]
     schemas = [one for i, one in enumerate(schemas) if i == 0 or not one[1].equals(first_schema)]
@@ -281,11 +275,8 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
         kinds: dict[pa.DataType, str] = {}  # and the first table that has it
         for where, schema in schemas:
             at = schema.get_field_index(name)
-            if at < 0:
-                raise StoreError(
-                    f"all parts of a table have its columns; {name!r} of {schemas[0][0]!r} is not in {where!r}; write them with "
-                    "one schema"
-                )
+            if at < 0:  # nulls
+                continue
             kinds.setdefault(schema.field(at).type, where)
         kinds = {kind: where for kind, where in kinds.items() if not pa.types.is_null(kind)} or kinds
         first, *others = kinds

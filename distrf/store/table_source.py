@@ -40,7 +40,7 @@ class TableSource(RowSource):
     cuts : tuple of (groups, int, int)
         The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
-        Of the table; where files differ in columns that are not chosen, of the first file.
+        Of the table; where files differ in columns that are not chosen, of the first file that has it.
     strays : tuple of (str, str), default=()
         Columns that are text, though nearly all of it reads as numbers: the name, and a text that does not and its line.
     """
@@ -187,7 +187,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     StoreError
         Files differ.
     """
-    first, target = schemas[0][1], selection.target
+    first, target = _all_fields(schemas), selection.target
     names = chosen_names(path, first, selection)
     known = set(first.names)  # `coded_as` tells what is missing
     wanted = known.intersection([*names, *selection.others, target])
@@ -208,6 +208,22 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             "columns=, name the target with target=, or train on the table as it is: `distrf train` encodes its columns"
         )
     return Layout(names, schema, common_dtype(kinds, selection.missing), None)
+
+
+def _all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The fields of all files, each as the first file has it that has it."""
+    first, known = schemas[0][1], set(schemas[0][1].names)
+    for _, schema in schemas[1:]:
+        for field in schema if set(schema.names) - known else ():
+            if field.name not in known:
+                known.add(field.name)
+                first = first.append(field)
+    return first
+
+
+def all_names(schemas: Sequence[tuple[str, pa.Schema]]) -> list[str]:
+    """The names of the columns of all files."""
+    return list(dict.fromkeys(_all_fields(schemas).names))
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:

@@ -20,7 +20,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import Table, open_table
+from distrf import Table, open_rows, open_table, store
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_table import is_table
 from distrf.execution.passes import run_pass
@@ -51,7 +51,7 @@ FRAME = pd.DataFrame(
         "Ü 数": ["a\nb", "c"] * (N // 2),
         "y": ["yes" if i % 3 else "no" for i in range(N)],
     },
-    index=pd.Index(range(100, 100 + N), name="customer"),
+    index=range(100, 100 + N),
 )
 FEATURES = [name for name in FRAME.columns if name != "y"]
 ARROW = as_arrow(FRAME)
@@ -314,25 +314,80 @@ def test_a_sample_of_csv_has_the_types_of_its_columns(tmp_path, monkeypatch):
         assert open_table(tmp_path / "a.csv").sample().schema.types == types
 
 
-def test_labels_of_pandas_are_no_columns(tmp_path):
-    frame = FRAME[["x", "t"]]
-    two = pd.MultiIndex.from_product([range(5), range(N // 5)], names=["a", "b"])
-    for index in (frame.index, frame.index.rename(None), two, pd.RangeIndex(N)):
-        frame.index = index
-        frame.to_parquet(tmp_path / "a.parquet")
-        for data in (frame, tmp_path / "a.parquet", pa.Table.from_pandas(frame)):
-            assert open_table(data).schema.names == ["x", "t"]
-    frame.to_csv(tmp_path / "a.csv")
-    dd.from_pandas(frame, npartitions=2).to_parquet(tmp_path / "dask")
-    for data in (tmp_path / "a.csv", tmp_path / "dask"):
-        assert open_table(data).schema.names == ["x", "t"]
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.Index([100 + i for i in range(N)], name="customer"),
+        pd.Index([100 + i for i in range(N)]),
+        pd.MultiIndex.from_product([range(5), range(N // 5)], names=["a", "b"]),
+        pd.RangeIndex(N),
+    ],
+    ids=["named", "without a name", "two", "range"],
+)
+def test_an_index_of_pandas_is_a_column_where_it_has_a_name(tmp_path, index):
+    frame = FRAME[["x", "t"]].set_axis(index)
+    frame.to_parquet(tmp_path / "a.parquet")
+    names = ["x", "t", *(name for name in index.names if name)]
+    for data in (frame, tmp_path / "a.parquet", pa.Table.from_pandas(frame)):
+        table = open_table(data)
+        assert table.schema.names == names
+        same(table.rows(), coded(as_arrow(frame.reset_index()), table.schema))
+    if index.nlevels == 1:
+        assert open_table(dd.from_pandas(frame, npartitions=2)).schema.names == names
+    frame.reset_index(drop=True).to_csv(tmp_path / "a.csv")
+    assert open_table(tmp_path / "a.csv").schema.names == ["x", "t"]
 
 
-def test_hive_folders_are_not_read(tmp_path):
-    for year in (2020, 2021):
-        (tmp_path / f"year={year}").mkdir()
-        parquet(tmp_path / f"year={year}", cuts=(0, N))
-    assert open_table(tmp_path, target="y").schema.names == FEATURES
+HIVE = pd.DataFrame(
+    {
+        "x": np.arange(12.0),
+        "year": [2020, 2021, 2022] * 4,
+        "city": ["a b", "c/d", None, "1"] * 3,
+        "n": [7, 8, 9, 7] * 3,
+    }
+)
+
+
+def test_folders_stand_for_columns(tmp_path):
+    """Their values are numbers where all are; a glob and one block of rows read the same, and one may be the target."""
+    HIVE.to_parquet(tmp_path / "a", partition_cols=["year", "city"])
+    for path in (tmp_path / "a", tmp_path / "a/year=*/*/*.parquet"):
+        table = open_table(path, target="year")
+        assert [(c.name, c.arrow) for c in table.schema.columns] == [
+            ("x", "double"),
+            ("n", "int64"),
+            ("city", "string"),
+        ]
+        order = np.argsort(table.rows()[:, 0].compute())
+        same(table.rows()[order], coded(as_arrow(HIVE), table.schema))
+        same(table.y[order], HIVE["year"])
+        assert set(table.sample().column("city").to_pylist()) == {"a b", "c/d", "1", None}
+    alone = open_table(tmp_path / "a", columns=["year"], rows_per_block=1)
+    assert sorted(alone.rows().compute()[:, 0]) == sorted(HIVE["year"])
+    X, y = open_rows(tmp_path / "a", columns=["year", "x"], target="n", rows_per_block=2)
+    same(X[:, 0].compute(), HIVE["year"].to_numpy()[X[:, 1].compute().astype(int)])
+    assert y.sum().compute() == HIVE["n"].sum()
+    facts = store.facts(tmp_path / "a")
+    assert facts["columns"] == {"x": "double", "n": "int64", "year": "int64", "city": "string"}
+    before = store.fingerprint(tmp_path / "a")
+    (tmp_path / "a/year=2020").rename(tmp_path / "a/year=2030")
+    assert store.fingerprint(tmp_path / "a") != before
+    with refused(r"'city' has nulls in row group 0 of .*, the first in row \d+; drop"):
+        open_table(tmp_path / "a", target="city")
+
+
+def test_columns_that_only_some_files_have(tmp_path):
+    HIVE[["x", "n"]].to_parquet(tmp_path / "a.parquet")
+    HIVE[["n", "year", "city"]].to_parquet(tmp_path / "b.parquet")
+    table, (X, _) = open_table(tmp_path), open_rows(tmp_path, columns=["x", "n", "year"], impute=-1.0)
+    assert table.schema.names == ["x", "n", "year", "city"]
+    whole = pd.concat([HIVE[["x", "n"]], HIVE[["n", "year", "city"]]])
+    same(table.rows(), coded(as_arrow(whole), table.schema))
+    same(X, whole[["x", "n", "year"]].fillna(-1))
+    with refused(r"column 'year' has nulls in '.*a.parquet', which has no such column; pass impute="):
+        open_rows(tmp_path, columns=["n", "year"])
+    with refused(r"column 'city' has nulls in row group 0 of .*, the first in row 0; drop"):
+        open_table(tmp_path, target="city")
 
 
 @pytest.mark.parametrize(
