@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 
 import dask.array as da
@@ -13,6 +14,17 @@ import numpy as np
 from distrf.execution.write_zarr import write_rows
 
 MIB = 2**20
+
+
+def traced(work):
+    """What some work returns, the most bytes that it allocated in this process, and those that are left with its result."""
+    tracemalloc.start()
+    try:
+        result = work()
+        left, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    return result, peak, left
 
 
 def _rows(d, block_info=None):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peaks import traced
 
 from distrf.errors import InputError
 from distrf.execution.moments import _CovarianceReduction, column_moments
@@ -56,10 +55,5 @@ def test_scratch_of_a_covariance():
     """The rows less the shift as float64, dense, and a product of the size of the state."""
     reduction, rows = _CovarianceReduction(300, (0.0,) * 300), np.ones((20_000, 300), dtype=np.float32)
     state = reduction.initial()
-    tracemalloc.start()
-    try:
-        reduction.update(state, 0, rows)
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    _, peak, _ = traced(lambda: reduction.update(state, 0, rows))
     assert 0.95 * peak <= 20_000 * reduction.scratch_per_row + reduction.scratch_bytes <= 1.1 * peak

@@ -1,9 +1,11 @@
-"""Rows that `open_rows` reads: segments without Dask graphs give what the graphs give, and read each stored block once."""
+"""Rows that `open_rows` reads: segments without Dask graphs give what the graphs give, and read each stored block once.
+
+At the end, how often rows of other arrays are read.
+"""
 
 from __future__ import annotations
 
 import time
-import tracemalloc
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -15,6 +17,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from peaks import traced
 from reductions import ListFold, StackFold, SumFold, ViewFold
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, open_rows, write_rows
@@ -162,16 +165,16 @@ def test_each_stored_block_is_read_once(scheduler):
 def test_many_blocks_cost_the_client_little():
     """100,000 blocks: below two seconds and 50 MiB once, and half a second for a pass; here its own CPU time, with room."""
     n = 100_000
-    tracemalloc.start()
-    try:
+
+    def made():
         source = np.broadcast_to(np.float32(0), (10 * n, 4))
         rows = stored(source, (10,) * n)
         features = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(rows[:10])
         Z = features.transform(rows)
         Z.chunks, blocks_of([Z])
-        held = tracemalloc.get_traced_memory()[0]
-    finally:
-        tracemalloc.stop()
+        return Z
+
+    Z, _, held = traced(made)
     assert held < 50 * 2**20
     started = time.thread_time()
     blocks = blocks_of([Z])
@@ -230,3 +233,61 @@ def test_from_a_store_as_from_memory(tmp_path, rng):
     for model in (StreamingRidge(1e-3), sgd):
         one = model.fit(features.transform(rows), y).coef_
         same(one, model.fit(features.transform(plain[0]), plain[1]).coef_)
+
+
+# ---- how often rows of other arrays are read, and what reading costs: what a plan relies on -----------
+
+
+class Counted:
+    """Rows that count how often each of their blocks is read."""
+
+    dtype = np.dtype(np.float64)
+
+    def __init__(self, rows, chunk):
+        self.rows, self.chunk = rows, chunk
+        self.shape, self.ndim = rows.shape, rows.ndim
+        self.reads = Counter()
+
+    def __getitem__(self, index):
+        rows = self.rows[index]
+        first = index[0].start if isinstance(index, tuple) else index.start
+        self.reads[first or 0] += len(rows) > 0
+        return rows
+
+    def lazy(self):
+        return da.from_array(self, chunks=(self.chunk, *self.shape[1:]), name=False)
+
+
+@pytest.fixture
+def sources(rng):
+    X = rng.normal(size=(4_000, 5))
+    return Counted(X, 500), Counted(X[:, 0] ** 2 + X[:, 1], 500)
+
+
+@pytest.mark.parametrize(("epochs", "size"), [(1, "128MiB"), (3, "128MiB"), (3, "32KiB")])
+def test_one_read_beyond_those_of_the_epochs(sources, epochs, size):
+    """The row sample takes one, of rows and targets together; the targets' mean takes one of these alone.
+
+    Batches take rows of stored blocks, also where features are cut into smaller ones.
+    """
+    X, y = sources
+    with dask.config.set({"scheduler": "sync", "array.chunk-size": size}):
+        features = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(X.lazy())
+        Z = features.transform(X.lazy())
+        assert Z.numblocks[0] == (8 if size == "128MiB" else 80)
+        StreamingSGDRegressor(n_epochs=epochs, tol=None, alpha=1e-4, random_state=0).fit(Z, y.lazy())
+    assert len(X.reads) == len(y.reads) == 8
+    assert set(X.reads.values()) == {2}  # blocks that were read are held for the epochs that follow
+    assert set(y.reads.values()) == {3}
+
+
+def test_arrays_in_memory_are_not_copied_for_threads(rng):
+    """In threads of one process blocks are views: before, each was turned into bytes and back."""
+    X = rng.normal(size=(40_000, 100))
+    y = X[:, 0]
+    dX, dy = da.from_array(X, chunks=(2_000, 100)), da.from_array(y, chunks=2_000)
+    model = StreamingRidge(1e-3)
+    with dask.config.set(scheduler="threads", num_workers=1):
+        model.fit(dX, dy)
+        _, peak, _ = traced(lambda: model.fit(dX, dy))
+    assert peak < X.nbytes / 3

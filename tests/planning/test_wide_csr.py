@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import tracemalloc
-
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peaks import traced
 from sklearn.pipeline import make_pipeline
 
 import distrf
@@ -125,12 +124,7 @@ def test_what_a_pass_counts(stored):
 
 def test_scratch_while_hashes_are_made():
     map_ = distrf.TensorSketchFeatures(2, gamma=1.0, n_components=64, random_state=0).fit(text(8)).map_
-    tracemalloc.start()
-    try:
-        map_.hashes()
-        peak = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
+    _, peak, _ = traced(map_.hashes)
     assert 0.7 <= peak / map_.scratch_bytes(4) <= 1.02
 
 
