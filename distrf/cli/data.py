@@ -85,7 +85,10 @@ def featurize(
         data = made.open(X, **rows.values)
         pipeline = made.pipeline
     session.refuse_if_too_big("featurize", pipeline, data)
-    with hold(out, given.values.get("save_map")), session.connected():
+    with (
+        hold(out, given.values.get("save_map"), takeover=bool(given.values.get("overwrite"))),
+        session.connected(),
+    ):
         written = given.call(made, data, out)
     session.say(
         f"{written.computed} of {written.blocks} blocks computed, {written.blocks - written.computed} were there"

@@ -270,7 +270,7 @@ def predict(given: PredictOptions, *, run: RunOptions) -> None:
     checks = {name: value for name, value in given.values.items() if name != "overwrite"}
     data = open_rows(trained, X, out, **checks)
     session.refuse_if_too_big("predict", trained.pipeline, data)
-    with hold(out), session.connected(), session.noting():
+    with hold(out, takeover=bool(given.values.get("overwrite"))), session.connected(), session.noting():
         written = given.call(trained, data, out)
     counts = {"blocks": written.blocks, "blocks_computed": written.computed}
     result = {"predictions": out, "rows": data.n, **counts}

@@ -15,7 +15,6 @@ from dask.delayed import Delayed
 from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
-from ..store.job_lock import check
 from . import worker_checks
 from .task_names import span_of
 from .worker_checks import Watch
@@ -77,7 +76,6 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
     if client is None:
         with one_blas_thread():
             return task.compute(optimize_graph=False)
-    check()  # a job that no longer owns its output ends here
     # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
         future = client.compute(task, optimize_graph=False, workers=watch and watch.bound)
@@ -110,7 +108,6 @@ def settle(*futures: Any, watch: Watch | None = None) -> None:
                 wait(futures, timeout=worker_checks.EVERY)
                 break
             except TimeoutError:
-                check()
                 watch = watch or Watch(futures[0].client)
                 watch.look()
     for future in futures:

@@ -15,7 +15,6 @@ from dask.base import tokenize
 from .. import store
 from ..errors import InputError
 from ..store.files import normalise
-from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import check_dask_rows, take_blocks
@@ -61,7 +60,7 @@ def write_parts(
             _Keys(normalise(str(key_source)), tuple(keys), tuple(columns or ()), version) if keys else None
         )
         named = tuple((name, tuple(headings.get(name, ()))) for name in names)
-        reduction = _PartReduction(normalise(path), folder_id, named, keys_of_rows, held())
+        reduction = _PartReduction(normalise(path), folder_id, named, keys_of_rows)
         every = [take_blocks(a, pending) if len(pending) < n_blocks else a for a in (*aligned, numbers)]
         starts = np.concatenate([[0], np.cumsum(chunks)])[pending]
         label = "predict" if "prediction" in arrays else "write"
@@ -101,10 +100,8 @@ class _PartReduction(RowCount):
     folder_id: str | None  # of the folder at `path` for which the blocks are made
     names: tuple[tuple[str, tuple[str, ...]], ...]  # of each array, and of its columns
     keys: _Keys | None
-    claims: tuple[Claim, ...]
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
-        check(self.claims)
         *values, numbers = blocks
         columns: dict[str, Any] = {}
         if self.keys is not None:

@@ -10,7 +10,6 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError, first_not_finite
-from ..store.job_lock import Claim, check, held
 from .graph_inputs import graph_inputs
 from .passes import run_pass
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label, take_blocks
@@ -90,7 +89,7 @@ def write_rows(
     )
     pending = store.pending_blocks(path, storage_options=storage_options)
     if pending:
-        reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, storage_options, held())
+        reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, storage_options)
         left = [take_blocks(a, pending) if len(pending) < info.n_blocks else a for a in coded]
         label = {"features": maker_label(first), "predictions": "predict"}.get(kind, "write")
         run_pass(reduction, left, label=label, starts=[info.bounds(index)[0] for index in pending])
@@ -132,7 +131,7 @@ def append_rows(
         lengths = tuple(stop - start for _, start, stop in new)
         coded = [_codes(a, info.classes) if a.dtype.kind == "U" else a for a in aligned]
         cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
-        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None, held())
+        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None)
         left = [take_blocks(a, [index - new[0][0] for index in pending]) for a in cut]
         starts = [start for index, start, _ in new if index in set(pending)]
         run_pass(reduction, left, label="append", starts=starts)
@@ -185,10 +184,8 @@ class _WriteReduction(RowCount):
     names: tuple[str, ...]
     block_rows: int
     storage_options: Any
-    claims: tuple[Claim, ...]
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
-        check(self.claims)
         index = first_row // self.block_rows
         for name, block in zip(self.names, blocks, strict=True):
             # The sum is not finite if an entry is not: one number to look at instead of a block.

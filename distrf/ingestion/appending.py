@@ -14,7 +14,6 @@ from ..execution.progress import current_listener
 from ..store import zarr_writer
 from ..store.files import Options
 from ..store.formats import fingerprint
-from ..store.job_lock import check
 from ..store.row_source import Selection
 from ..store.svmlight_source import SvmlightSource
 from ..store.zarr_layout import StoreInfo
@@ -138,7 +137,6 @@ def write(rows: Prepared, info: StoreInfo, seed: int | None, storage_options: Op
             for number, X, y in blocks:
                 index = first + number
                 if index in pending:
-                    check()
                     block = {"X": X} if y is None else {"X": X, "y": y}
                     zarr_writer.write_block(
                         info.path, index, block, store_id=info.id, storage_options=storage_options

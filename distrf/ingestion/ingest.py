@@ -146,7 +146,7 @@ def ingest(
         target=target, columns=columns, split=split, missing=impute is not None, n_features=n_features,
         zero_based=zero_based, storage_options=storage_options,
     )  # fmt: skip
-    with hold(out, storage_options=storage_options):
+    with hold(out, takeover=overwrite, storage_options=storage_options):
         rows = Prepared.open(source, selection, sparse).filled(impute)
         if dtype is not None:
             rows = rows.cast(dtype)

@@ -52,7 +52,7 @@ class Outputs:
 
     def held(self) -> AbstractContextManager[None]:
         """While it lasts, no other job writes here; raises InUseError where one does."""
-        return hold(self.out, self.checkpoint)
+        return hold(self.out, self.checkpoint, takeover=self.overwrite)
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""

@@ -107,7 +107,7 @@ def predict(
     arrays, headings = beside.arrays(pipeline, rows, parquet)
     spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
     spec |= {"probabilities": "probability" in arrays, "interval": interval}
-    with hold(out):
+    with hold(out, takeover=overwrite):
         if parquet:
             source = data.path if keys else None
             parts = write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)

@@ -55,7 +55,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     arrays = {"X": X} | ({} if y is None else {"y": y})
     if store.to_parquet(out) and blocks_are_csr(X):
         raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
-    with hold(out):
+    with hold(out, takeover=overwrite):
         if store.to_parquet(out):
             return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
         return write_zarr.write_rows(
@@ -193,7 +193,7 @@ def featurize(
     elif not steps:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
     fitted = all(hasattr(step, "map_") for _, step in steps)
-    with hold(out, save_map):
+    with hold(out, save_map, takeover=overwrite):
         if fitted:
             loaded = Loaded.of(map).transformers()
             data = loaded.open(X, y, target=target, strict=strict)

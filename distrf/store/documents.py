@@ -23,7 +23,7 @@ import zarr
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
 from .files import Options
-from .job_lock import check, hold
+from .job_lock import hold
 from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
 
@@ -148,7 +148,6 @@ class Document:
         InUseError
             Another job writes here.
         """
-        check()
         fs, file = self.file
         root = os.path.dirname(file)
         stored = {name: _storable(name, value) for name, value in arrays.items()}
@@ -167,7 +166,6 @@ class Document:
         )
         try:
             _write_arrays(f"{self.path}/{folder}", stored, self.storage_options)
-            check()  # another job may have taken over meanwhile
             if stored and not fs.exists(f"{root}/{folder}/zarr.json"):  # or be one that no lock excludes
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
@@ -263,7 +261,7 @@ def write_model_folder(
     wanted = to_json(spec)
     for name, value in arrays.items():
         _storable(name, value)  # before anything is made
-    with hold(place.path, storage_options=storage_options):
+    with hold(place.path, takeover=overwrite, storage_options=storage_options):
         while True:  # again where a job that no lock excludes has put a model there meanwhile
             old = place.existing()
             if old is not None:

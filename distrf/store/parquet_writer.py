@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from . import files
 from .files import Options
-from .job_lock import check, require_id
+from .job_lock import require_id
 from .spec import require_same, to_json
 
 _SPEC, _DONE, _FORMAT = "_spec.json", "_SUCCESS", "distrf-parts"
@@ -211,7 +211,6 @@ def finish_parts(
     InUseError
         Another job has made the folder anew.
     """
-    check()
     path = files.normalise(path)
     missing = pending_parts(path, n_blocks, storage_options=storage_options)
     if missing:

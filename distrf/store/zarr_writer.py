@@ -23,7 +23,7 @@ from . import files, zarr_layout
 from .csr_groups import CsrArray
 from .files import HashableOptions, Options
 from .fingerprints import fingerprint_of_spec
-from .job_lock import check, require_id
+from .job_lock import require_id
 from .spec import require_same, to_json
 from .writable import check_zarr_ending
 from .zarr_document import (
@@ -366,7 +366,6 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
     InUseError
         Another job has made the store anew.
     """
-    check()
     path = files.normalise(path)
     attributes = our_attributes(path, storage_options)
     longer = writing(attributes, store_id)

@@ -1,24 +1,34 @@
-"""What writes an output holds its lock: other processes that are started beside it, or after it was killed."""
+"""What writes an output holds its lock: other processes that are started at the same time, or after it was killed."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from contextlib import ExitStack
+from contextvars import Context
 from pathlib import Path
 
 import dask
 import dask.array as da
+import fsspec
 import numpy as np
 import pytest
-from foreign_lock import FOREIGN
-from sklearn.pipeline import make_pipeline
 
-from distrf import RandomFourierFeatures, StreamingRidge, featurize, ingest, predict, train, write_rows
+from distrf import (
+    RandomFourierFeatures,
+    StreamingRidge,
+    featurize,
+    ingest,
+    open_rows,
+    predict,
+    train,
+    write_rows,
+)
 from distrf.errors import InUseError
-from distrf.store import job_lock
+from distrf.store.job_lock import hold
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 MAP = RandomFourierFeatures(n_components=8, length_scale=2.0, random_state=0)
@@ -93,7 +103,7 @@ def test_two_at_once_and_one_that_is_killed(tmp_path):
     assert chunks(out) == chunks(tmp_path / "undisturbed.zarr")
 
 
-def test_who_writes_holds_the_lock(tmp_path, monkeypatch):
+def test_who_writes_holds_the_lock(tmp_path):
     np.savez(tmp_path / "rows.npz", X=X)
     source = tmp_path / "source.zarr"
     write_rows(X, source)
@@ -109,45 +119,28 @@ def test_who_writes_holds_the_lock(tmp_path, monkeypatch):
         "train": lambda: train(X, X[:, 0], out=out, model="ridge"),
         "checkpoint": lambda: train(X, X[:, 0], checkpoint=out, model="sgd-regressor"),
     }
-    monkeypatch.setattr(job_lock, "_alive", lambda record: True)
-    for name in (".out.zarr.lock", ".out.parquet.lock"):
-        (tmp_path / name).write_text(json.dumps(FOREIGN))
-    before = sorted(tmp_path.rglob("*"))
-    for name, job in jobs.items():
-        with pytest.raises(InUseError, match="being written by process 7 on far"):
-            job()
-        assert sorted(tmp_path.rglob("*")) == before, name
+    with hold(out, tmp_path / "out.parquet"):
+        before = sorted(tmp_path.rglob("*"))
+        for name, job in jobs.items():
+            with pytest.raises(InUseError, match=f"being written by process {os.getpid()} on"):
+                Context().run(job)
+            assert sorted(tmp_path.rglob("*")) == before, name
+    Context().run(jobs["write_rows"])
 
 
-def test_a_job_that_lost_its_lock_writes_no_more(tmp_path, monkeypatch):
-    """Its blocks are written in tasks, which look for themselves."""
-    out, now = tmp_path / "out.zarr", time.time()
+def test_a_job_whose_output_another_one_takes_writes_no_more(tmp_path):
+    """On an object store `overwrite` takes its place; its blocks are written in tasks, which look for themselves."""
+    out, taken = f"memory://taken-{tmp_path.name}/out.zarr", []
+    fs, root = fsspec.core.url_to_fs(out)
 
-    def lose(block):
-        if len(list(out.glob("X/c/*"))) == 2:
-            (tmp_path / ".out.zarr.lock").write_text(json.dumps(FOREIGN))
-            monkeypatch.setattr(time, "time", lambda: now + 3600)
+    def take(block):
+        if not taken and len(fs.glob(f"{root}/X/c/*")) == 2:
+            taken.append(None)
+            taken.append(Context().run(write_rows, X[:20], out, overwrite=True).info)
         return block
 
-    rows = da.from_array(X, chunks=(10, 3)).map_blocks(lose, dtype=X.dtype, name="rows")
-    with dask.config.set(scheduler="synchronous"), pytest.raises(InUseError, match="no longer holds"):
-        featurize(MAP, rows, out)
-    assert len(list(out.glob("X/c/*"))) == 2
-    assert json.loads((tmp_path / ".out.zarr.lock").read_text()) == FOREIGN
-
-
-def test_a_training_that_lost_its_lock_keeps_no_state(tmp_path, monkeypatch):
-    now = time.time()
-
-    def sleep(*args):  # the machine, while another job trains
-        (tmp_path / ".m.lock").unlink()
-        monkeypatch.setattr(time, "time", lambda: now + 3600)
-
-    monkeypatch.setattr("distrf.pipeline.training.prepare", sleep)
-    monkeypatch.setattr(
-        "distrf.pipeline.training.fit_prepared",
-        lambda *args: make_pipeline(StreamingRidge(1.0)).fit(X, X[:, 0]),
-    )
-    with pytest.raises(InUseError, match="no longer holds"):
-        train(X, X[:, 0], out=tmp_path / "m")
-    assert list(tmp_path.iterdir()) == []
+    rows = da.from_array(X, chunks=(10, 3)).map_blocks(take, dtype=X.dtype, name="rows")
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(InUseError, match="another job has made it anew, or finished it"):
+            featurize(MAP, rows, out)
+        np.testing.assert_array_equal(open_rows(out)[0].compute(), X[:20])

@@ -268,8 +268,8 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     np.testing.assert_array_equal(read_model_folder(f"{s3.url}/model")[1]["w"], np.arange(4))
 
 
-def test_a_job_holds_its_output(s3, monkeypatch):
-    """It is created under a condition, read and removed: three requests. What a dead job has left is replaced."""
+def test_a_job_holds_its_output(s3):
+    """It is created under a condition, read and removed: three requests. Of a job that was killed it is taken when that is said."""
     s3.proxy.requests.clear()
     with job_lock.hold(f"{s3.url}/a/features.zarr"):
         assert len(s3.proxy.requests) == 1
@@ -278,10 +278,13 @@ def test_a_job_holds_its_output(s3, monkeypatch):
         s3.proxy.requests.clear()
     assert [request.method for request in s3.proxy.requests] == ["GET", "DELETE"]
     assert everything(s3.fs, s3.bucket) == {}
-    monkeypatch.setattr(job_lock, "STALE", 0.3)
-    left = {"token": "other", "machine": "far"}
+    left = {"token": "other", "host": "far", "pid": 7, "since": "noon"}
     s3.fs.pipe_file(f"{s3.bucket}/a/.features.zarr.lock", json.dumps(left).encode())
-    write_rows(X, f"{s3.url}/a/features.zarr")
+    with pytest.raises(
+        InUseError, match=r"process 7 on far, since noon.*remove .*\.features\.zarr\.lock.*overwrite=True"
+    ):
+        write_rows(X, f"{s3.url}/a/features.zarr")
+    write_rows(X, f"{s3.url}/a/features.zarr", overwrite=True)
     assert s3.fs.ls(f"{s3.bucket}/a", detail=False) == [f"{s3.bucket}/a/features.zarr"]
 
 
@@ -530,7 +533,8 @@ def test_killed_and_started_again(s3, tmp_path):
     assert process.wait(200) == -signal.SIGKILL
     s3.proxy.fault = lambda request: None
     assert 4 <= 16 - len(pending_blocks(f"{s3.url}/out.zarr")) < 16
-    assert featurize_job(words).returncode == 0
+    assert "was killed" in featurize_job(words).stderr
+    assert featurize_job([*words, "--overwrite"]).returncode == 0
     words[5] = f"{s3.url}/calm.zarr"
     assert featurize_job(words).returncode == 0
     out, calm = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("out", "calm"))

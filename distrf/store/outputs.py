@@ -1,0 +1,171 @@
+"""What is asked of an output before anything is computed: whether it can be written, and lies apart from what the job reads."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import zarr
+from zarr.storage import FsspecStore
+
+from ..errors import InputError, StoreError
+from . import files
+from .files import Options, is_local
+
+#: Endings that name formats which cannot be written.
+_OTHERS = (
+    ".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".h5", ".hdf5", ".feather", ".arrow", ".orc", ".avro", ".xls", ".xlsx",
+    ".mat", ".pkl", ".pickle", ".joblib", ".svmlight", ".libsvm", ".gz", ".zip", ".zst",
+)  # fmt: skip
+_PARQUET = (".parquet", ".pq")
+
+
+def to_parquet(out: str) -> bool:
+    """Whether an output is Parquet, by the ending of its path."""
+    return out.rstrip("/").lower().endswith(_PARQUET)
+
+
+def check_zarr_ending(out: str) -> None:
+    """Raise StoreError for a Zarr store that is called like a file of another format."""
+    if out.rstrip("/").lower().endswith((*_OTHERS, *_PARQUET)):
+        raise StoreError(
+            f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
+            "written to Parquet, which ends in .parquet; choose another path"
+        )
+
+
+def check_writable(*paths: str | os.PathLike[str] | None) -> None:
+    """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
+    for path in paths:
+        path = None if path is None else os.fspath(path)
+        if path is None or not is_local(path):
+            continue
+        place = os.path.abspath(os.path.expanduser(path))
+        try:
+            there = place
+            while not os.path.lexists(there):
+                there = os.path.dirname(there)
+            os.lstat(place)  # a name that is too long
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError) as error:
+            why = (
+                getattr(error, "strerror", None) or error
+            )  # which does not name the path again: it may be long
+            raise StoreError(f"{path!r} cannot be written: {why}; choose another path") from error
+        folder = os.path.dirname(place) if there == place else there
+        if not os.path.isdir(folder):
+            raise StoreError(f"{path!r} cannot be written: {folder!r} is no folder; choose another path")
+        try:  # permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone
+            os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
+        except OSError as error:
+            raise StoreError(
+                f"{path!r} cannot be written: {error.strerror} in {folder!r}; choose another path"
+            ) from error
+
+
+def check_apart(
+    out: str | os.PathLike[str] | None,
+    inputs: Iterable[str | os.PathLike[str] | None],
+    *,
+    what: str = "an output",
+    than: str = "its input",
+    storage_options: Options = None,
+) -> None:
+    """Refuse an output that is one of the inputs, lies inside one or around one.
+
+    Links are followed, and different names of one place (``file://``, a slash at the end, ``..``) are one.
+
+    Parameters
+    ----------
+    out : path or URL, or None
+        None is no path.
+    inputs : iterable of path or URL or None
+        Globs stand for every file that they match.
+    what, than : str
+        The output and the inputs in words, for the message.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Raises
+    ------
+    InputError
+        With both paths, before anything is created.
+    """
+    if out is None:
+        return
+    for source in inputs:
+        if source is None:
+            continue
+        place = _place(out, storage_options)
+        for other in _places(source, storage_options):
+            if _inside(place, other):
+                how = "is" if _inside(other, place) else "lies inside"
+            elif _inside(other, place):
+                how = "lies around"
+            else:
+                continue
+            raise InputError(
+                f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
+                f"({place} and {other}); choose another path for {what}"
+            )
+
+
+def _places(path: str | os.PathLike[str], storage_options: Options) -> Iterator[str]:
+    """Where an input is: every file that a glob stands for."""
+    text = files.normalise(path)
+    if not files.is_glob(text, storage_options):
+        yield _place(text, storage_options)
+        return
+    fs, root = files.filesystem(text, storage_options)
+    for name in fs.glob(root):
+        yield _place(name if is_local(text) else fs.unstrip_protocol(name), storage_options)
+
+
+def _place(path: str | os.PathLike[str], storage_options: Options) -> str:
+    """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
+    text = files.normalise(path)
+    if is_local(text):
+        return os.path.realpath(text)
+    fs, root = files.filesystem(text.rsplit("::", 1)[-1], storage_options)
+    return str(fs.unstrip_protocol(root)).rstrip("/")
+
+
+def _inside(inner: str, outer: str) -> bool:
+    """Whether a place is another one or lies inside it."""
+    if not (is_local(inner) and is_local(outer)):
+        return f"{inner}/".startswith(f"{outer}/")
+    known = os.path.exists(outer)
+    while True:
+        # The same file under two names: a bind mount, or a file system that ignores case.
+        if inner == outer or (known and os.path.exists(inner) and os.path.samefile(inner, outer)):
+            return True
+        parent = os.path.dirname(inner)
+        if parent == inner:
+            return False
+        inner = parent
+
+
+def place_of_array(value: Any) -> str | None:
+    """Where an open Zarr array lies, such as Dask's ``from_zarr`` holds.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str, or None
+        A path or URL; None for anything but a Zarr array.
+    """
+    if not isinstance(value, zarr.Array):
+        return None
+    store = value.store
+    if isinstance(store, FsspecStore):
+        fs = getattr(store.fs, "sync_fs", store.fs)  # a local folder opened through fsspec is wrapped
+        root = str(fs.unstrip_protocol(store.path))
+    else:
+        root = str(getattr(store, "root", store))
+    return f"{root}/{value.path}".rstrip("/")
