@@ -50,6 +50,26 @@ def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) ->
     return generator.random_raw(skip + count)[skip:]
 
 
+def row_words(seed: int, start: int, stop: int) -> np.ndarray:
+    """Raw Philox words of rows: word i is the i-th of the stream of the seed, whatever the blocks.
+
+    Parameters
+    ----------
+    seed : int
+    start, stop : int
+        First row, and the row after the last.
+
+    Returns
+    -------
+    uint64 array of shape (stop - start,)
+    """
+    # One step of the counter gives four words.
+    stream = np.random.Philox(key=seed)
+    stream.advance(start // 4)
+    skip = start % 4
+    return stream.random_raw(stop - start + skip)[skip:]
+
+
 def mixed_words(keys: np.ndarray) -> np.ndarray:
     """A hash of each 64-bit key, uint64: splitmix64 (Steele, Lea & Flood 2014)."""
     words = np.asarray(keys, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)

@@ -17,9 +17,8 @@ from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.job_lock import hold
-from ..store.overlap import check_apart
+from ..store.outputs import check_apart, check_writable
 from ..store.row_source import Selection
-from ..store.writable import check_writable
 from ..store.zarr_layout import Contents, StoreInfo
 from ..store.zarr_writer import existing_store
 from . import appending

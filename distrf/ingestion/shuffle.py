@@ -20,8 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from fsspec.implementations.local import LocalFileSystem
 
+from ..randomness import row_words
 from ..store import files
-from ..store.random_words import row_words
 
 BUCKET_BYTES = 32 * 2**20
 FAN_OUT = 64

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import math
-import re
 import struct
 import warnings
 from typing import Any
@@ -68,8 +68,11 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
     if not present:  # nothing can be listed
         return
     sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]
-    total = math.prod(sizes)
-    missing = total - sum(_is_chunk(node, name, sizes) for name in present)
+    places = itertools.product(*map(range, sizes))
+    total, missing = (
+        math.prod(sizes),
+        sum(node.metadata.encode_chunk_key(place) not in present for place in places),
+    )
     if not missing:
         return
     text = (
@@ -84,13 +87,6 @@ def count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Op
 def _named(node: zarr.Array, path: str) -> str:
     """An array in a message; one that is the whole store has no name of its own."""
     return f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
-
-
-def _is_chunk(node: zarr.Array, name: str, sizes: list[int]) -> bool:
-    """Whether a file is a chunk of an array with so many chunks beside each other."""
-    place = tuple(int(number) for number in re.findall(r"\d+", name))
-    inside = len(place) == len(sizes) and all(i < size for i, size in zip(place, sizes, strict=True))
-    return inside and node.metadata.encode_chunk_key(place) == name
 
 
 def _is_nan(value: Any, dtype: Any) -> bool:

@@ -8,7 +8,7 @@ from numbers import Real
 import numpy as np
 
 from ..errors import InputError
-from .random_words import row_words
+from ..randomness import row_words
 
 SAMPLE_ROWS = 100_000
 

@@ -24,8 +24,8 @@ from .csr_groups import CsrArray
 from .files import HashableOptions, Options
 from .fingerprints import fingerprint_of_spec
 from .job_lock import require_id
+from .outputs import check_zarr_ending
 from .spec import require_same, to_json
-from .writable import check_zarr_ending
 from .zarr_document import (
     Node,
     create_nodes,

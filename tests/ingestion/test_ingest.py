@@ -28,7 +28,7 @@ from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
 from distrf.ingestion import prepared
-from distrf.store.random_words import row_words
+from distrf.randomness import row_words
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
