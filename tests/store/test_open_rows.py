@@ -106,48 +106,6 @@ def test_keys_change_when_the_store_is_rewritten(path, tmp_path):
     assert (run(new) == 0).all()
 
 
-@pytest.mark.parametrize("array", ["X", "y"])
-def test_a_flipped_byte_is_an_error(path, array):
-    chunk = next((path / array / "c/1").glob("*")) if array == "X" else path / array / "c/1"
-    data = bytearray(chunk.read_bytes())
-    data[len(data) // 2] ^= 1
-    chunk.write_bytes(data)
-    rows = open_rows(path)[0 if array == "X" else 1]
-    run(rows[:10])
-    with pytest.raises(StoreError, match=rf"rows 10:20 of array '{array}' in .*a.zarr.*damaged"):
-        run(rows)
-
-
-@pytest.mark.parametrize("array", ["X", "y"])
-@pytest.mark.parametrize("how", ["delete", "truncate"])
-def test_a_missing_chunk_is_an_error(path, array, how):
-    chunk = path / ("X/c/2/0" if array == "X" else "y/c/2")
-    if how == "delete":
-        chunk.unlink()
-    else:
-        chunk.write_bytes(b"")
-    rows = open_rows(path)[0 if array == "X" else 1]
-    run(rows[:20])
-    with pytest.raises(StoreError, match="is missing though the store is" if how == "delete" else "damaged"):
-        run(rows)
-
-
-@pytest.mark.parametrize("array", ["data", "indices", "indptr_counts"])
-def test_csr_faults(tmp_path, array):
-    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
-    fill(tmp_path / "a.zarr", {"X": X})
-    chunk = tmp_path / "a.zarr/X" / array / "c/1"
-    data = bytearray(chunk.read_bytes())
-    data[-6] ^= 1
-    chunk.write_bytes(data)
-    rows, _ = open_rows(tmp_path / "a.zarr")
-    with pytest.raises(StoreError, match=r"rows 10:20 of array 'X'"):
-        run(rows.blocks[1])
-    chunk.unlink()
-    with pytest.raises(StoreError, match="is missing though"):
-        run(rows.blocks[1])
-
-
 def test_codes_outside_the_classes(tmp_path):
     fill(tmp_path / "a.zarr", {"X": np.ones((3, 2)), "y": np.array([0, 1, 7], "i4")}, classes=["a", "b"])
     with pytest.raises(StoreError, match=r"class codes lie in 0..1; .*has 0..7"):
