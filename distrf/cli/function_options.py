@@ -158,6 +158,9 @@ class TableOptions(FunctionOptions):
 
 def _value(parameter: Parameter, given: Any, rule: Any) -> Any:
     """The value that a text stands for, by the rule of the parameter or as it is annotated."""
+    if isinstance(given, list):  # of names
+        checked(lambda: rule is None or rule.check(parameter.name, given))
+        return given
     if rule is None or not isinstance(given, str):
         return as_number(given) if "float" in parameter.annotation else given
     value = read(given, rule)

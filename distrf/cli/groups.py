@@ -7,14 +7,14 @@ import dataclasses
 import functools
 import inspect
 import re
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from typing import Any
 
 from . import faults
 from .function_options import CsvOptions
 from .kept_options import group_class, group_options
-from .signatures import parameters_of
+from .signatures import listed_names, parameters_of
 from .spelling import Options, Spelling
 from .usage import UsageError, flag
 
@@ -56,6 +56,8 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
                 )
         given = {name: value for name, value in given.items() if value is not None}
         csv = {name: given.pop(name) for name in CsvOptions.parameters() if name in given}
+        with CsvOptions(**csv).reading() if csv else nullcontext():
+            given |= _names(given, spellings)
         made = {
             name: kind()(**{option: given.pop(option) for option in options if option in given})
             for name, (kind, options) in groups.items()
@@ -78,6 +80,25 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     called.__annotations__ = {p.name: p.annotation for p in parameters}
     called.spellings = spellings  # type: ignore[attr-defined]
     return called
+
+
+def _names(given: Mapping[str, Any], spellings: Options) -> dict[str, list[str]]:
+    """The lists of columns that commas alone do not tell, by the columns of the rows."""
+    texts = {
+        name: text
+        for name, text in given.items()
+        if spellings[name].is_list and isinstance(text, str) and (text != text.strip() or set(text) & set(',"'))
+    }
+    if not texts:
+        return {}
+    from ..errors import DistrfError
+    from ..store import formats
+
+    known: set[str] = set()
+    with suppress(DistrfError, OSError):  # told when the rows are read
+        known = formats.column_names(next(given[name] for name in _ROWS if name in given))
+    found = {name: listed_names(text, known) for name, text in texts.items()}
+    return {name: names for name, names in found.items() if names is not None}
 
 
 def _group(command: Any, annotation: str) -> tuple[Options, Callable[[], Any]] | None:

@@ -7,11 +7,12 @@ from __future__ import annotations
 import __future__
 
 import ast
+import csv
 import functools
 import inspect
 import pkgutil
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -206,6 +207,26 @@ def _readings(text: str) -> Iterator[Any]:
     yield tuple(parts)
 
 
+def listed_names(text: str, known: Collection[str]) -> list[str] | None:
+    """The columns that a text lists, where splitting it at commas does not tell: names may have commas and blanks.
+
+    known : the columns there are; the longest that the text begins with is meant, and one in double quotes is as it stands
+
+    None where each part between commas is a name.
+    """
+    parts = text.split(",")
+    if '"' in text:
+        return next(csv.reader([text], skipinitialspace=True))
+    names: list[str] = []
+    while parts:
+        joined = (",".join(parts[:count]) for count in range(len(parts), 0, -1))
+        tried = ((one, said) for one in joined for said in (one, one.strip()) if said in known)
+        taken, name = next(tried, (parts[0], parts[0].strip()))
+        parts = parts[taken.count(",") + 1 :]
+        names += [name] if name else []
+    return None if names == [part.strip() for part in text.split(",") if part.strip()] else names
+
+
 def as_number(text: str) -> Any:
     """A number where the text is one, else the text."""
     value = next(_readings(text))
@@ -239,7 +260,13 @@ def option(name: str, by_kind: Mapping[str, Parameter], panel: str, noun: str = 
     defaults = {_shown(p.default) for p in by_kind.values() if p.default is not Parameter.empty}
     if not rules:
         defaults -= {"None", "False"}  # an option that is not there
-    said: dict[str, Any] = {"panel": panel, "owners": owners, "noun": noun, "is_path": first.is_path}
+    said: dict[str, Any] = {
+        "panel": panel,
+        "owners": owners,
+        "noun": noun,
+        "is_path": first.is_path,
+        "is_list": first.is_list,
+    }
     said["is_needed"] = first.default is Parameter.empty and not (noun or first.rule)
     if first.is_flag:
         names = f"{flag(name)}/--no-{flag(name)[2:]}" if rules or first.default is True else flag(name)

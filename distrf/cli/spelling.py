@@ -17,6 +17,7 @@ class Spelling:
     names : as they are typed, those of a flag with its opposite after a slash; none for an argument
     text : its help, without the maps or models that it belongs to
     values : that may be typed for it, where they can be listed
+    is_list : whether it takes several texts between commas
     is_path : whether it names a file, a folder or a URL: job files make it relative to them
     owners : {map or model: its own help of this option}; empty where it belongs to all
     noun : "map" or "model", what the owners are
@@ -30,6 +31,7 @@ class Spelling:
     is_flag: bool = False
     is_path: bool = False
     is_needed: bool = False
+    is_list: bool = False
     owners: dict[str, str] = field(default_factory=dict)
     noun: str = ""
 

@@ -14,6 +14,7 @@ from dask.base import tokenize
 
 from .. import store
 from ..errors import InputError
+from ..store.csv_format import CsvFormat, current_format, reading
 from ..store.files import normalise
 from .graph_inputs import graph_inputs
 from .passes import run_pass
@@ -57,7 +58,9 @@ def write_parts(
     if pending:
         numbers = da.map_blocks(_block_number, da.arange(sum(chunks), chunks=(chunks,)), dtype=np.int64)
         keys_of_rows = (
-            _Keys(normalise(str(key_source)), tuple(keys), tuple(columns or ()), version) if keys else None
+            _Keys(normalise(str(key_source)), tuple(keys), tuple(columns or ()), version, current_format())
+            if keys
+            else None
         )
         named = tuple((name, tuple(headings.get(name, ()))) for name in names)
         reduction = _PartReduction(normalise(path), folder_id, named, keys_of_rows)
@@ -81,11 +84,13 @@ class _Keys:
     names: tuple[str, ...]
     columns: tuple[str, ...]
     version: str
+    csv: CsvFormat
 
 
 @lru_cache(maxsize=8)
 def _key_sources(keys: _Keys) -> list[Any]:
-    return _key_blocks(keys.path, keys.names, keys.columns or None)
+    with reading(keys.csv):
+        return _key_blocks(keys.path, keys.names, keys.columns or None)
 
 
 def _key_blocks(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> list[Any]:

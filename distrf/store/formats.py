@@ -98,6 +98,14 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     return source.open(path, selection)
 
 
+def column_names(path: str | os.PathLike[str]) -> set[str]:
+    """The names of all columns at a path; of Zarr those of X, where it has names."""
+    path = files.normalise(path)
+    source = find_format(path)
+    found = source.facts(path).get("columns") if source.table else source.open(path, Selection()).columns
+    return set(found or ())
+
+
 def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None) -> str:
     """The same text for a copy of the data, and another for other data, as far as sizes and edges tell.
 

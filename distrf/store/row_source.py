@@ -73,6 +73,8 @@ class Selection:
     storage_options: Options = None
 
     def __post_init__(self) -> None:
+        if isinstance(self.target, (int, float)):  # of data frames whose names are numbers
+            object.__setattr__(self, "target", str(self.target))
         if self.target is not None and not isinstance(self.target, str):
             raise InputError(
                 f"target= is the name of one column; received {self.target!r}; give several targets as y, shape (n, C)"

@@ -247,12 +247,13 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
     InputError
         There are no such columns, no such target, or none is left.
     """
-    target, columns, exclude = selection.target, selection.columns, list(selection.exclude)
+    target, columns, exclude = selection.target, selection.columns, [str(name) for name in selection.exclude]
     if isinstance(selection.coded, TableSchema):
         require_columns(path, schema, [] if target is None else [target])
         return selection.coded.names
-    if columns is not None and (isinstance(columns, str) or not all(isinstance(c, str) for c in columns)):
+    if isinstance(columns, str):
         raise InputError(f"columns of a table are a list of names; received {columns!r}")
+    columns = None if columns is None else [str(name) for name in columns]
     require_columns(path, schema, [*(columns or []), *exclude, *([] if target is None else [target])])
     if columns is None:
         left = {target, *exclude, *row_labels(schema)}

@@ -229,7 +229,7 @@ def as_said(
     said: dict[str, str] = {}
     lists: list[tuple[str, Any]] = [("category", categorical), ("date", date), ("id", id), ("number", numeric)]
     for kind, listed in lists:
-        for name in listed or ():
+        for name in map(str, listed or ()):
             if said.setdefault(name, kind) != kind:
                 raise InputError(f"column {name!r} is said to be {said[name]} and {kind}; say one of them")
     if unknown := [name for name in said if name not in names]:

@@ -20,6 +20,7 @@ from distrf import ingest
 from distrf.datasets import load_digits_split
 from distrf.errors import StoreError
 from distrf.execution.open_rows import open_array, open_rows
+from distrf.store import describe
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 GREY, TEST_GREY = (np.rint(16 * x).astype(np.uint8) for x in (TRAIN_X, TEST_X))
@@ -917,3 +918,42 @@ def test_a_default_cluster(files, tmp_path):
     assert "rows per second" in done.stdout
     assert "Traceback" not in done.stderr
     assert "Warning" not in done.stderr
+
+
+def test_csv_is_read_as_it_is_said_by_every_command(cli, tmp_path):
+    """One file without names, with `|`, decimal commas and a class NA; and columns whose names have commas."""
+    rng = np.random.default_rng(0)
+    rows = [
+        f"{x:.3f}|{k}|{'NA' if x > 0 else 'EU'}".replace(".", ",") for k, x in enumerate(rng.normal(size=200))
+    ]
+    (tmp_path / "a.data").write_text("\n".join(rows))
+    said = ["--sep", "|", "--decimal", ",", "--header", "no", "--no-keep-default-na", "--cluster", "none"]
+    cli(
+        "train",
+        tmp_path / "a.data",
+        tmp_path / "m",
+        "--target",
+        "f2",
+        "--exclude",
+        "f1",
+        "--map",
+        "none",
+        "-q",
+        *said,
+    )
+    scores = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "a.data", "--json", *said).out)
+    assert scores["accuracy"] > 0.95
+    out = tmp_path / "out.parquet"
+    cli("predict", tmp_path / "m", tmp_path / "a.data", out, "--keys", "f1", "-q", *said)
+    assert pq.read_table(out).column("f1").to_pylist() == list(range(200))
+    (tmp_path / "b.csv").write_text(
+        '"size, mm"," id",y\n'
+        + "".join(f"{x:.3f},{k % 3},{x:.3f}\n" for k, x in enumerate(rng.normal(size=90)))
+    )
+    cli("ingest", tmp_path / "b.csv", tmp_path / "b.zarr", "--target", "y", "--columns", "size, mm, id", "-q")
+    assert describe(tmp_path / "b.zarr").columns == ["size, mm", " id"]
+    cli("ingest", tmp_path / "b.csv", tmp_path / "c.zarr", "--target", "y", "--columns", '" id"', "-q")
+    assert describe(tmp_path / "c.zarr").columns == [" id"]
+    assert (
+        "--header must be True, False" in cli("inspect", tmp_path / "a.data", "--header", "maybe", code=2).err
+    )

@@ -13,7 +13,16 @@ from distrf.cli.compare import CompareOptions
 from distrf.cli.data import FeaturizeOptions, IngestOptions
 from distrf.cli.function_options import ReadOptions
 from distrf.cli.models import EvaluateOptions, PlanOptions, PredictOptions
-from distrf.cli.signatures import arguments, described, merged, option, outline, parameters_of, read
+from distrf.cli.signatures import (
+    arguments,
+    described,
+    listed_names,
+    merged,
+    option,
+    outline,
+    parameters_of,
+    read,
+)
 from distrf.cli.tune import TuneOptions
 from distrf.cli.usage import UsageError
 from distrf.parameters import FLAG, NONE, number, one_of, whole
@@ -156,3 +165,19 @@ None
     a : nothing
 """)
     assert doc == {"a": "The first. None is all.", "b": "Both of them", "c": "Both of them"}
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a,b", None),
+        ("a, b", None),
+        ("size, mm", ["size, mm"]),
+        ("a,size, mm, id", ["a", "size, mm", " id"]),
+        (" id", [" id"]),
+        ('"a","size, mm"', ["a", "size, mm"]),
+        ("unknown, a", None),
+    ],
+)
+def test_names_may_have_commas_and_blanks(text, names):
+    assert listed_names(text, {"a", "b", "size, mm", " id"}) == names

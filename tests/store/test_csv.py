@@ -485,3 +485,13 @@ def test_na_may_be_a_class(tmp_path):
     assert run(table.y).tolist() == ["NA", "EU", "NA"]
     with pytest.raises(InputError, match="column 'y' has nulls"):
         open_table(path, target="y")
+
+
+def test_names_that_are_no_words(tmp_path):
+    """Numbers name the columns of data frames and files alike; commas and blanks are part of a name."""
+    frame = pd.DataFrame({2019: [1.0, 2.0], "size, mm": [3.0, 4.0], " id": [5, 6], 2021: [7.0, 8.0]})
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    for data, said in ((frame, {}), (tmp_path / "a.csv", {"header": True})):
+        table = open_table(data, target=2021, exclude=[2019], **said)
+        assert (table.schema.names, np.asarray(table.y).tolist()) == (["size, mm", " id"], [7.0, 8.0])
+        assert open_table(data, columns=[2019, " id"], **said).schema.names == ["2019", " id"]
