@@ -1,1 +1,1 @@
-"""What one pass learns of the columns of a table: sketches of their quantiles and of their frequent values."""
+"""What one pass learns of the columns of a table: their quantiles and their frequent values."""

@@ -90,7 +90,7 @@ class TableEncoder(FeatureEstimator):
 
     Notes
     -----
-    The state of the pass is bounded: quantile sketches whose error is about 0.5 % of the rows, and at most 65,536 levels a
+    The state of the pass is bounded: a sample of 100,000 rows for quantiles (to 0.16 %), and at most 65,536 levels a
     column. `fit_transform` gives a row the target means of the rows of other folds, `transform` those of all rows: so what
     is fitted on the features of `fit_transform` has not seen the target of a row in its features.
 

@@ -110,8 +110,7 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
             encoded.append(replace(column, exact=known.lost == 0))
         else:
             column = _encode_numbers(j, kind, known, choices, common)
-            range_ = known.sketch.low, known.sketch.high
-            encoded.append(replace(column, low=range_[0], high=range_[1]) if column.kind.used else column)
+            encoded.append(replace(column, low=known.low, high=known.high) if column.kind.used else column)
     return encoded
 
 
@@ -132,19 +131,19 @@ def _common_spread(kinds: Sequence[ColumnKind], summary: TableSummary) -> float 
 def _encode_numbers(
     j: int, kind: ColumnKind, known: NumberSummary, choices: Choices, common: float | None
 ) -> EncodedColumn:
-    sketch, rows = known.sketch, known.sketch.rows + known.missing
-    if sketch.rows == 0:
+    rows = known.rows + known.missing
+    if known.rows == 0:
         return _dropped(kind, "no value in any row", float(rows > 0))
     missing = known.missing / rows
     marks = (Indicator(j, 1.0),) if known.missing else ()
-    low, high = np.clip([sketch.low, sketch.high], -_LARGEST, _LARGEST)
+    low, high = np.clip([known.low, known.high], -_LARGEST, _LARGEST)
     if not high > low:
         if marks:
             return EncodedColumn(kind, "whether it is missing", marks, missing)
         return _dropped(kind, f"the same value ({low:g}) in all rows")
-    middle = float(np.clip(sketch.quantiles(0.5), low, high))
+    middle = float(np.clip(known.quantiles(0.5), low, high))
     if kind.kind in ("date", "clock"):
-        edges = np.clip(sketch.quantiles([0.01, 0.99]), low, high)
+        edges = np.clip(known.quantiles([0.01, 0.99]), low, high)
         units = _units(j, known, middle, True)
         made = date_parts(j, middle, units.spread, float(edges[1] - edges[0]), known.timed)
         parts = [one.period for one in made[1:] if isinstance(one, Cycle)]
@@ -182,7 +181,7 @@ def _number_encodings(
 
 def _clipped_quantiles(known: NumberSummary, count: int) -> np.ndarray:
     """Quantiles at the probabilities 0, ..., 1."""
-    quantiles = np.clip(known.sketch.quantiles(np.linspace(0.0, 1.0, count)), -_LARGEST, _LARGEST)
+    quantiles = np.clip(known.quantiles(np.linspace(0.0, 1.0, count)), -_LARGEST, _LARGEST)
     return np.maximum.accumulate(quantiles)
 
 
@@ -217,16 +216,15 @@ def bin_edges(known: NumberSummary, n_bins: int) -> np.ndarray:
 
 def _units(j: int, known: NumberSummary, middle: float, bent: bool) -> Units:
     """Robust units: the middle and the interquartile range, of a column of mostly one value the distance of others from it."""
-    sketch = known.sketch
     if not bent:
         spread = float(np.sqrt(known.variance)) if np.isfinite(known.variance) else np.inf
         if 0 < spread <= _LARGEST and abs(known.mean) <= _LARGEST:
             return Units(j, 1.0, middle, known.mean, spread)
-    low, high = np.clip(sketch.quantiles([0.25, 0.75]), -_LARGEST, _LARGEST)
+    low, high = np.clip(known.quantiles([0.25, 0.75]), -_LARGEST, _LARGEST)
     spread = float(high / _NORMAL_RANGE - low / _NORMAL_RANGE)
     rounding = 10 * np.finfo(np.float64).eps * max(abs(low), abs(high), 1e-290)
     if spread <= rounding:
-        grid = np.clip(sketch.quantiles(np.linspace(0.0, 1.0, 1025)), -_LARGEST, _LARGEST)
+        grid = np.clip(known.quantiles(np.linspace(0.0, 1.0, 1025)), -_LARGEST, _LARGEST)
         distance = np.abs(grid / 2 - middle / 2)
         others = distance[distance > rounding]
         spread = 2 * float(np.median(others)) if len(others) else 1.0

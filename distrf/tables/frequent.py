@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..errors import InputError
 from ..execution.states import SizedState
 
 
@@ -36,12 +35,12 @@ class FrequentCodes(SizedState):
     Attributes
     ----------
     rows, lost : int
-        Rows of positive weight, and how many of them at most any count leaves out; at most rows / (k + 1).
+        Rows, and how many of them at most any count leaves out; at most rows / (k + 1).
     codes : float64 array of shape (up to k,)
         In ascending order.
     counts : int64 array of shape (codes,)
     sums : float64 array of shape (codes, n_folds, 1 + n_outputs)
-        The weight of the rows of a code in each fold, then the sums of their targets times their weights. Those of a code
+        The rows of a code in each fold, then the sums of their targets. Those of a code
         that was dropped and came back begin with its return: they are over at least `counts` rows, so their ratios are
         means of a part of the rows.
     """
@@ -64,11 +63,7 @@ class FrequentCodes(SizedState):
         return 8 * self.k * (2 + self.n_folds * (1 + self.n_outputs))
 
     def add(
-        self,
-        codes: np.ndarray,
-        folds: np.ndarray | None = None,
-        targets: np.ndarray | None = None,
-        weights: np.ndarray | None = None,
+        self, codes: np.ndarray, folds: np.ndarray | None = None, targets: np.ndarray | None = None
     ) -> None:
         """Count the rows of a block.
 
@@ -79,32 +74,18 @@ class FrequentCodes(SizedState):
             From 0 to n_folds - 1; needed if there are folds.
         targets : array of shape (rows, n_outputs)
             Needed if there are outputs.
-        weights : array of shape (rows,), optional
-            None is negative; rows of weight 0 do not count. 1 each by default.
         """
         codes = np.asarray(codes, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
-        weights = np.ones(len(codes)) if weights is None else np.asarray(weights, dtype=np.float64)
-        used = weights > 0
-        self.rows += int(used.sum())
-        if self.n_folds == 0:
-            self._count(*np.unique(codes[used], return_counts=True))
+        self.rows += len(codes)
+        found, inverse, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        place = self._count(found, counts)[inverse]
+        if folds is None:
             return
-        if folds is None or (self.n_outputs and targets is None):
-            raise InputError("sums by fold need folds, and targets if there are outputs")
-        folds = np.asarray(folds)
-        if len(folds) and not 0 <= folds.min() <= folds.max() < self.n_folds:
-            raise InputError(
-                f"folds must lie between 0 and {self.n_folds - 1}, got {folds.min()} to {folds.max()}"
-            )
-        found, inverse = np.unique(codes[used], return_inverse=True)
-        place = self._count(found, np.bincount(inverse, minlength=len(found)))[inverse]
         held = place >= 0
-        used[used] = held
-        numbers = np.ones((int(used.sum()), 1 + self.n_outputs))
+        numbers = np.ones((int(held.sum()), 1 + self.n_outputs))
         if targets is not None:
-            numbers[:, 1:] = targets[used]
-        numbers *= weights[used, None]
-        cell = place[held] * self.n_folds + folds[used]
+            numbers[:, 1:] = targets[held]
+        cell = place[held] * self.n_folds + folds[held]
         each = cell[:, None] * numbers.shape[1] + np.arange(numbers.shape[1])
         self.sums += np.bincount(each.ravel(), numbers.ravel(), self.sums.size).reshape(self.sums.shape)
 

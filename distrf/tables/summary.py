@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import dask.array as da
 import numpy as np
+import numpy.typing as npt
 from dask.base import is_dask_collection
 
 from ..execution.passes import run_pass
+from ..execution.states import SizedState
 from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import is_missing
+from ..randomness import mixed_words
 from ..targets import Targets
 from .frequent import FrequentCodes
-from .quantiles import QuantileSketch, levels_for
 
-#: Values of a level of a quantile sketch.
-_SKETCH = 1024
+#: Rows of the sample from which quantiles are taken, at most and, of wide rows, at least; and its bytes.
+_MOST_ROWS, _FEWEST_ROWS, _SAMPLE_BYTES = 100_000, 1024, 2**25
 #: Bytes of the levels of all columns, and the levels of a column at least and at most.
 _BYTES, _FEWEST, _MOST = 2**25, 256, 2**16
 _DAY = 86_400.0
@@ -27,64 +29,95 @@ _BLOCK_ROWS = 2**17
 
 
 @dataclass
-class NumberSummary:
-    """The numbers of a column: their quantiles, mean and spread.
+class RowSample(SizedState):
+    """A seeded sample of rows: the k whose numbers have the least hashes, whatever the blocks and the tree of merges.
 
     Attributes
     ----------
-    sketch : QuantileSketch
-    missing : int
-        Rows without a value.
-    mean, squares : float
-        Mean, and sum of squared distances from it.
-    timed : bool
-        Whether a number is no whole multiple of a day.
+    keys : uint64 array of shape (up to k,), ascending
+    values : float64 array of shape (up to k, d)
     """
 
-    sketch: QuantileSketch
+    k: int
+    d: int
+    keys: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys, self.values = np.empty(0, np.uint64), np.empty((0, self.d))
+
+    def add(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Add rows by the hashes of their numbers."""
+        if len(self.keys) == self.k:
+            low = keys < self.keys[-1]
+            keys, values = keys[low], values[low]
+        if len(keys):
+            keys = np.concatenate([self.keys, keys])
+            order = np.argsort(keys)[: self.k]
+            self.keys, self.values = keys[order], np.concatenate([self.values, values])[order]
+
+
+@dataclass
+class NumberSummary:
+    """The numbers of a column: mean, spread and range of all rows, and those of a sample, from which quantiles are taken.
+
+    Attributes
+    ----------
+    rows, missing : int
+        Rows with a value and without.
+    mean, squares : float
+        Mean, and sum of squared distances from it.
+    low, high : float
+    timed : bool
+        Whether a number is no whole multiple of a day.
+    values : float64 array, ascending
+        Those of the sample; set after the pass.
+    """
+
+    rows: int = 0
     missing: int = 0
     mean: float = 0.0
     squares: float = 0.0
+    low: float = np.inf
+    high: float = -np.inf
     timed: bool = False
+    values: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def variance(self) -> float:
         """Of the numbers; 0 if there are none, inf where it overflows."""
-        return self.squares / self.sketch.weight if self.sketch.weight > 0 else 0.0
+        return self.squares / self.rows if self.rows else 0.0
+
+    def quantiles(self, shares: npt.ArrayLike) -> np.ndarray:
+        """Values below which the given shares of the rows lie: to 0.16 % of them, beyond 100,000 rows."""
+        shares = np.asarray(shares, dtype=np.float64)
+        held = self.values if len(self.values) else np.array([self.low, self.mean, self.high])
+        found = np.quantile(held, np.clip(shares, 0.0, 1.0), method="inverted_cdf")
+        return np.where(shares <= 0, self.low, np.where(shares >= 1, self.high, found))
 
     def add(self, x: np.ndarray) -> None:
         """Add the rows of a block."""
         absent = is_missing(x)
         self.missing += int(absent.sum())
-        values = x[~absent]
-        if not len(values):
-            return
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = float(values.mean())
-            squares = float(((values - mean) ** 2).sum())
-        self._join(float(len(values)), mean, squares)
-        self.timed = self.timed or bool((np.fmod(values, _DAY) != 0).any())
-        self.sketch.add(values)
+        x = x[~absent]
+        if len(x):
+            with np.errstate(over="ignore", invalid="ignore"):
+                mean = float(x.mean())
+                squares = float(((x - mean) ** 2).sum())
+            timed = bool((np.fmod(x, _DAY) != 0).any())
+            self.merge(NumberSummary(len(x), 0, mean, squares, float(x.min()), float(x.max()), timed))
 
     def merge(self, other: NumberSummary) -> None:
-        """Add the rows of another state."""
+        """Add the rows of another state: the pairwise update of Chan, Golub & LeVeque 1983."""
         self.missing += other.missing
-        self._join(other.sketch.weight, other.mean, other.squares)
-        self.timed = self.timed or other.timed
-        self.sketch.merge(other.sketch)
-
-    def _join(self, weight: float, mean: float, squares: float) -> None:
-        """The pairwise update of Chan, Golub & LeVeque 1983; called before the sketch gets the rows."""
-        before = self.sketch.weight
-        if weight > 0:
+        if other.rows:
             with np.errstate(over="ignore", invalid="ignore"):
-                apart = np.float64(mean) - self.mean
-                share = weight / (before + weight)
-                self.squares = float(self.squares + squares + apart * apart * before * share)
+                apart, share = np.float64(other.mean) - self.mean, other.rows / (self.rows + other.rows)
+                self.squares = float(self.squares + other.squares + apart * apart * self.rows * share)
                 self.mean = float(self.mean + apart * share)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sys.getsizeof(self.sketch)
+            self.rows += other.rows
+            self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+            self.timed = self.timed or other.timed
 
 
 @dataclass
@@ -100,15 +133,18 @@ class TableSummary:
         The rows of each fold, and the sums of their encoded targets.
     squares : float64 array of shape (C,)
         Sums of their squares over all rows.
+    sample : RowSample
+        Of the columns of numbers.
     """
 
     rows: int
     columns: dict[int, NumberSummary | FrequentCodes]
     totals: np.ndarray
     squares: np.ndarray
+    sample: RowSample
 
     def __sizeof__(self) -> int:
-        held = [*self.columns.values(), self.totals, self.squares]
+        held = [*self.columns.values(), self.totals, self.squares, self.sample]
         return object.__sizeof__(self) + sum(map(sys.getsizeof, held))
 
 
@@ -142,20 +178,24 @@ class SummaryReduction:
         each = 8 * (2 + FOLDS * (1 + self.width) * (self.targets is not None)) * max(1, len(self.levels))
         return int(min(max(_BYTES // each, _FEWEST), _MOST))
 
-    def _empty(self, j: int) -> NumberSummary | FrequentCodes:
-        if j in self.numbers:
-            return NumberSummary(QuantileSketch(_SKETCH, levels_for(self.n_rows, _SKETCH) + 4))
+    @property
+    def sampled_rows(self) -> int:
+        """How many rows the sample holds."""
+        fit = max(_SAMPLE_BYTES // (8 * (1 + len(self.numbers))), _FEWEST_ROWS)
+        return min(fit, _MOST_ROWS, max(self.n_rows, 1)) if self.numbers else 1
+
+    def _levels(self) -> FrequentCodes:
         return FrequentCodes(self.most_levels, FOLDS if self.targets is not None else 0, self.width)
 
     @property
     def columns(self) -> list[int]:
-        """All columns that are sketched."""
+        """All columns that are looked at."""
         return sorted([*self.numbers, *self.levels])
 
     @property
     def nbytes(self) -> int:
-        each = [self._empty(j) for j in self.columns]
-        return sum(c.sketch.nbytes if isinstance(c, NumberSummary) else c.nbytes for c in each)
+        sample = 8 * self.sampled_rows * (1 + len(self.numbers))
+        return 2 * sample + 256 * len(self.numbers) + len(self.levels) * self._levels().nbytes
 
     @property
     def flops_per_row(self) -> float:
@@ -163,8 +203,9 @@ class SummaryReduction:
 
     def initial(self) -> TableSummary:
         C = self.width
-        empty = {j: self._empty(j) for j in self.columns}
-        return TableSummary(0, empty, np.zeros((FOLDS, 1 + C)), np.zeros(C))
+        empty = {j: NumberSummary() if j in self.numbers else self._levels() for j in self.columns}
+        sample = RowSample(self.sampled_rows, len(self.numbers))
+        return TableSummary(0, empty, np.zeros((FOLDS, 1 + C)), np.zeros(C), sample)
 
     def update(
         self,
@@ -184,6 +225,9 @@ class SummaryReduction:
             for c in range(self.width):
                 state.totals[:, 1 + c] += np.bincount(folds, Y[:, c], FOLDS)
             state.squares += (Y * Y).sum(axis=0)
+        if self.numbers:
+            keys = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
+            state.sample.add(keys, X[:, list(self.numbers)])
         for j, column in state.columns.items():
             if isinstance(column, NumberSummary):
                 column.add(X[:, j])
@@ -199,6 +243,7 @@ class SummaryReduction:
         left.rows += right.rows
         left.totals += right.totals
         left.squares += right.squares
+        left.sample.add(right.sample.keys, right.sample.values)
         return left
 
 
@@ -220,10 +265,10 @@ def summarise(X: Any, reduction: SummaryReduction, y: Any = None, folds: Any = N
     TableSummary
     """
     more = [] if reduction.targets is None else [y] if folds is None else [y, folds]
-    return run_pass(reduction, [X, *more], label="columns", block_rows=_BLOCK_ROWS)
-
-
-__all__ = ["NumberSummary", "SummaryReduction", "TableSummary", "summarise"]
+    summary = run_pass(reduction, [X, *more], label="columns", block_rows=_BLOCK_ROWS)
+    for j, values in zip(reduction.numbers, summary.sample.values.T, strict=True):
+        summary.columns[j].values = np.sort(values[~is_missing(values)])
+    return summary
 
 
 def with_folds(X: Any, folds: Any = None) -> Any:

@@ -160,6 +160,7 @@ def test_any_table(drawn):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(2400)
 @drawn(500)
 @given(tables())
 def test_many_tables(drawn):
