@@ -12,9 +12,10 @@ from distrf import __version__
 
 from ..errors import InputError
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
-from ..store import files, zarr_writer
+from ..store import file_lists, files, zarr_writer
 from ..store.csv_format import reads_csv
 from ..store.files import Options
+from ..store.fingerprints import content_of_files
 from ..store.formats import fingerprint
 from ..store.job_lock import hold
 from ..store.outputs import check_apart, check_writable
@@ -146,13 +147,18 @@ def ingest(
         zero_based=zero_based, storage_options=storage_options,
     )  # fmt: skip
     with hold(out, takeover=overwrite, storage_options=storage_options):
+        read = file_lists.all_files(source, storage_options)
+        state = file_lists.version_of(read, storage_options)  # of what is read from now on
         rows = Prepared.open(source, selection, sparse).filled(impute)
         if dtype is not None:
             rows = rows.cast(dtype)
+        old = existing_store(out, storage_options=storage_options) or {}
+        content = old["spec"]["source"]["content"] if old.get("provenance", {}).get("state") == state else None
         spec = {
             "source": {
                 "name": os.path.basename(source),
                 "fingerprint": fingerprint(source, storage_options=storage_options),
+                "content": content or content_of_files(read, storage_options),
             },
             "target": target,
             "columns": None if columns is None else list(columns),
@@ -163,7 +169,7 @@ def ingest(
         info = zarr_writer.create(
             out,
             _contents(rows, block_rows, spec),
-            provenance={"source": source, "distrf": __version__},
+            provenance={"source": source, "state": state, "distrf": __version__},
             storage_options=storage_options,
             overwrite=overwrite,
         )

@@ -90,6 +90,16 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str, storage_options:
     return sorted(found, key=lambda name: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", name)])
 
 
+def all_files(path: str, storage_options: Options = None) -> list[str]:
+    """Every file at a path, of any format: a file, those in a folder, or those of a glob."""
+    fs, root = files.filesystem(path, storage_options)
+    if files.is_glob(path, storage_options):
+        found = glob.glob(root, recursive=True) if files.is_local(path) else fs.glob(root)
+    else:
+        found = fs.find(root) if fs.isdir(root) else [root]
+    return sorted(found if files.is_local(path) else map(fs.unstrip_protocol, found))
+
+
 def version_of(names: Sequence[str], storage_options: Options = None) -> str:
     """A text that changes when one of the files is rewritten: the version of the data in the keys of tasks.
 

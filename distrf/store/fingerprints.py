@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import files
+from .file_lists import version_of
 from .files import Options
 
 _EDGE = 65_536
@@ -36,6 +37,31 @@ def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) 
         found.update(f"{size} ".encode())
         found.update(fs.cat_file(inner, start=0, end=min(size, _EDGE)))
         found.update(fs.cat_file(inner, start=max(0, size - _EDGE), end=size))
+    return found.hexdigest()[:32]
+
+
+def content_of_files(names: Sequence[str], storage_options: Options = None) -> str:
+    """A text that differs where any byte of files differs: of local ones they are read, of others the store says it (etag).
+
+    Parameters
+    ----------
+    names : sequence of str
+        Normalised paths or URLs.
+    storage_options : mapping, optional
+        Options of the fsspec file system.
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    found = hashlib.sha256()
+    for name in names:
+        if files.is_local(name):
+            with open(name, "rb") as file:
+                found.update(hashlib.file_digest(file, "sha256").digest())
+        else:
+            found.update(version_of([name], storage_options).encode())
     return found.hexdigest()[:32]
 
 

@@ -492,3 +492,35 @@ def test_reblock():
         assert [index for index, _, _ in blocks] == list(range(len(blocks)))
         assert all(len(b) == block_rows for _, b, _ in blocks[:-1])
         np.testing.assert_array_equal(np.concatenate([b for _, b, _ in blocks]), data)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy", "folder"])
+def test_a_source_that_changed_is_no_older_store(tmp_path, suffix, monkeypatch):
+    """One byte in the middle, of the same size and time. A copy is the same; what has not changed is not read again."""
+    path = tmp_path / f"a{suffix}"
+    table = pa.table({"x": np.arange(40_000.0), "z": np.ones(40_000)})
+    if suffix == ".csv":
+        pa.csv.write_csv(table, path)
+    elif suffix == ".npy":
+        np.save(path, np.c_[table["x"], table["z"]])
+    else:
+        path.mkdir() if suffix == "folder" else None
+        pq.write_table(
+            table, path / "0.parquet" if suffix == "folder" else path, use_dictionary=False, compression="none"
+        )
+    file = path / "0.parquet" if path.is_dir() else path
+    out, first = tmp_path / "o.zarr", ingest(path, tmp_path / "o.zarr")
+    with monkeypatch.context() as patch:
+        patch.setattr("distrf.ingestion.ingest.content_of_files", lambda *_: pytest.fail("read again"))
+        assert ingest(path, out).id == first.id
+    times = file.stat()
+    data = bytearray(file.read_bytes())
+    at = next(k for k in range(len(data) // 2, len(data)) if suffix != ".csv" or data[k] in b"02468")
+    data[at] = data[at] ^ 1
+    file.write_bytes(data)
+    os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
+    with pytest.raises(SpecMismatchError, match="content"):
+        ingest(path, out)
+    data[at] = data[at] ^ 1
+    file.write_bytes(data)
+    assert ingest(path, out).id == first.id
