@@ -66,7 +66,6 @@ def test_specs_name_what_their_class_takes(path):
     for server, key in ((Scheduler, "scheduler_options"), (Nanny, "worker_options")):
         more = keywords(Worker) | {"n_workers"} if server is Nanny else set()
         assert set(spec["arguments"].get(key, {})) <= keywords(server) | more
-    assert set(spec.get("wait") or {}) <= {"workers", "timeout"}
     adapts = keywords(factory.adapt) | keywords(Adaptive) if spec.get("adapt") else set()
     assert set(spec.get("adapt") or {}) <= adapts - {"self", "kwargs"}
     manifest = spec["arguments"].get("custom_cluster_spec")  # as seen from the root of the repository
