@@ -120,19 +120,11 @@ class RowsInfo:
 
     def _repr_html_(self) -> str:
         kind = "CSR" if self.sparse else "dense"
+        block = f"up to {self.block_rows:,} rows, {size(self.nbytes * self.block_rows / max(1, self.n))}"
         facts = [
-            ("path", self.path),
-            ("rows", self.n),
-            ("columns", self.d),
-            ("X", f"{self.dtype}, {kind}, {size(self.nbytes)}"),
-            (
-                "block",
-                f"up to {self.block_rows:,} rows, {size(self.nbytes * self.block_rows / max(1, self.n))}",
-            ),
-            ("target", self.target),
-            ("classes", self.classes),
-            ("names", self.columns),
-        ]
+            ("path", self.path), ("rows", self.n), ("columns", self.d), ("X", f"{self.dtype}, {kind}, {size(self.nbytes)}"),
+            ("block", block), ("target", self.target), ("classes", self.classes), ("names", self.columns),
+        ]  # fmt: skip
         return facts_html("rows", [(name, value) for name, value in facts if value is not None])
 
 
@@ -458,18 +450,11 @@ class RowSource(ABC):
     @property
     def info(self) -> RowsInfo:
         """The facts of X."""
+        n, d = self.shape
         return RowsInfo(
-            path=self.path,
-            n=self.shape[0],
-            d=self.shape[1],
-            dtype=str(self.dtype),
-            block_rows=max(self.block_lengths),
-            classes=self.classes,
-            columns=self.columns,
-            target=self.target,
-            nbytes=self.nbytes,
-            sparse=self.sparse,
-        )
+            path=self.path, n=n, d=d, dtype=str(self.dtype), block_rows=max(self.block_lengths), classes=self.classes,
+            columns=self.columns, target=self.target, nbytes=self.nbytes, sparse=self.sparse,
+        )  # fmt: skip
 
 
 class InOrder(RowSource):

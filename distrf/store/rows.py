@@ -98,12 +98,9 @@ def describe(
         There are no such columns.
     """
     selection = Selection(
-        target=target,
-        columns=columns,
-        rows_per_block=rows_per_block,
-        missing=impute is not None,
+        target=target, columns=columns, rows_per_block=rows_per_block, missing=impute is not None,
         storage_options=storage_options,
-    )
+    )  # fmt: skip
     return open_source(path, selection).info
 
 
