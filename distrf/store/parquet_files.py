@@ -98,8 +98,11 @@ def folder_types(names: Sequence[str], root: str) -> dict[str, pa.DataType]:
     for name in names:
         for key, value in folder_values(name, root).items():
             found.setdefault(key, set()).update([] if value is None else [value])
-    whole = {key: all(re.fullmatch(r"-?\d{1,18}", value) for value in values) for key, values in found.items()}
-    return {key: pa.int64() if whole[key] else pa.string() for key in found}
+
+    def whole(value: str) -> bool:
+        return re.fullmatch(r"-?\d{1,19}", value) is not None and abs(int(value)) < 2**63
+
+    return {key: pa.int64() if all(map(whole, values)) else pa.string() for key, values in found.items()}
 
 
 def read_footers(path: str, storage_options: Options) -> list[tuple[str, pq.FileMetaData]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
+import importlib.util
 import itertools
 import pickle
 from decimal import Decimal
@@ -490,3 +492,89 @@ def test_a_table_can_be_pickled(tmp_path):
     table = open_table(parquet(tmp_path), target="y")
     same(pickle.loads(pickle.dumps(table)).rows(), table.rows())
     assert files.normalise(tmp_path) == table.path
+
+
+LAYOUTS = (
+    "one file",
+    "unlike files",
+    "folders",
+    "index",
+    "csv",
+    "csv.gz",
+    "csv.zst",
+    "bars in latin-1",
+    "polars",
+)
+ODD_NAMES = st.sampled_from(["size, mm", " id", "2019", "0", "é", 'a "b"', "x=1", "[x]", "a;b|c", "NA", "year"])
+VALUES = {
+    "float": st.floats(-1e6, 1e6, width=32),
+    "whole": st.integers(0, 3),
+    "big": st.integers(2**60, 2**60 + 9),
+    "text": st.sampled_from(["a", "b c", "é,1;|x", 'q"q', "d/e=f"]),
+    "boolean": st.booleans(),
+}
+
+
+@st.composite
+def laid_out(draw):
+    names = draw(st.lists(ODD_NAMES, min_size=2, max_size=5, unique=True))
+    n = draw(st.integers(2, 12))
+    table = {"row": pa.array(range(n))}
+    for name in names:
+        values = VALUES[draw(st.sampled_from(sorted(VALUES)))]
+        holes = draw(st.booleans())
+        table[name] = pa.array(draw(st.lists(st.none() | values if holes else values, min_size=n, max_size=n)))
+    return pa.table(table), draw(st.sampled_from(LAYOUTS))
+
+
+def lay_down(made, layout, folder):
+    """The table in files; and what is said of them."""
+    name = made.column_names[-1]
+    if layout == "unlike files":
+        first, rest = made.slice(0, 1), made.slice(1)
+        if pa.types.is_string(made.schema.field(name).type):
+            first = first.set_column(len(made.column_names) - 1, name, first[name].dictionary_encode())
+        if first[name].null_count:  # a column that only later files have
+            first = first.drop_columns([name])
+        pq.write_table(first, folder / "a.parquet")
+        pq.write_table(rest.select(made.column_names[::-1]), folder / "b.parquet", row_group_size=3)
+    elif layout == "folders":
+        whole = [
+            n
+            for n in made.column_names[1:]
+            if pa.types.is_int64(made[n].type) or pa.types.is_string(made[n].type)
+        ]
+        pq.write_to_dataset(made, folder, partition_cols=whole[:1] or None)
+    elif layout == "index":
+        made.to_pandas(types_mapper=pd.ArrowDtype).set_index(name).to_parquet(folder / "a.parquet")
+    elif layout == "bars in latin-1":
+        made.to_pandas(types_mapper=pd.ArrowDtype).to_csv(
+            folder / "a.csv", index=False, sep="|", encoding="latin-1"
+        )
+        return folder, {"header": True, "sep": "|", "encoding": "latin-1", "keep_default_na": False}
+    elif layout.startswith("csv"):
+        packed = {"csv": None, "csv.gz": "gzip", "csv.zst": None}[layout]
+        text = made.to_pandas(types_mapper=pd.ArrowDtype).to_csv(index=False).encode()
+        if layout == "csv.zst":
+            text = pa.Codec("zstd").compress(text, asbytes=True)
+        (folder / f"a.{layout}").write_bytes(gzip.compress(text) if packed else text)
+        return folder, {"header": True, "sep": ","}
+    elif layout == "polars":
+        return pytest.importorskip("polars").from_arrow(made), {}
+    else:
+        pq.write_table(made, folder / "a.parquet")
+    return folder, {}
+
+
+@settings(max_examples=60, deadline=None)
+@given(laid_out())
+def test_any_layout_is_the_table(tmp_path_factory, drawn):
+    """Of every layout all columns are there, with the values that the table has."""
+    made, layout = drawn
+    if layout == "polars" and importlib.util.find_spec("polars") is None:
+        layout = "one file"
+    data, said = lay_down(made, layout, tmp_path_factory.mktemp("any"))
+    assert set(open_table(data, **said).schema.names) == set(made.column_names)
+    schema = schema_of(made.schema)
+    rows = np.asarray(open_table(data, schema=schema, **said).rows())
+    same(rows[np.argsort(rows[:, 0])], coded(made, schema))
