@@ -92,7 +92,7 @@ def _like(
         )
     selection = Selection(
         target=target or spec.get("target"), columns=store.columns or spec.get("columns"), split=split,
-        missing=filled is not None, n_features=d if svmlight else None,
+        missing=filled is not None,
         zero_based=spec.get("zero_based") if zero_based is None and svmlight else zero_based,
         storage_options=storage_options,
     )  # fmt: skip

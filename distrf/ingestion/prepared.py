@@ -186,11 +186,10 @@ class Prepared:
 
     def _converted(self, X: Any) -> Any:
         with np.errstate(over="ignore"):  # an overflow is reported with its row
+            if sp.issparse(X):
+                X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
             if self.sparse:
-                X = sp.csr_array(X)
-                return sp.csr_array(
-                    (X.data.astype(self.dtype, copy=False), X.indices, X.indptr), shape=(X.shape[0], self.width)
-                )
+                return sp.csr_array(X).astype(self.dtype, copy=False)
             X = X.toarray() if sp.issparse(X) else X
             X = X if self.impute is None else fill_nan(X, self.impute)
             return X.astype(self.dtype, copy=False)

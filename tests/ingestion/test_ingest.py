@@ -285,7 +285,7 @@ APPENDED = {
     "as the store, from 1": (b"1 1:1 3:5\n2 1:1\n", b"3 1:9\n", {}, [9, 0, 0]),
     "from 0 where the store is from 1": (b"1 1:1 3:5\n", b"3 0:9\n", {}, "give zero_based=True"),
     "said": (b"1 1:1 3:5\n", b"3 0:9\n", {"zero_based": True}, [9, 0, 0]),
-    "wider": (b"1 1:1 3:5\n", b"3 4:9\n", {}, "n_features=3 columns are fewer"),
+    "wider": (b"1 1:1 3:5\n", b"3 4:9\n", {}, "has 3 columns, the new rows have 4"),
 }
 
 
@@ -302,6 +302,18 @@ def test_svmlight_is_appended_as_the_store_was_read(tmp_path, case):
     else:
         ingest(tmp_path / "b.svm", tmp_path / "a.zarr", append=True, **options)
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0][-1], expected)
+
+
+@pytest.mark.parametrize("sparse", ["csr", "dense"])
+def test_sparse_rows_without_the_last_columns_are_appended(tmp_path, sparse):
+    ingest(
+        written(tmp_path, "a.npz", CSR | {"y": np.arange(30)}), tmp_path / "a.zarr", sparse=sparse, block_rows=7
+    )
+    fewer = COUNTS[:9, :15].tocsr()
+    rest = {"X_data": fewer.data, "X_indices": fewer.indices, "X_indptr": fewer.indptr, "X_shape": fewer.shape}
+    ingest(written(tmp_path, "b.npz", rest | {"y": np.arange(9)}), tmp_path / "a.zarr", append=True)
+    got, _ = read(tmp_path / "a.zarr")
+    np.testing.assert_array_equal(got, np.r_[COUNTS.toarray(), np.pad(fewer.toarray(), ((0, 0), (0, 5)))])
 
 
 def test_svmlight_behind_rows_of_another_format(tmp_path):
