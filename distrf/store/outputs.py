@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import zarr
@@ -43,27 +44,19 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         if path is None or not is_local(path):
             continue
         place = os.path.abspath(os.path.expanduser(path))
+        folder = os.path.dirname(place)
         try:
-            there = place
-            while not os.path.lexists(there):
-                there = os.path.dirname(there)
-            os.lstat(place)  # a name that is too long
-        except FileNotFoundError:
-            pass
+            with suppress(FileNotFoundError):
+                os.lstat(place)  # a name that is too long, or a file where a folder should be
+            while not os.path.lexists(folder):
+                folder = os.path.dirname(folder)
+            # Permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone.
+            os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
         except (OSError, ValueError) as error:
             why = (
                 getattr(error, "strerror", None) or error
             )  # which does not name the path again: it may be long
-            raise StoreError(f"{path!r} cannot be written: {why}; choose another path") from error
-        folder = os.path.dirname(place) if there == place else there
-        if not os.path.isdir(folder):
-            raise StoreError(f"{path!r} cannot be written: {folder!r} is no folder; choose another path")
-        try:  # permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone
-            os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
-        except OSError as error:
-            raise StoreError(
-                f"{path!r} cannot be written: {error.strerror} in {folder!r}; choose another path"
-            ) from error
+            raise StoreError(f"{path!r} cannot be written: {why} in {folder!r}; choose another path") from error
 
 
 def check_apart(
