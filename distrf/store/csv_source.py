@@ -32,10 +32,10 @@ from .files import HashableOptions, Options, open_text
 from .fingerprints import fingerprint_of_files
 from .plain_text import plain_file
 from .row_source import Selection
-from .stray_numbers import stray_number
 from .table_reader import TablePart, TableRows
 from .table_schema import TableSchema
 from .table_source import TableSource, cut_blocks, lay_out
+from .text_forms import find_form
 
 #: Bytes that are scanned at a time, and bytes between two places at which a reader can start: more in a large file.
 _SCAN_BYTES, _STEP_BYTES, _STEPS = 2**23, 2**20, 2**12
@@ -348,8 +348,10 @@ def _infer(
         except pa.ArrowInvalid:  # no UTF-8, which is told with its row when it is read
             continue
         column = pa.chunked_array([chunk for one in columns for chunk in one.chunks], pa.string())
-        stray = stray_number(column) or ""
-        row = pc.index(column, stray).as_py() if stray else -1
+        found = find_form(column)
+        stray = found.stray if found is not None and found.kind == "number" else ""
+        row = pc.index(pc.ascii_trim_whitespace(column), stray).as_py() if stray else -1
+        stray = column[row].as_py() if row >= 0 else stray  # with the blanks around it
         for (place, _), one in zip([one for one in sampled if one[1]], columns, strict=True):
             if 0 <= row < len(one):
                 strays.append((names[j], f"{stray[:60]!r} (row {place.before + row + 1:,} of {place.file!r})"))

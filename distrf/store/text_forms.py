@@ -19,6 +19,8 @@ from ..errors import InputError
 
 #: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
 SHARE, FEWEST = 0.9, 10
+#: Of more texts some are looked at first.
+_QUICK = 1000
 _DAY = 86_400
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december")  # fmt: skip
@@ -147,6 +149,8 @@ class DateForm(TextForm):
     name, base, kind = "date", "time", "date"
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        if not _mostly_digits(texts):
+            return None
         good = {order: np.isfinite(self.read(texts, order)) for order in _DATES}
         best = max(good, key=lambda order: int(good[order].sum()))
         if not (best == "dmy" and good["dmy"].sum() == good["mdy"].sum() > 0):
@@ -206,6 +210,8 @@ class QuantityForm(TextForm):
     name, fewest = "quantity", FEWEST
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        if not _mostly_digits(texts):
+            return None
         texts = _plain_blanks(texts)
         good = [np.isfinite(self._numbers(texts, style, _CURRENCY, _UNIT)) for style in _STYLES]
         counts = [int(one.sum()) for one in good]
@@ -244,6 +250,11 @@ class QuantityForm(TextForm):
         negative = _joined(parts["open"], parts["sign"], parts["minus"])
         signs = np.where(_is(pc.match_substring_regex(negative, "[(−-]")), -1.0, 1.0)
         return signs * written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+
+def _mostly_digits(texts: pa.Array) -> bool:
+    """Whether a third of the texts have a digit: a quick look at what is no number."""
+    return 3 * int(_is(pc.match_substring_regex(texts, r"\d")).sum()) >= len(texts)
 
 
 def _joined(*texts: pa.Array | str) -> pa.Array:
@@ -316,7 +327,9 @@ def find_form(
     for form in reversed(FORMS.values()):
         if kind not in (None, form.kind):
             continue
-        told = form.find(pa.concat_arrays([texts, pa.array(["?"], texts.type)]) if stray or kind else texts)
+        if len(texts) > _QUICK and form.find(_with_stray(texts[:: len(texts) // _QUICK * 2])) is None:
+            continue  # a quick look at some of many
+        told = form.find(_with_stray(texts) if stray or kind else texts)
         if told is None:
             continue
         good = np.isfinite(form.read(texts, told[0]))
@@ -331,6 +344,10 @@ def find_form(
                 strays[0].as_py() if len(strays) else "",
             )
     return None
+
+
+def _with_stray(texts: pa.Array) -> pa.Array:
+    return pa.concat_arrays([texts, pa.array(["?"], texts.type)])
 
 
 def distinct_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
