@@ -22,6 +22,8 @@ _EXPORTS = {
     "CompactNonlinearRegressor": "distrf.learned",
     "StreamingRidge": "distrf.linear_model",
     "StreamingRidgeClassifier": "distrf.linear_model",
+    "StreamingLinearClassifier": "distrf.linear_model",
+    "StreamingLinearRegressor": "distrf.linear_model",
     "StreamingSGDClassifier": "distrf.linear_model",
     "StreamingSGDRegressor": "distrf.linear_model",
     "open_rows": "distrf.execution.open_rows",

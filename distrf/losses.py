@@ -49,6 +49,7 @@ class Loss:
     search_factor : float, the best constant score lies between the smallest and the largest target, each times this
     in_ball : bool, whether the w that minimises alpha |w|^2 / 2 + mean loss has |w|^2 <= 1 / alpha, the ball into
         which Pegasos projects (Shalev-Shwartz et al. 2011, Theorem 1)
+    shift_free : bool, whether a number added to all scores of a row changes nothing
     """
 
     epsilon: float | np.ndarray = 0.1
@@ -64,6 +65,7 @@ class Loss:
     degree: ClassVar[int | None] = None
     search_factor: ClassVar[float] = 1.0
     in_ball: ClassVar[bool] = False
+    shift_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.epsilon) & (np.asarray(self.epsilon) >= 0)).all():
@@ -100,6 +102,19 @@ class Loss:
         """The same loss on the single score of two classes."""
         return self
 
+    def second(self, gradient: np.ndarray) -> np.ndarray:
+        """Second derivative of a smooth loss with respect to each score: the diagonal of the Hessian of each row.
+
+        Parameters
+        ----------
+        gradient : array of shape (b, C), as `__call__` returns it
+
+        Returns
+        -------
+        Array of shape (b, C).
+        """
+        raise NotImplementedError
+
     def curved(self, gradient: np.ndarray) -> np.ndarray:
         """Second derivative of the loss of each row, divided by the largest that the loss can have.
 
@@ -113,7 +128,9 @@ class Loss:
         -------
         Array of shape (b,), from 0 to 1, the mean over columns.
         """
-        return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
+        if self.smoothness is None:
+            return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
+        return self.second(gradient).mean(axis=1, dtype=np.float64) / self.smoothness
 
     def curvature(self, spread: float) -> float:
         """The curvature L that sets the length of the first steps.
@@ -237,6 +254,9 @@ class SquaredHinge(Loss):
         slack = np.maximum(1.0 - targets * scores, 0.0)
         return (slack * slack).sum(axis=1), -2.0 * targets * slack
 
+    def second(self, gradient: np.ndarray) -> np.ndarray:
+        return 2.0 * (gradient != 0)
+
 
 @register_loss
 class Logistic(Loss):
@@ -251,9 +271,9 @@ class Logistic(Loss):
         margin = targets * scores
         return np.logaddexp(0.0, -margin).sum(axis=1), -targets * expit(-margin)
 
-    def curved(self, gradient: np.ndarray) -> np.ndarray:
+    def second(self, gradient: np.ndarray) -> np.ndarray:
         wrong = np.abs(gradient)
-        return (4.0 * wrong * (1.0 - wrong)).mean(axis=1, dtype=np.float64)
+        return wrong * (1.0 - wrong)
 
 
 @register_loss
@@ -263,6 +283,7 @@ class Multinomial(Loss):
     name = "multinomial"
     smoothness = 0.5
     probabilistic = True
+    shift_free = True
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         shifted = scores - scores.max(axis=1, keepdims=True)
@@ -274,11 +295,13 @@ class Multinomial(Loss):
         gradient -= right
         return value, gradient
 
+    def second(self, gradient: np.ndarray) -> np.ndarray:
+        wrong = np.abs(gradient)
+        return wrong * (1.0 - wrong)
+
     def curved(self, gradient: np.ndarray) -> np.ndarray:
         """The trace of diag(p) - p p', which bounds its largest eigenvalue, over 1/2."""
-        wrong = np.abs(gradient)
-        trace = (wrong * (1.0 - wrong)).sum(axis=1, dtype=np.float64)
-        return np.minimum(2.0 * trace, 1.0)
+        return np.minimum(2.0 * self.second(gradient).sum(axis=1, dtype=np.float64), 1.0)
 
     def for_two_classes(self) -> Loss:
         return Logistic(self.epsilon)
@@ -304,8 +327,8 @@ class Squared(Loss):
         residual = scores - targets
         return 0.5 * (residual * residual).sum(axis=1), residual
 
-    def curved(self, gradient: np.ndarray) -> np.ndarray:
-        return np.ones(len(gradient))
+    def second(self, gradient: np.ndarray) -> np.ndarray:
+        return np.ones_like(gradient)
 
     def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
         return np.zeros(Y.shape[1])  # targets are centred
@@ -338,9 +361,12 @@ class Huber(Loss):
             value, gradient = value * factors, gradient * factors
         return value.sum(axis=1), gradient
 
+    def second(self, gradient: np.ndarray) -> np.ndarray:
+        factors = np.ones(gradient.shape[1]) if self.factors is None else self.factors
+        return (np.abs(gradient) < self.epsilon * factors) * factors
+
     def curved(self, gradient: np.ndarray) -> np.ndarray:
-        steepest = self.epsilon if self.factors is None else self.epsilon * self.factors
-        return np.count_nonzero(np.abs(gradient) < steepest, axis=1) / gradient.shape[1]
+        return np.count_nonzero(self.second(gradient), axis=1) / gradient.shape[1]
 
     def in_units(self, units: np.ndarray, spread: float) -> Loss:
         # Columns with a narrow parabola are flat. They would need longer steps than the other columns allow.

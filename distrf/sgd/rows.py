@@ -141,19 +141,25 @@ class Rows:
     def sample_with_folds(self, size: int, seed: int) -> tuple[Any, ...]:
         """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
+        Z, y, weight, finite = self.take(indices)
+        return Z, y, weight, None if self.folds is None else self.folds.take(indices)[finite]
+
+    def take(self, indices: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
+        """The features, targets and weights, or None, of the rows with these ascending numbers; and which of the rows are finite.
+
+        Others are left out: training refuses them later, by number. Raises InputError where no row is finite.
+        """
         taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
         Z, y = taken[0], taken[1]
-        # A row that is not finite is refused when its block is loaded, by its number.
         finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
         Z, y = Z[finite], y[finite]
         weight = taken[2][finite, 0] if len(taken) > 2 else None
-        folds = None if self.folds is None else self.folds.take(indices)[finite]
         for function in self.maps:
             Z = function(Z)
         if not Z.shape[0]:
             raise InputError("X must be finite, but no sampled row is; impute or drop such rows")
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
-        return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, folds
+        return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, finite
 
     def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
         """The source of gradients: on the cluster for lazy rows if there is one, else in this process.

@@ -1,0 +1,104 @@
+"""The Hessian of a loss on sampled rows, factored: what preconditions steps over all rows. Number code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from ..losses import Loss
+
+#: The penalty of the sampled Hessian over that of the model: directions that the sample does not show are not followed far.
+_DAMPING = 3.0
+#: Bytes of the factors of all columns at most; where they would take more, columns share one.
+_FACTORS = 1.5 * 2**30
+#: A Gram matrix of float32 rows is off by this share of its trace: with a smaller penalty it is made in float64.
+_ROUNDING = 1e-6
+#: Rows of a tile.
+_TILE = 2048
+
+
+@dataclass(frozen=True)
+class SampledRows:
+    """Sampled rows that stand for all.
+
+    Z : array of shape (s, P), features and, with an intercept, a last column of ones; Y : array of shape (s, C), encoded targets
+    weight : array of shape (s,), with the sum 1
+    """
+
+    Z: np.ndarray
+    Y: np.ndarray
+    weight: np.ndarray
+
+    def scores(self, weights: np.ndarray) -> np.ndarray:
+        return np.asarray(self.Z @ weights.astype(self.Z.dtype), dtype=np.float64)
+
+
+class SampledHessian:
+    """P = the Hessian of the mean loss of sampled rows at some weights + 3 alpha, a block for each column of the weights.
+
+    With more rows than features, P is factored itself; with fewer, by Woodbury's formula, the Gram matrix of the rows.
+
+    Parameters
+    ----------
+    rows : SampledRows
+    weights : array of shape (P, C), where the Hessian is taken
+    loss : Loss
+    alpha : float
+    """
+
+    def __init__(self, rows: SampledRows, weights: np.ndarray, loss: Loss, alpha: float):
+        self.rows, self.penalty = rows, _DAMPING * alpha
+        bend = np.asarray(loss.second(loss(rows.scores(weights), rows.Y)[1]), dtype=np.float64)
+        bend = np.ascontiguousarray(
+            np.broadcast_to(bend, (len(rows.Z), weights.shape[1])) * rows.weight[:, None]
+        )
+        s, width = rows.Z.shape
+        if weights.shape[1] * min(s, width) ** 2 * 8 > _FACTORS or (bend == bend[:, :1]).all():
+            bend = bend.mean(axis=1, keepdims=True)
+        self.roots = np.sqrt(bend)
+        trace = float(bend[:, 0] @ np.einsum("ij,ij->i", rows.Z, rows.Z, dtype=np.float64))
+        self.dtype = np.float64 if self.penalty < _ROUNDING * trace else rows.Z.dtype
+        self.dual = s < width
+        gram = self._gram_of_rows() if self.dual else None
+        self.factors = [self._factor(root, gram) for root in self.roots.T]
+
+    def _factor(self, root: np.ndarray, gram: np.ndarray | None) -> tuple[np.ndarray, bool]:
+        if gram is not None:
+            matrix = gram * root[:, None] * root
+        else:
+            width = self.rows.Z.shape[1]
+            matrix = np.zeros((width, width))
+            for a in range(0, len(root), _TILE):
+                part = slice(a, a + _TILE)
+                tile = (self.rows.Z[part] * root[part, None]).astype(self.dtype)
+                matrix += tile.T @ tile
+        matrix.ravel()[:: len(matrix) + 1] += self.penalty
+        return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
+
+    def _gram_of_rows(self) -> np.ndarray:
+        """Z Z', in float64: Woodbury's formula takes differences of what it gives."""
+        gram = np.zeros((len(self.rows.Z),) * 2)
+        for a in range(0, self.rows.Z.shape[1], _TILE):
+            tile = self.rows.Z[:, a : a + _TILE].astype(np.float64)
+            gram += tile @ tile.T
+        return gram
+
+    def solve(self, G: np.ndarray) -> np.ndarray:
+        """P^-1 G for G of shape (P, C)."""
+        if len(self.factors) == 1:
+            return self._solve(0, G)
+        return np.concatenate([self._solve(c, G[:, c : c + 1]) for c in range(G.shape[1])], axis=1)
+
+    def _solve(self, c: int, G: np.ndarray) -> np.ndarray:
+        if not self.dual:
+            return cho_solve(self.factors[c], G, check_finite=False)
+        root, Z = self.roots[:, c : c + 1], self.rows.Z
+        inner = cho_solve(self.factors[c], root * (Z @ G), check_finite=False)
+        return (G - Z.T @ (root * inner)) / self.penalty
+
+
+def with_ones(Z: np.ndarray) -> np.ndarray:
+    """Z with a last column of ones, that of the intercept."""
+    return np.concatenate([Z, np.ones((len(Z), 1), Z.dtype)], axis=1)

@@ -1,0 +1,129 @@
+"""The loss along a line of weights and its gradient at some points of the line, in one pass over the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from ..losses import Loss
+from ..maps import check_rows
+from ..ridge.conjugate_gradients import ALL_ROWS
+from ..ridge.gram import FoldRule
+from ..subspace.sketches import add_product
+from ..targets import Targets
+
+#: Rows of a tile, whose scores stay in the cache.
+_TILE = 4096
+
+
+@dataclass
+class Points:
+    """Loss and gradient at points of a line, of the mean over rows or of their sum.
+
+    losses : shape (T,); slopes : shape (S, P, C) at the first S points, P = D + 1 with an intercept
+    """
+
+    losses: np.ndarray
+    slopes: np.ndarray
+
+
+@dataclass(frozen=True)
+class LineReduction:
+    """Adds up the loss at the weights W - t d for some t, and its gradient at the first few of them.
+
+    Attributes
+    ----------
+    n_features : int, D
+    targets : Targets
+    loss : Loss
+    intercept : bool, whether the last row of the weights is one
+    rule : FoldRule, whose fold 0 is left out where there is more than one
+    steps : tuple of float, the T values of t; the first is 0 alone where there is no direction
+    n_slopes : int, S, how many of them have a gradient
+    exact : bool, whether products are made in float64
+    weights, direction : arrays of shape (P, C), sent once to each worker
+    """
+
+    n_features: int
+    targets: Targets
+    loss: Loss
+    intercept: bool = True
+    rule: FoldRule = ALL_ROWS
+    steps: tuple[float, ...] = (0.0,)
+    n_slopes: int = 1
+    exact: bool = False
+    weights: np.ndarray | None = field(default=None, compare=False, repr=False)
+    direction: np.ndarray | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        named = {"weights": self.weights, "direction": self.direction}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LineReduction:
+        return replace(self, **arrays)
+
+    def without_arrays(self) -> LineReduction:
+        return replace(self, weights=None, direction=None)
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return self.n_slopes, self.n_features + self.intercept, self.targets.width
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * (int(np.prod(self._shape)) + len(self.steps) + 1)
+
+    @property
+    def flops_per_row(self) -> float:
+        return 2.0 * self.n_features * self.targets.width * (self.n_slopes + 2)
+
+    @property
+    def scratch_bytes(self) -> int:
+        """Scores, targets and slopes of a tile, and its rows in float64."""
+        return 8 * _TILE * (6 * self.targets.width + self.exact * self.n_features)
+
+    def initial(self) -> np.ndarray:
+        """Sums of weights and losses, and of gradients, one after the other."""
+        return np.zeros(self.nbytes // 8)
+
+    def update(self, state: np.ndarray, first_row: int, Z: Any, y: Any, *more: Any) -> np.ndarray:
+        assert self.weights is not None
+        Z = check_rows(Z, self.n_features)
+        folds, weight = self.rule.of_block(first_row, len(y), more)
+        T = len(self.steps)
+        slopes = state[T + 1 :].reshape(self._shape)
+        for a in range(0, len(y), _TILE):
+            part = slice(a, a + _TILE)
+            tile = Z[part].astype(np.float64) if self.exact else Z[part]
+            Y, w = self.targets.encode(np.asarray(y[part]), None if weight is None else weight[part])
+            w = np.ones(len(Y)) if w is None else w
+            w = np.where(folds[part] == 0, 0.0, w) if self.rule.n_folds > 1 else w
+            here = self._scores(tile, self.weights)
+            along = None if self.direction is None else self._scores(tile, self.direction)
+            for i, t in enumerate(self.steps):
+                value, slope = self.loss(here if along is None else here - t * along, Y)
+                state[1 + i] += w @ value
+                if i < self.n_slopes:
+                    slope = (slope * w[:, None]).astype(tile.dtype)
+                    add_product(tile, slope, slopes[i, : self.n_features])
+                    if self.intercept:
+                        slopes[i, -1] += slope.sum(axis=0, dtype=np.float64)
+            state[0] += w.sum()
+        return state
+
+    def _scores(self, tile: Any, weights: np.ndarray) -> np.ndarray:
+        scores = np.asarray(tile @ weights[: self.n_features].astype(tile.dtype), dtype=np.float64)
+        return scores + weights[-1] if self.intercept else scores
+
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        left += right
+        return left
+
+    def points(self, state: np.ndarray) -> Points:
+        """The means over the rows, whose weights must not all be zero."""
+        T = len(self.steps)
+        return Points(state[1 : T + 1] / state[0], state[T + 1 :].reshape(self._shape) / state[0])

@@ -1,0 +1,106 @@
+"""The sampled rows of a fit: a seeded sample, and of rare classes all rows, or many."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..execution.passes import run_pass
+from ..execution.sampling import sampled_rows, take_rows
+from ..randomness import mixed_words, raw_words
+from ..sgd.rows import Rows, two_dimensional
+from ..targets import Targets
+from .hessian import SampledRows, with_ones
+
+#: Rows of a sample at most, and where they are fewer than features; bytes of it.
+_ROWS, _FEW_ROWS, _BYTES = 16_000, 8_192, 2**30
+#: A class of which a sample has fewer rows is rare.
+_RARE = 256
+
+
+def sample_size(n: int, n_features: int, itemsize: int) -> int:
+    """Rows of the sample: 16,000, or as many as take 1 GiB."""
+    fits = max(1, _BYTES // (itemsize * (n_features + 1)))
+    size = min(n, _ROWS, fits)
+    return min(size, _FEW_ROWS) if size <= n_features else size
+
+
+def draw_sample(rows: Rows, targets: Targets, intercept: bool, seed: int) -> SampledRows:
+    """A seeded sample; of classes of which it would have few rows all, or many, each with a weight that makes up for it."""
+    n = sum(rows.blocks)
+    size = sample_size(n, rows.n_features, 4 if rows.arrays[0].dtype == np.float32 else 8)
+    indices = sampled_rows(n, size, seed, "newton sample")
+    factor = np.ones(len(indices))
+    if targets.classes is not None and len(indices) < n:
+        indices, factor = _with_rare(rows, targets, indices, seed)
+    Z, y, weight, kept = rows.take(indices)
+    Z = Z.toarray() if sp.issparse(Z) else Z
+    Y, weight = targets.encode(y, weight)
+    weight = factor[kept] if weight is None else weight * factor[kept]
+    if not weight.sum() > 0:  # the pass says whether all weights are zero
+        weight = np.ones(len(Y))
+    return SampledRows(with_ones(Z) if intercept else Z, Y, weight / weight.sum())
+
+
+def _with_rare(rows: Rows, targets: Targets, indices: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """The rows with those of rare classes added, and a factor on the weight of each: its class's rows over those sampled."""
+    assert targets.classes is not None
+    most = max(_RARE, len(indices) // (2 * len(targets.classes)))
+    found = run_pass(
+        _FirstRows(targets.classes, most, seed), [rows.arrays[1]], label="classes", block_rows=1 << 20
+    )
+    counts = np.array([found[c][0] if c in found else 0 for c in range(len(targets.classes))])
+    rare = np.flatnonzero((counts > 0) & (counts * len(indices) / counts.sum() < _RARE)).tolist()
+    if not rare:
+        return indices, np.ones(len(indices))
+    codes = np.searchsorted(targets.classes, take_rows(two_dimensional(rows.arrays[1]), indices)[:, 0])
+    groups = [(indices[~np.isin(codes, rare)], counts.sum() - counts[rare].sum())]
+    groups += [(found[c][2], counts[c]) for c in rare]
+    numbers = np.concatenate([group for group, _ in groups])
+    factor = np.concatenate([np.full(len(group), count / max(len(group), 1)) for group, count in groups])
+    order = np.argsort(numbers, kind="stable")
+    return numbers[order], factor[order]
+
+
+@dataclass(frozen=True)
+class _FirstRows:
+    """Of each label its rows that come first in a seeded order of all rows: {code: (count, keys, numbers)}."""
+
+    classes: np.ndarray
+    most: int
+    seed: int
+    flops_per_row: float = 20.0
+
+    @property
+    def nbytes(self) -> int:
+        return 16 * self.most * len(self.classes)
+
+    def initial(self) -> dict[int, Any]:
+        return {}
+
+    def update(self, state: dict[int, Any], first_row: int, y: np.ndarray) -> dict[int, Any]:
+        codes = np.searchsorted(self.classes, y)
+        numbers = np.arange(first_row, first_row + len(y))
+        keys = mixed_words(numbers.astype(np.uint64) ^ raw_words(self.seed, "newton rare rows", 0, 1))
+        own = {}
+        for code in np.unique(codes).tolist():
+            which = np.flatnonzero(codes == code)
+            own[code] = self._first(len(which), keys[which], numbers[which])
+        return self.combine(state, own)
+
+    def combine(self, left: dict[int, Any], right: dict[int, Any]) -> dict[int, Any]:
+        both = dict(left)
+        for code, (count, keys, numbers) in right.items():
+            if code in both:
+                old = both[code]
+                both[code] = self._first(old[0] + count, np.append(old[1], keys), np.append(old[2], numbers))
+            else:
+                both[code] = (count, keys, numbers)
+        return both
+
+    def _first(self, count: int, keys: np.ndarray, numbers: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
+        order = np.argsort(keys, kind="stable")[: self.most]
+        return count, keys[order], numbers[order]
