@@ -29,6 +29,8 @@ from .features import (
 from .features.base import FeatureEstimator
 from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
 from .linear_model import (
+    StreamingLinearClassifier,
+    StreamingLinearRegressor,
     StreamingRidge,
     StreamingRidgeClassifier,
     StreamingSGDClassifier,
@@ -147,6 +149,9 @@ register_model("ridge", StreamingRidge)
 register_model("ridge-classifier", StreamingRidgeClassifier)
 register_model("sgd-regressor", StreamingSGDRegressor)
 register_model("sgd-classifier", StreamingSGDClassifier)
+register_model("linear-classifier", StreamingLinearClassifier)
+register_model("linear-regressor", StreamingLinearRegressor)
+register_model("huber", StreamingLinearRegressor, ("huber",))
 register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
 register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
 

@@ -73,7 +73,7 @@ class BaseLinear(LinearModel):
             "loss": self.loss,
             "passes": self.n_iter_,
             "gap": self.gap_,
-            "history": self.history_,
+            "descent": self.descent_,
         }
 
     @property
@@ -102,7 +102,7 @@ class BaseLinear(LinearModel):
         self.coef_ = np.ascontiguousarray(fitted.weights.T)
         self.intercept_ = fitted.intercept + (targets.centre if self.fit_intercept else 0.0)
         self.alpha_, self.gap_, self.n_iter_ = fitted.alpha, fitted.descent.gap, fitted.passes
-        self.epsilon_, self.history_ = fitted.loss.epsilon, fitted.descent.history
+        self.epsilon_, self.descent_ = fitted.loss.epsilon, fitted.descent.history
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         self.check()
@@ -175,7 +175,7 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
         Estimate of (F - least F) / F, of the preconditioned gradient.
     calibration_ : array of shape (c, 2)
         Slope and offset of the sigmoid of each class. Only with `calibrate`, of other losses than "logistic" and "multinomial".
-    history_ : list of dict
+    descent_ : list of dict
         For each step "loss" (with penalty) and "gap".
     n_iter_ : int
         Passes over the features.
@@ -310,7 +310,7 @@ class StreamingLinearRegressor(LinearRegressor, BaseLinear):
         Estimate of (F - least F) / F, of the preconditioned gradient.
     calibration_ : array of shape (k, C)
         Absolute errors of held-out rows, ascending for each target. Only with `calibrate`.
-    history_ : list of dict
+    descent_ : list of dict
         For each step "loss" (with penalty) and "gap".
     n_iter_ : int
         Passes over the features.

@@ -24,8 +24,8 @@ _PAIRS = 10
 _SLOW = 3.0
 #: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend.
 _CAUTION = 2.0
-#: Looks in vain, at ever shorter steps, after which the loss falls by no more than rounding.
-_LOOKS = 4
+#: Where the loss falls at no step of this factor, it falls by no more than rounding.
+_LEAST_SCALE = 1e-3
 
 
 class Objective(Protocol):
@@ -39,7 +39,7 @@ class Objective(Protocol):
 class Descent:
     """What a descent has come to.
 
-    weights : array of shape (P, C); value : the objective there; gap : estimate of (value - minimum) / value
+    weights : array of shape (P, C); value : the objective there; gap : estimate of (value - minimum) / value, see `unit` of `descend`
     history : for each look at the rows "loss" and "gap"
     """
 
@@ -52,10 +52,11 @@ class Descent:
 def descend(
     objective: Objective,
     weights: np.ndarray,
-    hessian: Callable[[np.ndarray], SampledHessian],
+    hessian: Callable[[np.ndarray, bool], SampledHessian],
     *,
     tol: float,
     most: int,
+    unit: float = 0.0,
     shifts: bool = False,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
@@ -66,9 +67,11 @@ def descend(
     objective : Objective
     weights : array of shape (P, C)
     hessian : callable
-        The sample's Hessian at some weights.
+        The sample's Hessian at some weights, or its bound.
     tol : float
     most : int
+    unit : float
+        The gap is a share of this where the value is less.
     shifts : bool
         Whether a number added to all scores of a row changes nothing. Then the least weights have sums of 0 over columns, and
         only the penalty bends the loss elsewhere, which the Hessian of each column by itself does not see.
@@ -76,29 +79,36 @@ def descend(
         Called with what the descent has come to after each look.
     """
     weights = _centred(weights, shifts)
-    P, pairs, age = hessian(weights), list[tuple[np.ndarray, np.ndarray]](), 0
+    P, pairs, age = hessian(weights, False), list[tuple[np.ndarray, np.ndarray]](), 0
     points = objective(weights, None, (0.0,), 1)
     now, slope = Descent(weights, float(points.losses[0]), np.inf), points.slopes[0]
     while True:
-        direction, gap = _newton(P, pairs, slope, now.value)
-        if age and gap > max(tol, now.gap / _SLOW):
-            P, age = hessian(now.weights), 0
-            direction, gap = _newton(P, pairs, slope, now.value)
-        now.gap = gap
+        size = max(abs(now.value), unit, np.finfo(float).tiny)
+        direction, gap = _newton(P, pairs, slope, size)
+        if (age and gap > max(tol, now.gap / _SLOW)) or (P.bound and gap <= tol):
+            P, age = hessian(now.weights, False), 0
+            direction, gap = _newton(P, pairs, slope, size)
+        now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)
         if gap <= tol or len(now.history) >= most:
             return now
-        direction, scale = _centred(direction, shifts), 1.0
-        for _ in range(_LOOKS):
-            steps = tuple(scale * t for t in STEPS)
+        scale = 1.0
+        while True:
+            direction, steps = _centred(direction, shifts), tuple(scale * t for t in STEPS)
             points = objective(now.weights, direction, steps, SLOPED)
             best, lowest = int(np.argmin(points.losses[:SLOPED])), int(np.argmin(points.losses))
             if points.losses[best] < now.value:
                 break
-            scale = steps[lowest] if points.losses[lowest] < now.value else 0.01 * scale
-        else:
-            return now  # rounding is larger than what is left
+            if points.losses[lowest] < now.value:
+                scale = steps[lowest]
+            elif not P.bound:  # the loss bends more than the Hessian says: nowhere, perhaps, at these weights
+                P, pairs = hessian(now.weights, True), []
+                direction = P.solve(slope)
+            elif scale > _LEAST_SCALE:
+                scale *= steps[-1]
+            else:
+                return now  # rounding is larger than what is left
         step = -steps[best] * direction
         change = points.slopes[best] - slope
         if (step * change).sum() > 0:
@@ -116,9 +126,9 @@ def _centred(weights: np.ndarray, shifts: bool) -> np.ndarray:
 
 
 def _newton(
-    P: SampledHessian, pairs: list[tuple[np.ndarray, np.ndarray]], slope: np.ndarray, value: float
+    P: SampledHessian, pairs: list[tuple[np.ndarray, np.ndarray]], slope: np.ndarray, unit: float
 ) -> tuple[np.ndarray, float]:
-    """The direction of L-BFGS, and the gap (g'P^-1 g / 2, or with the pairs where that is more) as a share of the value."""
+    """The direction of L-BFGS, and the gap (g'P^-1 g / 2, or with the pairs where that is more) as a share of the unit."""
     alone = direction = P.solve(slope)
     if pairs:
         direction, shares = slope.copy(), []
@@ -129,7 +139,7 @@ def _newton(
         for (step, change), share in zip(pairs, reversed(shares), strict=True):
             direction += (share - (change * direction).sum() / (step * change).sum()) * step
     fall = max(float((slope * direction).sum()), float((slope * alone).sum()))
-    return direction, _CAUTION * 0.5 * fall / max(abs(value), np.finfo(float).tiny)
+    return direction, _CAUTION * 0.5 * fall / unit
 
 
 def penalised(

@@ -32,6 +32,8 @@ from .sample import draw_sample
 
 #: Gap at which the pilot ends, and the most steps that it takes: its own optimum is farther from that of all rows.
 _PILOT_GAP, _PILOT_STEPS = 1e-3, 50
+#: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
+_UNIT = 1e-4
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
 _FAR = 10.0
 
@@ -77,14 +79,16 @@ class Newton:
         sample = draw_sample(rows, targets, self.intercept, self.seed)
         chosen = steps.run(lambda _: self._chosen(sample, rows))
         loss, alpha = replace(self.loss, epsilon=_plain(chosen["epsilon"])), float(chosen["alpha"])
-        D = rows.n_features
+        D, shift = rows.n_features, chosen["shift"] if chosen["shift"].any() else None
+        if shift is not None:
+            sample.Z[:, :D] = sample.Z[:, :D] - shift
 
         def over_sample(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
             return penalised(_points(sample, loss, W, d, t, slopes), W, d, t, alpha, self.intercept)
 
         def over_rows(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
             reduction = LineReduction(
-                D, targets, loss, self.intercept, self.rule, t, slopes, bool(chosen["exact"]), W, d
+                D, targets, loss, self.intercept, self.rule, t, slopes, bool(chosen["exact"]), W, d, shift
             )
             state = steps.once(
                 lambda: run_pass(
@@ -96,8 +100,8 @@ class Newton:
             passes[0] += 1
             return penalised(reduction.points(state), W, d, t, alpha, self.intercept)
 
-        def hessian(W: np.ndarray) -> SampledHessian:
-            return SampledHessian(sample, W, loss, alpha)
+        def hessian(W: np.ndarray, bound: bool) -> SampledHessian:
+            return SampledHessian(sample, W, loss, alpha, bound)
 
         label, passes = ["gradient"], [0]
 
@@ -105,15 +109,11 @@ class Newton:
             label[0] = f"gradient|loss {now.value:.4g}, gap {now.gap:.1g}"
 
         start = np.zeros((D + self.intercept, targets.width))
-        pilot = descend(over_sample, start, hessian, tol=_PILOT_GAP, most=_PILOT_STEPS, shifts=loss.shift_free)
+        unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
+        options: dict[str, Any] = {"unit": unit, "shifts": loss.shift_free}
+        pilot = descend(over_sample, start, hessian, tol=_PILOT_GAP, most=_PILOT_STEPS, **options)
         found = descend(
-            over_rows,
-            pilot.weights,
-            hessian,
-            tol=self.tol,
-            most=self.max_passes,
-            shifts=loss.shift_free,
-            remark=remark,
+            over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **options
         )
         if not np.isfinite(found.weights).all():
             raise InputError(
@@ -127,10 +127,12 @@ class Newton:
                 stacklevel=4,
             )
         intercept = found.weights[-1] if self.intercept else np.zeros(targets.width)
+        if shift is not None:
+            intercept = intercept - shift @ found.weights[:D]
         return Fitted(found, found.weights[:D], intercept, alpha, loss, passes[0])
 
     def _chosen(self, sample: SampledRows, rows: Rows) -> dict[str, np.ndarray]:
-        """Penalty, epsilon, and whether products are made in float64, chosen on the sample."""
+        """Penalty, epsilon, shift, and whether products are made in float64, chosen on the sample."""
         Z, weight = sample.Z[:, : rows.n_features], sample.weight
         loss = self.loss
         if self.choose_epsilon:  # one for each target
@@ -148,8 +150,10 @@ class Newton:
             )
         mean = weight @ Z.astype(np.float64)
         spread = np.sqrt(np.maximum(weight @ np.square(Z - mean, dtype=np.float64), 0.0))
-        exact = apart is not None or bool((np.abs(mean) > _FAR * spread).any())
-        return {"alpha": np.array(alpha), "epsilon": np.asarray(loss.epsilon), "exact": np.array(exact)}
+        far = bool((np.abs(mean) > _FAR * spread).any())
+        shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
+        exact = np.array(far or apart is not None)
+        return {"alpha": np.array(alpha), "epsilon": np.asarray(loss.epsilon), "exact": exact, "shift": shift}
 
     def _steps(self, arrays: Sequence[Any], targets: Targets) -> Checkpoint:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""

@@ -15,6 +15,12 @@ _DAMPING = 3.0
 _FACTORS = 1.5 * 2**30
 #: A Gram matrix of float32 rows is off by this share of its trace: with a smaller penalty it is made in float64.
 _ROUNDING = 1e-6
+#: What is added to the curvature of the intercept, as a share of it.
+_OWN = 0.1
+#: Where it has none, it is that of the weights, or at most this.
+_LEAST_OWN = 1e-3
+#: The least penalty, as a share of the trace: rounding makes smaller eigenvalues.
+_LEAST = 1e-13
 #: Rows of a tile.
 _TILE = 2048
 
@@ -23,13 +29,14 @@ _TILE = 2048
 class SampledRows:
     """Sampled rows that stand for all.
 
-    Z : array of shape (s, P), features and, with an intercept, a last column of ones; Y : array of shape (s, C), encoded targets
+    intercept : bool; Z : array of shape (s, P), features and, with an intercept, a last column of ones; Y : array of shape (s, C), encoded targets
     weight : array of shape (s,), with the sum 1
     """
 
     Z: np.ndarray
     Y: np.ndarray
     weight: np.ndarray
+    intercept: bool
 
     def scores(self, weights: np.ndarray) -> np.ndarray:
         return np.asarray(self.Z @ weights.astype(self.Z.dtype), dtype=np.float64)
@@ -38,19 +45,24 @@ class SampledRows:
 class SampledHessian:
     """P = the Hessian of the mean loss of sampled rows at some weights + 3 alpha, a block for each column of the weights.
 
-    With more rows than features, P is factored itself; with fewer, by Woodbury's formula, the Gram matrix of the rows.
+    To the intercept, which has no penalty, a tenth of its own curvature is added. With more rows than features, P is factored itself; with fewer, by Woodbury's formula, the Gram matrix of the rows.
 
     Parameters
     ----------
     rows : SampledRows
     weights : array of shape (P, C), where the Hessian is taken
+    bound : bool, whether to take the largest second derivative of the loss in its place: a step of that length never fails
     loss : Loss
     alpha : float
     """
 
-    def __init__(self, rows: SampledRows, weights: np.ndarray, loss: Loss, alpha: float):
-        self.rows, self.penalty = rows, _DAMPING * alpha
-        bend = np.asarray(loss.second(loss(rows.scores(weights), rows.Y)[1]), dtype=np.float64)
+    def __init__(self, rows: SampledRows, weights: np.ndarray, loss: Loss, alpha: float, bound: bool = False):
+        self.rows = rows
+        self.bound = bound
+        assert loss.smoothness is not None
+        bend = loss.second(loss(rows.scores(weights), rows.Y)[1]).astype(np.float64)
+        if bound:
+            bend[:] = loss.smoothness
         bend = np.ascontiguousarray(
             np.broadcast_to(bend, (len(rows.Z), weights.shape[1])) * rows.weight[:, None]
         )
@@ -59,7 +71,12 @@ class SampledHessian:
             bend = bend.mean(axis=1, keepdims=True)
         self.roots = np.sqrt(bend)
         trace = float(bend[:, 0] @ np.einsum("ij,ij->i", rows.Z, rows.Z, dtype=np.float64))
-        self.dtype = np.float64 if self.penalty < _ROUNDING * trace else rows.Z.dtype
+        penalty = max(_DAMPING * alpha, _LEAST * trace, np.finfo(float).tiny)
+        self.dtype = np.float64 if penalty < _ROUNDING * trace else rows.Z.dtype
+        self.penalty = np.full((width, 1), penalty)
+        if rows.intercept:
+            own = _OWN * float(bend.mean(axis=1).sum())
+            self.penalty[-1] = max(own, min(penalty, _LEAST_OWN))
         self.dual = s < width
         gram = self._gram_of_rows() if self.dual else None
         self.factors = [self._factor(root, gram) for root in self.roots.T]
@@ -74,14 +91,14 @@ class SampledHessian:
                 part = slice(a, a + _TILE)
                 tile = (self.rows.Z[part] * root[part, None]).astype(self.dtype)
                 matrix += tile.T @ tile
-        matrix.ravel()[:: len(matrix) + 1] += self.penalty
+        matrix.ravel()[:: len(matrix) + 1] += 1.0 if self.dual else self.penalty[:, 0]
         return cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
 
     def _gram_of_rows(self) -> np.ndarray:
-        """Z Z', in float64: Woodbury's formula takes differences of what it gives."""
+        """Z Z' with columns over their penalties, in float64: Woodbury's formula takes differences of what it gives."""
         gram = np.zeros((len(self.rows.Z),) * 2)
         for a in range(0, self.rows.Z.shape[1], _TILE):
-            tile = self.rows.Z[:, a : a + _TILE].astype(np.float64)
+            tile = self.rows.Z[:, a : a + _TILE] / np.sqrt(self.penalty[a : a + _TILE, 0])
             gram += tile @ tile.T
         return gram
 
@@ -95,8 +112,9 @@ class SampledHessian:
         if not self.dual:
             return cho_solve(self.factors[c], G, check_finite=False)
         root, Z = self.roots[:, c : c + 1], self.rows.Z
+        G = G / self.penalty
         inner = cho_solve(self.factors[c], root * (Z @ G), check_finite=False)
-        return (G - Z.T @ (root * inner)) / self.penalty
+        return G - Z.T @ (root * inner) / self.penalty
 
 
 def with_ones(Z: np.ndarray) -> np.ndarray:

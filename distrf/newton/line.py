@@ -45,6 +45,7 @@ class LineReduction:
     n_slopes : int, S, how many of them have a gradient
     exact : bool, whether products are made in float64
     weights, direction : arrays of shape (P, C), sent once to each worker
+    shift : array of shape (D,), subtracted from dense rows in float64; or None
     """
 
     n_features: int
@@ -57,17 +58,18 @@ class LineReduction:
     exact: bool = False
     weights: np.ndarray | None = field(default=None, compare=False, repr=False)
     direction: np.ndarray | None = field(default=None, compare=False, repr=False)
+    shift: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        named = {"weights": self.weights, "direction": self.direction}
+        named = {"weights": self.weights, "direction": self.direction, "shift": self.shift}
         return {name: array for name, array in named.items() if array is not None}
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LineReduction:
         return replace(self, **arrays)
 
     def without_arrays(self) -> LineReduction:
-        return replace(self, weights=None, direction=None)
+        return replace(self, weights=None, direction=None, shift=None)
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -99,6 +101,7 @@ class LineReduction:
         for a in range(0, len(y), _TILE):
             part = slice(a, a + _TILE)
             tile = Z[part].astype(np.float64) if self.exact else Z[part]
+            tile = tile if self.shift is None else tile - self.shift
             Y, w = self.targets.encode(np.asarray(y[part]), None if weight is None else weight[part])
             w = np.ones(len(Y)) if w is None else w
             w = np.where(folds[part] == 0, 0.0, w) if self.rule.n_folds > 1 else w
