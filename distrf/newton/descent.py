@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -28,11 +28,8 @@ _CAUTION = 2.0
 _LEAST_SCALE = 1e-3
 
 
-class Objective(Protocol):
-    def __call__(
-        self, weights: np.ndarray, direction: np.ndarray | None, steps: tuple[float, ...], slopes: int
-    ) -> Points:
-        """Mean loss plus penalty at the weights W - t d, with gradients at the first few."""
+#: Mean loss plus penalty at the weights W - t d, with gradients at the first few: called with W, d or None, all t, and how many.
+Objective = Callable[[np.ndarray, np.ndarray | None, tuple[float, ...], int], Points]
 
 
 @dataclass

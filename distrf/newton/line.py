@@ -66,7 +66,9 @@ class LineReduction:
         return {name: array for name, array in named.items() if array is not None}
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LineReduction:
-        return replace(self, **arrays)
+        return replace(
+            self, weights=arrays["weights"], direction=arrays.get("direction"), shift=arrays.get("shift")
+        )
 
     def without_arrays(self) -> LineReduction:
         return replace(self, weights=None, direction=None, shift=None)
