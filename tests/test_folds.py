@@ -169,12 +169,11 @@ def test_checkpoint_of_other_folds_is_refused(tmp_path):
 
 
 # ----------------------------------------------------------------------- SGD
-@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
 @pytest.mark.parametrize("name", CASES)
-def test_sgd_stops_by_the_rows_of_fold_0_alone(name, distribution):
+def test_sgd_stops_by_the_rows_of_fold_0_alone(name):
     folds = CASES[name]
     held = folds == 0
-    options = {"early_stopping": True, "n_epochs": 5, "distribution": distribution, "batch_size": 64}
+    options = {"early_stopping": True, "n_epochs": 5, "batch_size": 64}
     for arrays in ((X, Y, folds), tuple(lazy(a, 90) for a in (X, Y, folds))):
         model = StreamingSGDRegressor(**options).fit(arrays[0], arrays[1], folds=arrays[2])
         assert {entry["rows"] for entry in model.history_} == {N - held.sum()}

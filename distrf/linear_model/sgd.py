@@ -88,10 +88,6 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
     shuffle : bool, default=True
         Permute the blocks, and the rows within them, anew in each epoch.
-    distribution : {"synchronous", "local_sgd"}, default="synchronous"
-        With "synchronous" a batch is one step, from the gradient of all its rows. With "local_sgd" a batch
-        is eight blocks: workers take many small steps on each block, and the resulting weights are averaged.
-        That needs fewer messages and is less accurate.
     warm_start : bool, default=False
         Whether `fit` starts from the present weights.
     checkpoint : str, PathLike or None, default=None
@@ -185,7 +181,6 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         n_directions: int | None = None,
         batch_size: int | str = "auto",
         shuffle: bool = True,
-        distribution: str = "synchronous",
         warm_start: bool = False,
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
@@ -198,7 +193,7 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             early_stopping=early_stopping, validation_fraction=validation_fraction, calibrate=calibrate,
             learning_rate=learning_rate, eta0=eta0, power_t=power_t, momentum=momentum, average=average,
             preconditioner=preconditioner, n_directions=n_directions, batch_size=batch_size, shuffle=shuffle,
-            distribution=distribution, warm_start=warm_start, checkpoint=checkpoint,
+            warm_start=warm_start, checkpoint=checkpoint,
             checkpoint_every=checkpoint_every, resume=resume, random_state=random_state,
         )  # fmt: skip
         self.class_weight = class_weight

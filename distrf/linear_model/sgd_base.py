@@ -27,11 +27,10 @@ from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.given_rows import GivenRows
 from ..sgd.learning_rates import RATES, LearningRate
-from ..sgd.local_sgd import LocalSGD, LocalWork, local_rows
 from ..sgd.optimizer import PreconditionedSGD
 from ..sgd.penalties import Penalty
 from ..sgd.rows import Rows, Weights, batches_of, measure_weights
-from ..sgd.schedules import LOCAL_BLOCKS, Holdout, microbatch_rows
+from ..sgd.schedules import Holdout, microbatch_rows
 from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets, weight_unit
@@ -88,7 +87,6 @@ class BaseSGD(LinearModel):
         "n_directions": whole(0) | NONE,
         "batch_size": whole() | one_of("auto"),
         "shuffle": FLAG,
-        "distribution": one_of("synchronous", "local_sgd"),
         "warm_start": FLAG,
         "checkpoint": FOLDER,
         "checkpoint_every": whole(),
@@ -119,7 +117,6 @@ class BaseSGD(LinearModel):
         n_directions: int | None = None,
         batch_size: int | str = "auto",
         shuffle: bool = True,
-        distribution: str = "synchronous",
         warm_start: bool = False,
         checkpoint: str | None = None,
         checkpoint_every: int = 50,
@@ -146,7 +143,6 @@ class BaseSGD(LinearModel):
         self.n_directions = n_directions
         self.batch_size = batch_size
         self.shuffle = shuffle
-        self.distribution = distribution
         self.warm_start = warm_start
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -191,7 +187,7 @@ class BaseSGD(LinearModel):
     def _momentum(self) -> float | None:
         """Nesterov's momentum; None takes it from the curvature of the batches."""
         if self.momentum == "auto":
-            return None if self._rate().follows_curvature and self.distribution == "synchronous" else 0.0
+            return None if self._rate().follows_curvature else 0.0
         return float(self.momentum)
 
     def _averages(self, whole: bool) -> bool:
@@ -228,20 +224,17 @@ class BaseSGD(LinearModel):
         n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
-        local = local_rows(batch_size) if self.distribution == "local_sgd" else 0
         schedule = make_schedule(
-            rows, trained, batch_size, self.shuffle, seed, bool(local), microbatch_rows(rows.n_features)
+            rows, trained, batch_size, self.shuffle, seed, microbatch_rows(rows.n_features)
         )
-        per_epoch = max(1, n // (local * LOCAL_BLOCKS)) if local else schedule.count(0)
-        whole = per_epoch == 1 and not local and not stream
-        optimizer = self._optimizer(loss, spectrum, per_epoch, whole, local)
+        per_epoch = schedule.count(0)
+        whole = per_epoch == 1 and not stream
+        optimizer = self._optimizer(loss, spectrum, per_epoch, whole)
         work = BatchWork(
             targets, loss, spectrum.constant, seed, self.shuffle, holdout, spectrum.start,
-            probed=0 if local or spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
+            probed=0 if spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
             shift=spectrum.shift, units=spectrum.units,
         )  # fmt: skip
-        if local:
-            work = LocalWork.of(work, local, weights.mean)
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
             batches_of(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
@@ -293,9 +286,7 @@ class BaseSGD(LinearModel):
         epsilon = 0.1 if self.epsilon == "auto" else float(self.epsilon)
         return get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), epsilon)
 
-    def _optimizer(
-        self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, local: int
-    ) -> PreconditionedSGD:
+    def _optimizer(self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool) -> PreconditionedSGD:
         rate, penalty = self._rate(), Penalty(spectrum.alpha)
         penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
         if spectrum.units is not None:
@@ -310,7 +301,7 @@ class BaseSGD(LinearModel):
             "average": self._averages(whole),
             "intercept": self.fit_intercept,
         }
-        return LocalSGD(**options, step_rows=local) if local else PreconditionedSGD(**options)
+        return PreconditionedSGD(**options)
 
     def _fit(
         self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any], folds: GivenFolds | None
@@ -466,7 +457,7 @@ class BaseSGD(LinearModel):
             optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen.rows))
         schedule = make_schedule(
             rows, rows.trained(stream.work.holdout), min(stream.batch_rows, call.count), self.shuffle, call.seed,
-            isinstance(optimizer, LocalSGD), microbatch_rows(rows.n_features),
+            microbatch_rows(rows.n_features),
         )  # fmt: skip
         trainer = Trainer(
             batches_of(rows, stream.work, optimizer), schedule, optimizer, stream.state,

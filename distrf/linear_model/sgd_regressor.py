@@ -83,10 +83,6 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
     shuffle : bool, default=True
         Permute the blocks, and the rows within them, anew in each epoch.
-    distribution : {"synchronous", "local_sgd"}, default="synchronous"
-        With "synchronous" a batch is one step, from the gradient of all its rows. With "local_sgd" a batch
-        is eight blocks: workers take many small steps on each block, and the resulting weights are averaged.
-        That needs fewer messages and is less accurate.
     warm_start : bool, default=False
         Whether `fit` starts from the present weights.
     checkpoint : str, PathLike or None, default=None

@@ -87,12 +87,11 @@ class PlannedBlocks:
         batch_size: int,
         *,
         shuffle: bool = True,
-        whole_blocks: bool = False,
         microbatch_rows: int = MICROBATCH_ROWS,
     ) -> BatchLayout:
         """The layout of batches of `batch_size` rows, from a schedule over the first blocks."""
         some = self.rows[:_LOOKED_AT]
-        schedule = Schedule(some, batch_size, self.block_bytes, 0, shuffle, whole_blocks, microbatch_rows)
+        schedule = Schedule(some, batch_size, self.block_bytes, 0, shuffle, microbatch_rows)
         window = max(schedule.windows(0), key=len)
         rows = sum(some[block] for block in window)
         return BatchLayout.of(next(schedule.batches(0)), rows, len(window))
@@ -167,14 +166,11 @@ def batch_costs(
     """
     usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
     batch_size = most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
-    averaged = estimator.distribution == "local_sgd"
     layout = rows.layout(
         max(1, batch_size),
         shuffle=bool(estimator.shuffle),
-        whole_blocks=averaged,
         microbatch_rows=microbatch_rows(features.width),
     )
-    batch_size = max(layout.rows, 1) if averaged else batch_size
     directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
     return BatchCosts(
         batch_size,

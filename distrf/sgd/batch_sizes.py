@@ -105,7 +105,6 @@ def make_schedule(
     batch_size: int,
     shuffle: bool,
     seed: int,
-    whole_blocks: bool = False,
     microbatch_rows: int = MICROBATCH_ROWS,
 ) -> Schedule:
     """Batches over the rows that are not held out.
@@ -117,7 +116,6 @@ def make_schedule(
     batch_size : int, rows of a batch
     shuffle : bool, whether blocks and rows are permuted anew in each epoch
     seed : int, of the permutations
-    whole_blocks : bool, whether each microbatch is a whole block, as local SGD has it
     microbatch_rows : int, rows of a microbatch at most
     """
-    return Schedule(trained, max(1, batch_size), rows.block_bytes, seed, shuffle, whole_blocks, microbatch_rows)
+    return Schedule(trained, max(1, batch_size), rows.block_bytes, seed, shuffle, microbatch_rows)

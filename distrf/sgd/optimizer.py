@@ -180,21 +180,17 @@ class PreconditionedSGD(Optimizer):
             U = W[:D] * units
             self.rate.project(U, self.penalty.alpha)
             W[:D] = U / units
-        self.move(state, W)
+        state.weights = W
+        state.t += 1
+        if self.average:
+            state.averaged += 1
+            state.average = state.average + _share(state.averaged) * (W - state.average)
 
     def _momentum(self, state: SGDState) -> float:
         if self.momentum is not None:
             return self.momentum
         least = _LEAST_MOMENTUM if self.preconditioner.unseen else 0.0
         return min(_MOST_MOMENTUM, max(least, 1.0 - state.curved))
-
-    def move(self, state: SGDState, W: np.ndarray, batches: int = 1) -> None:
-        """Set new weights, which `batches` batches have led to, and add them to the average."""
-        state.weights = W
-        state.t += batches
-        if self.average:
-            state.averaged += 1
-            state.average = state.average + _share(state.averaged) * (W - state.average)
 
     def solution(self, state: SGDState) -> np.ndarray:
         return state.average if self.average and state.averaged else state.weights

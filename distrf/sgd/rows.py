@@ -28,7 +28,6 @@ from ..targets import Targets
 from .batch_work import BatchWork, RowLengths
 from .dask_batches import DaskBatches, lazy_loader
 from .local_batches import LocalBatches, memory_loader
-from .local_sgd import LocalSteps, LocalWork
 from .schedules import Holdout
 
 
@@ -167,7 +166,7 @@ class Rows:
         Parameters
         ----------
         work : BatchWork, what is done with a microbatch
-        functions : further objects that the work needs, with arrays like maps: a RowLengths or LocalSteps
+        functions : further objects that the work needs, with arrays like maps: such as RowLengths
 
         Returns
         -------
@@ -190,8 +189,6 @@ class Rows:
 
 def batches_of(rows: Rows, work: BatchWork, optimizer: Any) -> Any:
     """`Rows.batches` for an optimizer of linear models, with what its work needs beside the rows."""
-    if isinstance(work, LocalWork):
-        return rows.batches(work, (LocalSteps(optimizer),))
     return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
 
 

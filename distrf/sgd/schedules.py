@@ -29,8 +29,6 @@ _MICROBATCH_VALUES = 2**22
 _ROWS = (256, 8_192)
 #: Most rows that are scored at one time.
 _SCORED_ROWS = 1024
-#: Blocks of a batch that consists of whole blocks (local SGD).
-LOCAL_BLOCKS = 8
 
 
 def microbatch_rows(n_features: int) -> int:
@@ -67,7 +65,7 @@ class BlockRows:
 class Batch:
     """The rows of one step.
 
-    window : number of the shuffle window in the epoch; blocks : those of the window (local SGD: of the batch)
+    window : number of the shuffle window in the epoch; blocks : those of the window
     microbatches : for each microbatch, the rows that it takes from each of a few blocks
     """
 
@@ -86,7 +84,6 @@ class Schedule:
 
     rows : training rows of each block; a block with 0 is left out
     block_bytes : bytes of the largest block as workers hold it
-    whole_blocks : whether a batch is some whole blocks, each a microbatch (local SGD); `batch_size` is then not read
     microbatch_rows : the most rows of a microbatch
     """
 
@@ -95,7 +92,6 @@ class Schedule:
     block_bytes: int
     seed: int
     shuffle: bool = True
-    whole_blocks: bool = False
     microbatch_rows: int = MICROBATCH_ROWS
 
     @property
@@ -123,10 +119,6 @@ class Schedule:
         """The batches of an epoch, in order; every usable row is in exactly one."""
         microbatches = microbatch_count(self.batch_size, self.microbatch_rows)
         for g, blocks in enumerate(self.windows(epoch)):
-            if self.whole_blocks:
-                for some in split_evenly(blocks, -(-len(blocks) // LOCAL_BLOCKS)):
-                    yield Batch(g, tuple(some), tuple((BlockRows(b, 0, self.rows[b]),) for b in some))
-                continue
             count = max(1, round(sum(self.rows[b] for b in blocks) / self.batch_size))
             sets = list(split_evenly(list(enumerate(blocks)), min(len(blocks), microbatches)))
             cuts = -(-microbatches // len(sets)) if sets else 0

@@ -79,10 +79,6 @@ def stopped_early(X, y):
     return fits.sgd(X, y, early_stopping=True)
 
 
-def local_sgd(X, y):
-    return fits.sgd(X, y, distribution="local_sgd")
-
-
 def run(fit=fits.ridge):
     return fit(*fits.made_rows(600, 100))
 
@@ -95,7 +91,7 @@ def single():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fit", [fits.ridge, cg, stopped_early, local_sgd, fits.tefm])
+@pytest.mark.parametrize("fit", [fits.ridge, cg, stopped_early, fits.tefm])
 def test_a_fit_inside_a_task_of_the_only_thread(single, fit):
     """It ends, with the bits of a fit outside."""
     inside = single.submit(run, fit, pure=False).result(timeout=60)

@@ -50,13 +50,12 @@ def test_a_stream_of_numbers():
         assert batches(StreamingSGDRegressor(), X, y, rows).score(X, y) > whole - 0.01 > 0.9
 
 
-@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
-def test_pickling_between_calls_changes_no_bit(distribution):
+def test_pickling_between_calls_changes_no_bit():
     """Counters of steps, averages and steps themselves go along."""
     Z, y, _, _ = digits(1200)
 
     def fitted(between):
-        model = StreamingSGDClassifier("logistic", distribution=distribution)
+        model = StreamingSGDClassifier("logistic")
         for a in range(0, 1200, 200):
             model = between(model.partial_fit(Z[a : a + 200], y[a : a + 200], classes=np.arange(10)))
         return model

@@ -30,11 +30,10 @@ def unlike_rows(kind):
 @pytest.mark.parametrize(
     "form", [np.asarray, np.float32, sp.csr_matrix, lambda X: da.from_array(X, chunks=(700, -1))]
 )
-@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
-def test_columns_of_unlike_units(kind, form, distribution):
+def test_columns_of_unlike_units(kind, form):
     """Small columns lay below the floor of the preconditioner and were not learned: R^2 0.57 and 0.0003."""
     X, y = unlike_rows(kind)
-    model = StreamingSGDRegressor(distribution=distribution)
+    model = StreamingSGDRegressor()
     assert (
         model.fit(form(X), y if not hasattr(form(X), "chunks") else da.from_array(y, chunks=700)).score(X, y)
         > 0.98
@@ -107,13 +106,12 @@ def test_a_stream_and_a_warm_start():
     assert model.fit(X, y).score(X, y) > before - 1e-3
 
 
-@pytest.mark.parametrize("distribution", ["synchronous", "local_sgd"])
-def test_one_worker_and_two_give_the_same_bits(client, one_worker_client, distribution):
+def test_one_worker_and_two_give_the_same_bits(client, one_worker_client):
     X, y = unlike_rows("units")
     X, y = da.from_array(X[:600], chunks=(150, -1)), da.from_array(y[:600], chunks=150)
 
     def fitted():
-        model = StreamingSGDRegressor(distribution=distribution)
+        model = StreamingSGDRegressor()
         return model.partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:]).coef_
 
     with one_worker_client.as_current():

@@ -41,7 +41,6 @@ def targets_of(est):
 ESTIMATORS = {
     "classifier": StreamingSGDClassifier(n_epochs=4, tol=None, batch_size=64),
     "regressor": StreamingSGDRegressor(n_epochs=4, tol=None, batch_size=64),
-    "local": StreamingSGDRegressor(n_epochs=4, tol=None, batch_size=64, distribution="local_sgd"),
     "learned classifier": CompactNonlinearClassifier(n_components=8, n_epochs=4),
     "learned regressor": CompactNonlinearRegressor(n_components=8, n_epochs=4),
 }
