@@ -38,6 +38,9 @@ _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
 _SHOWN = 10  # columns of a message
 
+#: How the reason of a column ends that numbers the rows.
+_ROW_NUMBERS = "in ascending order"
+
 
 class ColumnWarning(UserWarning):
     """A column is left out, or may not be what it is taken for."""
@@ -120,11 +123,15 @@ def infer_kinds(
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
-    """What is to be warned of: columns that were guessed to be of no use, and what may be wrong with others."""
+    """What is to be warned of: columns that were guessed to be of no use, and what may be wrong with others.
+
+    Not of those that number the rows: the summary of the table has them.
+    """
     texts = [kind.caution for kind in kinds if kind.caution]
     if more := texts[_SHOWN:]:
         texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
-    left = [kind for kind in kinds if kind.kind in ("id", "text") and kind.why != AS_SAID]
+    guessed = [kind for kind in kinds if kind.kind in ("id", "text") and kind.why != AS_SAID]
+    left = [kind for kind in guessed if not kind.why.endswith(_ROW_NUMBERS)]
     if left:
         names = [kind.name for kind in left]
         listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
@@ -186,7 +193,7 @@ def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
     distinct = fact.distinct >= _ID_SHARE * fact.present and fact.present >= _ID_ROWS
     if column.base == "number":
         if distinct and fact.whole and (fact.ascending or _ID_NAME.search(column.name)):
-            order = "in ascending order" if fact.ascending else "and the name of an id"
+            order = _ROW_NUMBERS if fact.ascending else "and the name of an id"
             return "id", f"whole numbers, all distinct {rows}, {order}"
         if fact.told == fact.distinct:
             return "number", column.arrow
