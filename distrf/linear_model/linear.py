@@ -281,12 +281,12 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
 class StreamingLinearRegressor(LinearRegressor, BaseLinear):
     """Linear regression with a smooth loss, by few passes over the rows.
 
-    Minimises as `StreamingLinearClassifier` does, the sum over targets of the losses of their residuals.
+    Minimises as `StreamingLinearClassifier` does, the sum over targets of the losses of their residuals: Huber's [1]_, or squares.
 
     Parameters
     ----------
     loss : {"huber", "squared"}, default="huber"
-        "huber" [1]_ is r^2 / 2 up to |r| = epsilon and a line beyond, so that outlying targets hardly move it.
+        "huber" is r^2 / 2 up to |r| = epsilon and a line beyond, so that outlying targets hardly move it.
     alpha : float or {"auto"}, default="auto"
         As of `StreamingLinearClassifier`.
     epsilon : float or {"auto"}, default="auto"
