@@ -19,7 +19,7 @@ NEEDED = {"blockwise": {"transformer": "PCA"}}
 #: One of these is a value of any parameter, and not its default.
 TEXTS = [
     "7", "3", "0.25", "2.5", "1.5", "none", "l1", "offset", "laplacian", "exponential", "reciprocal_semigroup", "quasi", "median",
-    "log2", "exact", "kmeans", "srht", "gram", "separate", "hinge", "huber", "circulant", "pegasos", "2,3", "balanced", "constant",
+    "log2", "exact", "kmeans", "srht", "gram", "separate", "hinge", "huber", "circulant", "pegasos", "2,3", "balanced", "constant", "squared",
     "holdout", "cg", "PCA", "true", "false", "gaussian", "1", "sample", "paired", "logistic",
 ]  # fmt: skip
 
