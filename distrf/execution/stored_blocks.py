@@ -135,6 +135,10 @@ class StoredBlocks(Blocks):
             # Of those between, blocks that were left out need none.
             next_ = np.searchsorted(bounds[:, 1], edges[a:b], side="right")
             needed = np.append(bounds[:, 0], edges[-1])[next_] < edges[a + 1 : b + 1]
+            for row in bounds[
+                bounds[:, 0] == bounds[:, 1], 0
+            ]:  # no rows of a stored block still have its columns and dtype
+                needed[blocks_with(edges[a : b + 1], row, row).start] = True
             readers = [self._pieces[name][k] if need else None for k, need in zip(found, needed, strict=True)]
             pieces[name] = _Pieces(edges[a : b + 1], readers)
         needs: list[Any] = sorted({step.arrays for step in self._steps.values() if step.arrays is not None})
