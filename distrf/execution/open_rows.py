@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, overload
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -22,36 +22,6 @@ from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
 from .csr_rows import note_source
-
-
-@overload
-def open_rows(
-    path: str | os.PathLike[str],
-    *,
-    target: str | None = ...,
-    weight: None = ...,
-    columns: Sequence[str] | Sequence[int] | None = ...,
-    rows_per_block: int | None = ...,
-    impute: str | float | Sequence[float] | None = ...,
-    uniform: bool = ...,
-    strict: bool = ...,
-    storage_options: Options = ...,
-) -> tuple[da.Array, da.Array | None]: ...
-
-
-@overload
-def open_rows(
-    path: str | os.PathLike[str],
-    *,
-    target: str | None = ...,
-    weight: str,
-    columns: Sequence[str] | Sequence[int] | None = ...,
-    rows_per_block: int | None = ...,
-    impute: str | float | Sequence[float] | None = ...,
-    uniform: bool = ...,
-    strict: bool = ...,
-    storage_options: Options = ...,
-) -> tuple[da.Array, da.Array | None, da.Array]: ...
 
 
 @reads_csv

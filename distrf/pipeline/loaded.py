@@ -106,8 +106,10 @@ class Loaded:
         data = open_input(source, target, columns, trained["impute"], weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
+            remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
             raise InputError(
                 f"{source!r} has {data.d} features, but the model {self.path!r} was trained on {width} features"
+                f"{remedy if data.d < width else ''}"
             )
         return data
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from ..errors import InputError, StoreError
 from . import files
+from .csv_format import USUAL, current_format
 from .csv_source import CsvSource
 from .files import Options
 from .matrix_files import NpySource, NpzSource
 from .parquet_source import ParquetSource
-from .row_source import RowSource, Selection
+from .row_source import InOrder, RowSource, Selection
 from .svmlight_source import SvmlightSource
 from .zarr_source import ZarrSource
 
@@ -82,12 +83,18 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     """
     path = files.normalise(path)
     source = find_format(path, selection.storage_options)
+    if issubclass(source, InOrder) and not selection.in_order:
+        raise InputError(
+            f"the rows of {path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
+        )
     others = [name for name in ("split", "n_features", "zero_based") if getattr(selection, name) is not None]
     if unknown := [name for name in others if name not in source.options]:
         raise InputError(
             f"split= chooses the members of an .npz file, n_features= and zero_based= are of svmlight text; received "
             f"{unknown[0]}={getattr(selection, unknown[0])!r} for {path!r}"
         )
+    if current_format() != USUAL and source is not CsvSource and source not in REGISTERED:
+        raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
     fs, root = files.filesystem(path, selection.storage_options)
     if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
         raise StoreError(

@@ -46,7 +46,6 @@ class NpzSource(InOrder):
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Members are read."""
-        cls.require_in_order(path, selection)
         target, suffix = selection.target, f"_{selection.split}" if selection.split else ""
         fs, root = files.filesystem(path, selection.storage_options)
         with (
@@ -130,7 +129,6 @@ class NpySource(NpzSource):
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Mapped where it is local."""
-        cls.require_in_order(path, selection)
         with files.reading(path, "an .npy file of numbers, without running code"):
             if files.is_local(path):
                 array = np.load(path, mmap_mode="r", allow_pickle=False)

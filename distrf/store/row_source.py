@@ -467,14 +467,6 @@ class InOrder(RowSource):
         """By the ending of the name."""
         return path.endswith(cls.endings)
 
-    @staticmethod
-    def require_in_order(path: str, selection: Selection) -> None:
-        """Raise InputError where blocks of their own would be read."""
-        if not selection.in_order:
-            raise InputError(
-                f"the rows of {path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
-            )
-
     def read(self, first: int, last: int) -> Any:
         """Not of such a source."""
         raise NotImplementedError

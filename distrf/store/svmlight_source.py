@@ -46,7 +46,6 @@ class SvmlightSource(InOrder):
     @classmethod
     def open(cls, path: str, selection: Selection) -> SvmlightSource:
         """The text is read once."""
-        cls.require_in_order(path, selection)
         if selection.target is not None or selection.columns is not None:
             raise InputError("svmlight has one label and no column names; leave out target= and columns=")
         n = stored = 0
