@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, overload
+from typing import Any
 
 import dask
 import dask.array as da
@@ -140,7 +141,7 @@ def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     layer = _CutLayer(X, chunks)
     graph = HighLevelGraph(X.dask.layers | {layer.name: layer}, X.dask.dependencies | {layer.name: {X.name}})
     out = da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta)
-    _remember(out, "distrf_made_from", X)
+    _remember(out, X, None)
     return out
 
 
@@ -207,54 +208,41 @@ def cut_rows(block: Any, first: int, last: int) -> Any:
 
 
 def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
-    """The blocks of X with these ascending numbers. They remember X: see `taken_from`."""
+    """The blocks of X with these ascending numbers. They remember X: see `made_of`."""
     out = X.blocks[list(numbers)]
-    _remember(out, "distrf_blocks_of", X, list(numbers))
+    _remember(out, X, list(numbers))
     return out
 
 
-def taken_from(X: da.Array) -> tuple[da.Array, list[int]] | None:
-    """The array of which `take_blocks` gave X, and the numbers of the blocks."""
-    source, numbers = _remembered(X, "distrf_blocks_of")
-    return None if source is None else (source, numbers)
-
-
-def column_of(X: da.Array) -> da.Array | None:
-    """The features of one column, shape (n, 1), of which `map_rows` made X, shape (n,)."""
-    return _remembered(X, "distrf_column_of")[0]
+def _remember(X: da.Array, source: da.Array, how: Any) -> None:
+    """Note on X from which array it was made, and how."""
+    X.__dict__["distrf_made_from"] = (X.name, source, source.name, how)
 
 
 def made_from(X: Any) -> tuple[da.Array | None, Any]:
-    """The array that this file made X from, and the map, or None where it was cut; (None, None) if another made it."""
-    return _remembered(X, "distrf_made_from")
+    """The array that this file made X from, and how; (None, None) if another made it.
 
-
-def _remember(X: da.Array, mark: str, source: da.Array, how: Any = None) -> None:
-    """Note on X from which array it was made, and how."""
-    X.__dict__[mark] = (X.name, source, source.name, how)
-
-
-def _remembered(X: Any, mark: str) -> tuple[da.Array | None, Any]:
-    """What `_remember` noted; (None, None) if nothing.
-
-    An edit in place of either array, as ``X[:, 0] = 0``, makes the note void: Dask gives the same object another name then.
+    How is the map, the numbers of the blocks that were taken, or None where rows were cut. An edit in place of either array, as
+    ``X[:, 0] = 0``, makes the note void: Dask gives the same object another name then.
     """
-    name, source, name_of_source, how = getattr(X, mark, (None,) * 4)
+    name, source, name_of_source, how = getattr(X, "distrf_made_from", (None,) * 4)
     valid = source is not None and (X.name, source.name) == (name, name_of_source)
     return (source, how) if valid else (None, None)
 
 
+def made_of(X: da.Array) -> tuple[list[da.Array], list[Any]]:
+    """X and all arrays that it was made from, the first of them last; and how each was made from the next one."""
+    arrays, steps = [X], list[Any]()
+    while (made := made_from(arrays[-1]))[0] is not None:
+        arrays.append(made[0])
+        steps.append(made[1])
+    return arrays, steps
+
+
 def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     """The array that a lazy array was made from: before all maps, with its own blocks. And the maps, the last first."""
-    functions: list[Any] = []
-    X = (taken_from(X) or (X, []))[0]
-    X = X if (whole := column_of(X)) is None else whole
-    made, function = made_from(X)
-    while made is not None:
-        X = made
-        functions += [] if function is None else [function]
-        made, function = made_from(X)
-    return X, functions
+    arrays, steps = made_of(X)
+    return arrays[-1], [step for step in steps if callable(step)]
 
 
 def uncut_rows(X: da.Array) -> da.Array:
@@ -262,12 +250,11 @@ def uncut_rows(X: da.Array) -> da.Array:
 
     A caller that takes some rows of a block at a time would read a stored block anew for each block that was cut from it.
     """
-    source, function = made_from(X)
-    while source is not None and function is None:
-        if max(source.chunks[0]) * row_bytes(source) > target_block_bytes():
+    arrays, steps = made_of(X)
+    for source, step in zip(arrays[1:], steps, strict=True):
+        if step is not None or max(source.chunks[0]) * row_bytes(source) > target_block_bytes():
             break
         X = source
-        source, function = made_from(X)
     return X
 
 
@@ -308,31 +295,9 @@ def merge_rows(X: da.Array) -> da.Array:
     return X if chunks == X.chunks[0] or blocks_are_csr(X) else _cut(X, chunks)
 
 
-class RowsInMemory(Sequence[tuple[Any, int, int]]):
-    """The blocks of an array in memory as stored ones, for stored_blocks.py: (reader, first row, row after the last)."""
-
-    def __init__(self, rows: np.ndarray, chunks: Sequence[int]):
-        self._rows, self.ends = rows, np.cumsum([0, *chunks])
-
-    def __len__(self) -> int:
-        return len(self.ends) - 1
-
-    @overload
-    def __getitem__(self, number: int) -> tuple[Any, int, int]: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> list[tuple[Any, int, int]]: ...
-
-    def __getitem__(self, number: Any) -> Any:
-        if isinstance(number, slice):
-            return [self[i] for i in range(*number.indices(len(self)))]
-        first, last = (int(row) for row in self.ends[number : number + 2])
-        return _Given(self._rows[first:last], first), first, last
-
-
 @dataclass(frozen=True)
 class _Given:
-    """Reads rows that are given. first : the number of the first"""
+    """Reads rows that are given, as stored ones are read. first : the number of the first"""
 
     rows: np.ndarray
     first: int
@@ -367,7 +332,8 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
         )
     if not is_dask_collection(y):
         out = da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
-        out.__dict__["distrf_read"] = (out.name, RowsInMemory(y, X.chunks[0]))
+        bounds = itertools.pairwise(np.cumsum([0, *X.chunks[0]]).tolist())
+        out.__dict__["distrf_read"] = out.name, [(_Given(y[a:b], a), a, b) for a, b in bounds]
         return out
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
@@ -388,24 +354,22 @@ def shared_arrays(arrays: dict[str, np.ndarray]) -> Delayed:
     return Delayed(key, {key: DataNode(key, dict(arrays))})
 
 
-def apply_map(block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None) -> Rows:
-    """Apply a frozen function to one block. On the worker, its learned arrays are put back into it first."""
+def apply_map(
+    block: Rows, function: Any, arrays: Mapping[str, np.ndarray] | None = None, *, column: bool = False
+) -> Rows:
+    """Apply a frozen function to one block. On the worker, its learned arrays are put back into it first.
+
+    column : whether the result has shape (rows,)
+    """
     if arrays is not None:
         function = function.with_arrays(aligned(arrays))
     out = function(aligned(block))
-    return out if out.ndim == 2 else out[:, None]
+    return out[:, 0] if column and out.ndim == 2 else out
 
 
 def blocks_are_csr(X: Any) -> bool:
     """Whether rows in memory, or the blocks of a lazy array, are CSR. Only Dask's `_meta` knows this of a lazy array."""
     return bool(sp.issparse(getattr(X, "_meta", X)))
-
-
-def _meta(function: Callable, X: da.Array, dtype: Any) -> Any:
-    """Dask's `_meta` of the result: an empty block, CSR where `function.makes_csr` says so."""
-    asked = getattr(function, "makes_csr", None)
-    csr = asked is not None and asked(blocks_are_csr(X))
-    return (sp.csr_array if csr else np.empty)((0, 0), dtype=dtype)
 
 
 def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any) -> da.Array:
@@ -422,24 +386,24 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     stub = function.without_arrays()  # type: ignore[attr-defined]
     current_client()  # called for its side effect: it prepares the workers
     name = task_name(getattr(function, "label", type(function).__name__))
+    csr = getattr(function, "makes_csr", lambda csr: False)(blocks_are_csr(X))
+    shape = () if n_columns is None else (n_columns,)
     out = da.map_blocks(
         apply_map,
         X,
         stub,
         *([shared_arrays(arrays)] if arrays else []),
+        column=n_columns is None,
         dtype=dtype,
-        chunks=(X.chunks[0], (1 if n_columns is None else n_columns,)),
-        meta=_meta(function, X, dtype),
+        chunks=(X.chunks[0], *shape),
+        drop_axis=[] if shape else 1,
+        meta=(sp.csr_array if csr else np.empty)((0,) * (1 + len(shape)), dtype=dtype),
         name=f"{name}-{tokenize(X.name, function)}",
     )
     if not has_frames(X):  # whose blocks are no arrays that others could cut
         # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
-        _remember(out, "distrf_made_from", X, function)
-    if n_columns is not None:
-        return out
-    column = out[:, 0]
-    _remember(column, "distrf_column_of", out)
-    return column
+        _remember(out, X, function)
+    return out
 
 
 def row_bytes(X: Any) -> float:
@@ -486,10 +450,7 @@ def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     source : Dask array of shape (n, ...)
     functions : list of callable
     """
-    arrays: list[Any] = [X]
-    functions: list[Callable] = []
-    while (made := made_from(arrays[-1]))[1] is not None:
-        functions.append(made[1])
-        arrays.append(made[0])
-    best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays]))
+    arrays, steps = made_of(X)
+    functions = list(itertools.takewhile(callable, steps))
+    best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays[: len(functions) + 1]]))
     return arrays[best], functions[:best][::-1]

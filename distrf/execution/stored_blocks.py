@@ -6,9 +6,8 @@ cost it microseconds.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,15 +15,12 @@ import numpy as np
 from ..alignment import aligned
 from .block_graphs import BlockGraphs, GraphSegment
 from .row_blocks import (
-    RowsInMemory,
     apply_map,
     blocks_with,
-    column_of,
     cut_rows,
     join_rows,
-    made_from,
+    made_of,
     shared_arrays,
-    taken_from,
 )
 from .segments import Blocks, located
 
@@ -48,48 +44,53 @@ def blocks_of(arrays: Sequence[Any]) -> Blocks:
 
 @dataclass(frozen=True)
 class _Stored:
-    """How an array is made: the source that is read, the maps with the name of the array that each makes, its rows.
+    """How an array is made: the source that is read, its rows, and the steps from it, by the name of what each makes.
 
-    bounds : first row of each block in the source, and the row after its last; column : whether only the first is wanted
+    bounds : first row of each block in the source, and the row after its last
     """
 
     name: str
     pieces: Sequence[tuple[Any, int, int]]
-    maps: tuple[tuple[str, Any], ...]
+    steps: dict[str, _Step]
     bounds: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Step:
+    """What makes an array: reading, where it has no map, or the map of the array `source`.
+
+    column : whether the result has shape (rows,); arrays : key of the learned arrays of the map; last : whether nobody needs
+    the array `source` afterwards
+    """
+
+    source: str = ""
+    map: Any = None
     column: bool = False
+    arrays: str | None = None
+    last: bool = False
 
 
 def _stored(X: Any) -> _Stored | None:
     """How an array is made, or None where other tasks than reading, cutting and mapping make it."""
-    X, numbers = taken_from(X) or (X, None)
-    sizes, column = X.chunks[0], column_of(X)
-    X = X if column is None else column
-    maps: list[tuple[str, Any]] = []
-    while (pieces := stored_pieces(X)) is None:
-        source, function = made_from(X)
-        if source is None:
-            return None
-        if function is not None:
-            maps.append((X.name, function))
-        X = source
-    ends = np.cumsum(sizes)
-    bounds = np.stack([ends - sizes, ends], axis=1)
-    bounds = bounds if numbers is None else bounds[numbers]
-    return _Stored(X.name, pieces, tuple(reversed(maps)), bounds, column is not None)
+    arrays, steps = made_of(X)
+    numbers: Any = slice(None)
+    if steps and isinstance(steps[0], list):  # blocks that were taken
+        numbers, arrays, steps = steps[0], arrays[1:], steps[1:]
+    source, pieces = arrays[-1], stored_pieces(arrays[-1])
+    if pieces is None or any(isinstance(step, list) for step in steps):
+        return None
+    made = {source.name: _Step()}
+    for array, step in zip(arrays[-2::-1], steps[::-1], strict=True):
+        if step is not None:
+            made[array.name] = _Step([*made][-1], step, array.ndim == 1)
+    ends = np.cumsum([0, *arrays[0].chunks[0]])
+    return _Stored(source.name, pieces, made, np.stack([ends[:-1], ends[1:]], axis=1)[numbers])
 
 
 def stored_pieces(X: Any) -> Sequence[tuple[Any, int, int]] | None:
     """The stored blocks of an array of `open_rows` as (reader, first, last); None of another array."""
     name, pieces = getattr(X, "distrf_read", (None, None))
     return pieces if name == X.name else None
-
-
-def _starts(pieces: Sequence[tuple[Any, int, int]]) -> np.ndarray:
-    """The first row of each stored block, and the row after the last."""
-    if isinstance(pieces, RowsInMemory):
-        return pieces.ends
-    return np.cumsum([0, *(last - first for _, first, last in pieces)])
 
 
 class StoredBlocks(Blocks):
@@ -99,24 +100,23 @@ class StoredBlocks(Blocks):
         stored = [s for s in found if s is not None]
         others = [array for s, array in zip(found, arrays, strict=True) if s is None]
         self._graphs = BlockGraphs(others) if others else None
-        self._others = [s is None for s in found]
+        self._wanted = [None if s is None else [*s.steps][-1] for s in found]
         self._bounds = stored[0].bounds
-        self.inputs = {} if self._graphs is None else dict(self._graphs.inputs)
         self._pieces = {s.name: s.pieces for s in stored}
-        self._starts = {s.name: _starts(s.pieces) for s in stored}
-        self._steps: dict[str, _Step] = {}
-        for s in stored:
-            self._steps[s.name] = _Step("", None)
-            before = s.name
-            for name, function in s.maps:
-                key, stub = None, function
-                if function.arrays:
-                    shared = shared_arrays(function.arrays)
-                    key, stub = shared.key, function.without_arrays()
-                    self.inputs |= dict(shared.dask)
-                self._steps[name] = _Step(before, stub, key)
-                before = name
-        self._wanted = [(s.maps[-1][0] if s.maps else s.name, s.column) for s in stored]
+        self._starts = {
+            name: np.cumsum([0, *(last - first for _, first, last in pieces)])
+            for name, pieces in self._pieces.items()
+        }
+        self.inputs = {} if self._graphs is None else dict(self._graphs.inputs)
+        self._steps = {name: step for s in stored for name, step in s.steps.items()}
+        needed = {*self._wanted}
+        for name, step in reversed(self._steps.items()):
+            self._steps[name] = replace(step, last=bool(step.source) and step.source not in needed)
+            needed.add(step.source)
+            if step.map is not None and step.map.arrays:
+                shared = shared_arrays(step.map.arrays)
+                self._steps[name] = replace(self._steps[name], map=step.map.without_arrays(), arrays=shared.key)
+                self.inputs |= dict(shared.dask)
         firsts = self._bounds[:, 0]
         whole = np.ones(len(firsts), dtype=bool)
         for starts in self._starts.values():
@@ -146,9 +146,7 @@ class StoredBlocks(Blocks):
         if self._graphs is not None:
             more, graphs = self._graphs._segment(first, last, starts)
             needs += [key for key in more if key not in needs]
-        return needs, StoredSegment(
-            pieces, self._steps, self._wanted, bounds, list(starts), self._others, graphs
-        )
+        return needs, StoredSegment(pieces, self._steps, self._wanted, bounds, list(starts), graphs)
 
 
 @dataclass(frozen=True)
@@ -160,103 +158,73 @@ class _Pieces:
 
 
 @dataclass(frozen=True)
-class _Step:
-    """The array that a map makes from the array `source`; arrays : key of its learned arrays. A source itself has no map."""
-
-    source: str
-    map: Any
-    arrays: str | None = None
-
-
-@dataclass
 class StoredSegment:
     """The stored blocks of a segment, and the graphs of others; see `segments.BlockMaker`.
 
-    wanted : name of each array, and whether only its first column is meant; starts : first row of each block, as the pass counts
-    them; others : for each array of the pass whether `graphs` makes it
+    steps : in the order in which they are made; wanted : name of each array, None of those that `graphs` makes; starts : first
+    row of each block, as the pass counts them
     """
 
     pieces: dict[str, _Pieces]
     steps: dict[str, _Step]
-    wanted: list[tuple[str, bool]]
+    wanted: list[str | None]
     bounds: np.ndarray
     starts: list[int]
-    others: list[bool]
     graphs: GraphSegment | None = None
 
     def blocks(self, inputs: Mapping[Any, Any]) -> Iterator[tuple[int, list[Any]]]:
         steps = {
-            name: _Step(s.source, s.map if s.arrays is None else s.map.with_arrays(aligned(inputs[s.arrays])))
+            name: s if s.arrays is None else replace(s, map=s.map.with_arrays(aligned(inputs[s.arrays])))
             for name, s in self.steps.items()
         }
-        uses = Counter([s.source for s in steps.values()] + [name for name, _ in self.wanted])
-        held: dict[str, _Held] = {name: _Held() for name in self.pieces}
+        held: dict[str, dict[int, Any]] = {name: {} for name in self.pieces}
         graphs = None if self.graphs is None else self.graphs.blocks(inputs)
         for start, (first, last) in zip(self.starts, self.bounds.tolist(), strict=True):
             with located(f"from row {start} on"):
-                made = _Made(self, steps, uses, held, first, last)
-                values = [
-                    made.value(name)[:, 0] if column else made.value(name) for name, column in self.wanted
-                ]
-                del made
-            yield start, self._in_order(values, [] if graphs is None else next(graphs)[1])
+                made = self._made(steps, held, first, last)
+            # No name is left for what is handed on: the caller drops it before the next block is made.
+            yield start, self._in_order(made, [] if graphs is None else next(graphs)[1])
 
-    def _in_order(self, stored: list[Any], others: list[Any]) -> list[Any]:
-        """The blocks of all arrays, which these lists give up."""
-        both = iter(stored[:]), iter(others[:])
-        stored.clear()
-        others.clear()
-        return [next(both[other]) for other in self.others]
+    def _in_order(self, made: dict[str, Any], others: list[Any]) -> list[Any]:
+        """The blocks of all arrays. `made` gives its own up."""
+        rest = iter(others)
+        values = [next(rest) if name is None else made[name] for name in self.wanted]
+        made.clear()
+        return values
 
-
-@dataclass
-class _Held:
-    """The stored block that was read last: most blocks are cut from the one that the block before was cut from."""
-
-    number: int = -1
-    rows: Any = None
-
-
-@dataclass
-class _Made:
-    """What a block needs, made once each; a value is dropped after its last use."""
-
-    segment: StoredSegment
-    steps: dict[str, _Step]
-    uses: Counter[str]
-    held: dict[str, _Held]
-    first: int
-    last: int
-    values: dict[str, list[Any]] = field(default_factory=dict)
-
-    def value(self, name: str) -> Any:
-        if name in self.values:
-            found = self.values[name]
-            found[1] -= 1
-            return found[0] if found[1] else self.values.pop(name)[0]
-        step = self.steps[name]
-        value = self._read(name) if step.map is None else apply_map(self.value(step.source), step.map)
-        if self.uses[name] > 1:
-            self.values[name] = [value, self.uses[name] - 1]
-        return value
-
-    def _read(self, name: str) -> Any:
-        """Rows first:last of a source."""
-        pieces, held = self.segment.pieces[name], self.held[name]
-        parts: list[Any] = []
-        for a in blocks_with(pieces.edges, self.first, self.last):
-            begin, end = int(pieces.edges[a]), int(pieces.edges[a + 1])
-            if begin >= self.first and end <= self.last:
-                reader, first, last = pieces.readers[a]
-                parts.append(reader.read(first, last))
+    def _made(
+        self, steps: dict[str, _Step], held: dict[str, dict[int, Any]], first: int, last: int
+    ) -> dict[str, Any]:
+        """The rows first:last of all arrays, each made once; what the steps alone need is dropped after its last use."""
+        made: dict[str, Any] = {}
+        for name, step in steps.items():
+            if step.map is None:
+                made[name] = self._read(self.pieces[name], held[name], first, last)
             else:
-                if held.number != a:
-                    reader, first, last = pieces.readers[a]
-                    held.rows = None  # before the next one is read
-                    held.number, held.rows = a, reader.read(first, last)
-                parts.append(cut_rows(held.rows, max(self.first - begin, 0), self.last - begin))
-                if end <= self.last:
-                    held.number, held.rows = -1, None
+                made[name] = apply_map(made[step.source], step.map, column=step.column)
+            if step.last:
+                del made[step.source]
+        return made
+
+    def _read(self, pieces: _Pieces, held: dict[int, Any], first: int, last: int) -> Any:
+        """Rows first:last of a source.
+
+        held : the stored block that was read last, by its number: most blocks are cut from the one that the block before was cut from
+        """
+        parts: list[Any] = []
+        for a in blocks_with(pieces.edges, first, last):
+            begin, end = pieces.edges[a : a + 2].tolist()
+            if begin >= first and end <= last:
+                reader, *rows = pieces.readers[a]
+                parts.append(reader.read(*rows))
+                continue
+            if a not in held:
+                held.clear()  # before the next one is read
+                reader, *rows = pieces.readers[a]
+                held[a] = reader.read(*rows)
+            parts.append(cut_rows(held[a], max(first - begin, 0), last - begin))
+            if end <= last:
+                held.clear()
         return join_rows(parts)
 
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..execution.moments import covariance
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
@@ -20,6 +19,7 @@ from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
+from .moments import covariance
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)

@@ -12,7 +12,6 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
-from ..execution.moments import MomentsReduction, column_moments
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
@@ -22,6 +21,7 @@ from ..maps.scaling import LINEAR, METHODS, ROBUST, SHIFTING
 from ..parameters import Rule, number, one_of
 from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows
+from .moments import MomentsReduction, column_moments
 
 #: Rows that the medians of "robust" are taken from.
 _SAMPLE = 10_000

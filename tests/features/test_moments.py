@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from peaks import traced
 
 from distrf.errors import InputError
-from distrf.execution.moments import _CovarianceReduction, column_moments
 from distrf.execution.sampling import take_aligned
+from distrf.features.moments import _CovarianceReduction, column_moments
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..execution.passes import run_pass
+from ..execution.row_blocks import rows_per_block
+from ..execution.states import SizedState
 from ..maps import check_rows
-from .passes import run_pass
-from .row_blocks import rows_per_block
-from .states import SizedState
 
 #: Bytes of a number at its widest, in float64.
 _ROW_BYTES = 8
@@ -177,7 +177,7 @@ def covariance(X: Any) -> np.ndarray:
     InputError
         A value is not finite.
     """
-    from .sampling import sampled_rows, take_rows
+    from ..execution.sampling import sampled_rows, take_rows
 
     shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
     reduction = _CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
