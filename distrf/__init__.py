@@ -33,7 +33,7 @@ _EXPORTS = {
     "load_model": "distrf.persistence",
     "ingest": "distrf.ingestion.ingest",
     "make_model": "distrf.pipeline",
-    "plan": "distrf.planning",
+    "plan": "distrf.planning.job",
     "featurize": "distrf.pipeline.writing",
     "write_rows": "distrf.pipeline.writing",
     "append_rows": "distrf.pipeline.writing",

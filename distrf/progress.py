@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -52,16 +53,17 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
         console = Console(highlight=False)
         console = console if console.is_jupyter else Console(stderr=True, highlight=False)
     widgets = console.is_jupyter and find_spec("ipywidgets") is not None  # without which rich only warns
-    display: _Bars | _Log
+    display: _Bars | Lines
     if widgets or console.is_terminal:
         display = _Bars(console)
     elif console.is_jupyter or is_log(console.file):
-        display = _Log(console, ends=console.is_jupyter)
+        say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+        display = Lines(say, ends=console.is_jupyter)
     else:
         yield
         return
     try:
-        with listening(display.listen, display.remark):
+        with listening(display, display.remark):
             yield
     finally:
         display.close()
@@ -75,25 +77,6 @@ def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
         return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
     except (AttributeError, OSError, ValueError):
         return True  # text in memory
-
-
-class _Log:
-    """A line a minute, which also has what was said of workers meanwhile."""
-
-    def __init__(self, console: Console, ends: bool = False):
-        self._console, self._held = console, list[str]()
-        self.listen = Lines(self._print, ends)
-
-    def _print(self, text: str) -> None:
-        held, self._held = self._held, []
-        self._console.print("; ".join([text, *held]), markup=False, highlight=False, soft_wrap=True)
-
-    def remark(self, text: str) -> None:
-        self._held.append(text)
-
-    def close(self) -> None:
-        if self._held:
-            self._print(self._held.pop(0))
 
 
 class _Bars:
@@ -123,7 +106,7 @@ class _Bars:
         self._drawn: dict[str, tuple[Work | None, Any]] = {}
         self._lock = threading.Lock()
 
-    def listen(self, label: str, done: int, total: int) -> None:
+    def __call__(self, label: str, done: int, total: int) -> None:
         kind, work = self._works.update(label, done, total)
         with self._lock:
             self.bars.start()

@@ -22,9 +22,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
-from .execution.memory import PassMemory, Workers, able_workers
+from .execution.memory import PassMemory, Workers
 from .execution.sampling import sampled_rows, take_rows
 from .execution.scheduler import current_client, results_in_order
+from .execution.worker_checks import able_workers
 from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel

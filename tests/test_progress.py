@@ -31,7 +31,7 @@ from distrf.execution.progress import (
     saw_workers,
     split_label,
 )
-from distrf.progress import _BATCH, _Bars, _Log, is_log
+from distrf.progress import _BATCH, _Bars, is_log
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_what_is_done_keeps_its_rate(clock):
 
 def test_a_log_ends_with_what_was_said_of_workers():
     file = io.StringIO()
-    log = _Log(Console(file=file))
+    log = Lines(lambda text: file.write(text + "\n"))
     log.remark("workers: 1 lost; 1 now")
     log.remark("workers: 1 came; 2 now")
     log.close()
@@ -103,11 +103,11 @@ def test_a_log_has_a_line_a_minute_at_most(clock):
 def test_terminal_has_one_bar_for_all_epochs():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     display = _Bars(console)
-    display.listen("targets", 0, 10)
-    display.listen("targets", 10, 10)
+    display("targets", 0, 10)
+    display("targets", 10, 10)
     for epoch in (1, 2):
         for done in (5, 10):
-            display.listen(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
+            display(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
     display.remark("workers: 1 came; 2 now")
     shown = [(task.description, task.fields["remark"], task.completed) for task in display.bars.tasks]
     display.close()

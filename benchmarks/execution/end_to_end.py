@@ -35,7 +35,7 @@ from distrf import RandomFourierFeatures, StreamingRidgeClassifier, StreamingSca
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
 from distrf.pipeline.inputs import open_input
-from distrf.planning import plan_job
+from distrf.planning.job import plan_job
 
 RATIO_BAR, ACCURACY_BAR = 1.25, 97.6
 

@@ -54,7 +54,7 @@ def plan(
     distrf plan data.zarr --map fourier -D 8192
     distrf plan s3://bucket/data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
-    from .. import planning
+    from ..planning.job import planned_target
     from .reports import print_facts
     from .training import chained, unfitted
 
@@ -66,7 +66,7 @@ def plan(
         raise UsageError(f"--job is train or featurize, got {job!r}{did_you_mean(job, ('train', 'featurize'))}")
     if job == "train":
         known = given.values.get("classes") or len(data.info.classes or ())
-        target = planning.planned_target(data.rows()[1], known, map.seed)
+        target = planned_target(data.rows()[1], known, map.seed)
         steps: Any = unfitted(data, map, model, scale, target)
     elif (estimator := map.planned(data.d, data.n)) is None:
         raise UsageError(NO_FEATURES)

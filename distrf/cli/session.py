@@ -80,7 +80,7 @@ class Session:
 
         more : of `distrf.plan`
         """
-        from ..planning import plan
+        from ..planning.job import plan
 
         if not more.get("workers"):
             self.need_no_workers(data)
@@ -100,7 +100,7 @@ class Session:
 
         connected : whether it has been reached; more : of `distrf.plan`
         """
-        from ..planning import plan
+        from ..planning.job import plan
 
         if connected and self.run.cluster != "none":
             self.plan = plan(pipeline, data, job=job, **more)

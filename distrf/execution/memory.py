@@ -19,7 +19,7 @@ from dask.utils import format_bytes
 from ..errors import MemoryPlanError
 from ..machine import machine_memory
 from .states import tree_height
-from .worker_checks import WorkerMemoryError, in_plain_words
+from .worker_checks import WorkerMemoryError, able_workers, in_plain_words, threads_and_limits
 
 _LOG = logging.getLogger(__name__)
 #: Bytes of a worker process that has imported everything and holds no data.
@@ -68,21 +68,11 @@ class Workers:
             return cls(1, CPU_COUNT, machine_memory())
         with in_plain_words(client):
             found = client.scheduler_info(n_workers=-1)["workers"]
-        each = {name: (w["nthreads"], w.get("memory_limit") or 0) for name, w in sorted(found.items())}
+        each = threads_and_limits(found)
         limits = sorted(limit for _, limit in each.values() if limit)
         planned = min((limit for limit in limits if 2 * limit >= limits[len(limits) // 2]), default=0)
         able = able_workers(each, planned).values()
         return cls(max(1, len(able)), max(able, default=1), planned, each)
-
-
-def able_workers(each: Mapping[str, tuple[int, int]], peak: int) -> dict[str, int]:
-    """{address: threads} of the workers whose memory holds a peak of so many bytes.
-
-    Parameters
-    ----------
-    each : {address: (threads, memory limit in bytes, 0 for none)}
-    """
-    return {name: threads for name, (threads, limit) in each.items() if not limit or limit >= peak}
 
 
 def states_held(segments: int, threads: int = 1) -> int:

@@ -20,7 +20,7 @@ import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Protocol
 
 import dask
@@ -38,7 +38,7 @@ from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client
 from .segments import Blocks, add_block, with_dependencies
-from .states import add_in_order, add_states, tree_sums
+from .states import Span, add_in_order, add_states, tree_sums
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 from .task_names import span_of, task_name
 from .worker_checks import PlacementError, Watch
@@ -210,9 +210,16 @@ def _run_dask(
             together = len(segments) if queued else memory.segments_together(workers, bool(watch.bound))
             spans = [(a, min(a + together, len(segments))) for a in range(0, len(segments), together)]
             # Keys are unique to this run: a pass that runs again reads its rows again.
-            graphs = _Graphs(name, uuid.uuid4().hex, reduction, blocks, segments, firsts, topic)
+            token = uuid.uuid4().hex
+            tasks = [
+                blocks.segment_task(f"{name}-{token}-segment-{i}", reduction, a, b, firsts[a:b], topic)
+                for i, (a, b) in enumerate(segments)
+            ]
             with memory.explains(label):
-                states = (compute(graphs.sum(*span), client, watch) for span in spans)
+                states = (
+                    compute(_sum(f"{name}-sum-{token}-{a}", reduction, blocks, tasks[a:b]), client, watch)
+                    for a, b in spans
+                )
                 return add_in_order(states, len(spans), reduction.combine)
 
         while True:
@@ -220,41 +227,18 @@ def _run_dask(
                 return run()
 
 
-@dataclass(frozen=True)
-class _Graphs:
-    """The graphs of a pass. firsts : first row of each block"""
-
-    name: str
-    token: str
-    reduction: Reduction
-    blocks: Blocks
-    segments: Sequence[tuple[int, int]]
-    firsts: Sequence[int]
-    topic: str | None
-
-    def _key(self, begin: int, end: int) -> str:
-        if end - begin == 1:
-            return f"{self.name}-{self.token}-segment-{begin}"
-        return f"{self.name}-sum-{self.token}-{begin}-{end}"
-
-    def sum(self, begin: int, end: int) -> Delayed:
-        """The sum of the states of the segments begin:end."""
-        graph: dict[Any, Any] = {}
-        for r in range(begin, end):
-            first, last = self.segments[r]
-            starts = self.firsts[first:last]
-            task = self.blocks.segment_task(
-                self._key(r, r + 1), self.reduction, first, last, starts, self.topic
-            )
-            graph |= with_dependencies(
-                task if self.blocks.held else as_producer(task), self.blocks.inputs, graph
-            )
-        for parts in tree_sums(end - begin):
-            (low, middle), (_, high) = ((begin + a, begin + b) for a, b in parts)
-            key = self._key(low, high)
-            states = TaskRef(self._key(low, middle)), TaskRef(self._key(middle, high))
-            graph[key] = Task(key, add_states, self.reduction, *states)
-        return Delayed(self._key(begin, end), graph)
+def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Task]) -> Delayed:
+    """The sum of the states of some segments, whose tasks are marked as producers of data unless rows are held."""
+    graph: dict[Any, Any] = {}
+    keys: dict[Span, str] = {}
+    for i, task in enumerate(segments):
+        graph |= with_dependencies(task if blocks.held else as_producer(task), blocks.inputs, graph)
+        keys[i, i + 1] = str(task.key)
+    key = keys[0, 1]
+    for left, right in tree_sums(len(keys)):
+        key = keys[left[0], right[1]] = f"{name}-{left[0]}-{right[1]}"
+        graph[key] = Task(key, add_states, reduction, TaskRef(keys[left]), TaskRef(keys[right]))
+    return Delayed(key, graph)
 
 
 def _segments(

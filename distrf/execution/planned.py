@@ -103,6 +103,8 @@ class PlannedRows:
         Rows and columns as stored.
     itemsize : int
         Bytes of a number that reaches the step.
+    read_itemsize : int
+        Bytes of a number as it is read.
     stored_rows : int
         Rows of a stored block.
     nbytes : int
@@ -116,8 +118,6 @@ class PlannedRows:
         Whether there is a target.
     maps : tuple of FeatureMap
         The maps of the steps before, in order.
-    read_itemsize : int
-        Bytes of a number as it is read; 0 where it is `itemsize`.
     held : bool
         Whether the rows are in the memory of the cluster.
     """
@@ -125,6 +125,7 @@ class PlannedRows:
     n: int
     d: int
     itemsize: int
+    read_itemsize: int
     stored_rows: int
     nbytes: int
     workers: Workers
@@ -132,24 +133,18 @@ class PlannedRows:
     outputs: int = 1
     labelled: bool = False
     maps: tuple[FeatureMap, ...] = ()
-    read_itemsize: int = 0
     held: bool = False
 
     def after(self, map_: FeatureMap) -> PlannedRows:
         """The rows that the next step gets: the features that `map_` makes of these."""
         itemsize = map_.out_dtype(np.dtype(f"f{self.itemsize}")).itemsize
-        return replace(self, maps=(*self.maps, map_), itemsize=itemsize, read_itemsize=self.item_read)
-
-    @property
-    def item_read(self) -> int:
-        """Bytes of a number as it is read."""
-        return self.read_itemsize or self.itemsize
+        return replace(self, maps=(*self.maps, map_), itemsize=itemsize)
 
     @property
     def read_bytes(self) -> int:
         """Bytes of a row as it is read."""
         stored = self.nbytes / self.n if self.sparse and self.n else 0.0
-        return csr_row_bytes(stored, self.d * self.item_read)
+        return csr_row_bytes(stored, self.d * self.read_itemsize)
 
     @property
     def width(self) -> int:
@@ -170,7 +165,7 @@ class PlannedRows:
         """Bytes that a row takes in all its forms together: as it is read, after each map that widens it, and scaled."""
         scaled = (
             [map_.entries_per_row for map_ in self.maps if map_.same_columns]
-            if self.item_read != self.itemsize
+            if self.read_itemsize != self.itemsize
             else []
         )
         made = sum(map_.entries_per_row for map_ in self.widening) + max(scaled, default=0)
@@ -188,7 +183,9 @@ class PlannedRows:
     @property
     def block_rows(self) -> int:
         """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        widest = max(self.d * self.item_read, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0)
+        widest = max(
+            self.d * self.read_itemsize, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0
+        )
         limit = max(1, target_block_bytes() // widest)
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 

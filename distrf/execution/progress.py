@@ -63,18 +63,14 @@ def current_listener() -> Listener | None:
 
     A label may carry a remark after a bar: "epoch 1/3|loss 0.3".
     """
-    heard = _listener.get()
-    if not _LOG.isEnabledFor(logging.INFO):
-        return None if heard is None else heard[0]
-    if heard is None:
-        return _logged
-    listener = heard[0]
+    heard, log = _listener.get(), _LOG.isEnabledFor(logging.INFO)
+    listeners = ([] if heard is None else [heard[0]]) + ([_logged] if log else [])
 
-    def both(label: str, done: int, total: int) -> None:
-        listener(label, done, total)
-        _logged(label, done, total)
+    def tell(label: str, done: int, total: int) -> None:
+        for listener in listeners:
+            listener(label, done, total)
 
-    return both
+    return tell if listeners else None
 
 
 def saw_workers(client: Any, names: Iterable[str]) -> None:
@@ -171,7 +167,7 @@ class Works:
 
 
 class Lines:
-    """A listener that says in lines how far the work is.
+    """A listener that says in lines how far the work is, and what was remarked meanwhile.
 
     Parameters
     ----------
@@ -183,7 +179,7 @@ class Lines:
 
     def __init__(self, say: Callable[[str], None], ends: bool = False):
         self._say, self._ends = say, ends
-        self._works = Works()
+        self._works, self._remarks = Works(), list[str]()
         self._said = time.monotonic()
 
     def __call__(self, label: str, done: int, total: int) -> None:
@@ -191,7 +187,20 @@ class Lines:
         due = time.monotonic() - self._said >= EVERY
         if (self._ends and done >= total > 0) or (due and done):
             self._said = time.monotonic()
-            self._say(work.text)
+            self._tell(work.text)
+
+    def _tell(self, *texts: str) -> None:
+        remarks, self._remarks = self._remarks, []
+        if line := "; ".join([*texts, *remarks]):
+            self._say(line)
+
+    def remark(self, text: str) -> None:
+        """Say this with the next line."""
+        self._remarks.append(text)
+
+    def close(self) -> None:
+        """Say the remarks that no line has had."""
+        self._tell()
 
 
 _logged = Lines(_LOG.info, ends=True)

@@ -16,7 +16,8 @@ from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
 from . import worker_checks
-from .task_names import span_of
+from .graph_nodes import DataNode, Task, TaskRef
+from .submission import LARGE_GRAPHS, Submission
 from .worker_checks import Watch
 from .workers import prepare
 
@@ -77,10 +78,10 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
         with one_blas_thread():
             return task.compute(optimize_graph=False)
     # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
-    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+    with dask.config.set(LARGE_GRAPHS):
         future = client.compute(task, optimize_graph=False, workers=watch and watch.bound)
     try:
-        return gather(future, client, watch)
+        return gather(future, watch)
     finally:
         future.release()
 
@@ -111,14 +112,9 @@ def settle(*futures: Any, watch: Watch | None = None) -> None:
                 watch = watch or Watch(futures[0].client)
                 watch.look()
     for future in futures:
-        _raise_failure(future)
-
-
-def _raise_failure(future: Any) -> None:
-    """Raise what a task raised, in plain words."""
-    if future.status != "finished":
-        with worker_checks.in_plain_words(future.client):
-            future.result()
+        if future.status != "finished":
+            with worker_checks.in_plain_words(future.client):  # raise what the task raised
+                future.result()
 
 
 def results_in_order(
@@ -154,33 +150,28 @@ def results_in_order(
         with one_blas_thread(), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
             yield from pool.map(lambda call: function(shared, *call), calls)
         return
-    token, large = uuid.uuid4().hex, {"distributed.admin.large-graph-warning-threshold": "64GiB"}
-    with dask.config.set(large), dask.annotate(span=span_of(name)):
-        where = {"workers": [*workers], "allow_other_workers": True} if workers else {}
-        held = client.submit(dict, shared, key=f"{name}-data-{token}", pure=False, **where)
-        futures = [
-            client.submit(function, held, *call, key=f"{name}-{token}-{i}", pure=False, **where)
-            for i, call in enumerate(calls)
-        ]
+    batch, data = Submission(name), f"{name}-data-{uuid.uuid4().hex}"
+    tasks = [Task(f"{data}-{i}", function, TaskRef(data), *call) for i, call in enumerate(calls)]
+    keys = [task.key for task in tasks]
+    batch.add({data: DataNode(data, shared)} | {task.key: task for task in tasks}, 0, [*workers] or None, keys)
+    futures = batch.submit(client)
     try:
-        for future in futures:
-            yield gather(future, client)
-            future.release()
+        for key in keys:
+            yield gather(futures[key])
+            futures.pop(key).release()
     finally:
         with worker_checks.in_plain_words(client):
-            client.cancel([future for future in futures if not future.done()])
-        for future in futures:
+            client.cancel([future for future in futures.values() if not future.done()])
+        for future in futures.values():
             future.release()
-        held.release()
 
 
-def gather(value: Any, client: Any, watch: Watch | None = None) -> Any:
-    """Wait for a future and return its value. Without a client `value` is no future, and is returned as it is.
+def gather(future: Any, watch: Watch | None = None) -> Any:
+    """Wait for a future and return its value.
 
     Parameters
     ----------
-    value : distributed.Future, or any value without a client
-    client : distributed.Client or None
+    future : distributed.Future
     watch : Watch, optional
 
     Returns
@@ -192,12 +183,10 @@ def gather(value: Any, client: Any, watch: Watch | None = None) -> Any:
     ClusterError, MemoryPlanError
         As of `settle`.
     """
-    if client is None:
-        return value
-    settle(value, watch=watch)
-    with waiting(client):
+    settle(future, watch=watch)
+    with waiting(future.client):
         # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
-        return value.result()
+        return future.result()
 
 
 def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:

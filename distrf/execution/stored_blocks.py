@@ -111,12 +111,15 @@ class StoredBlocks(Blocks):
         self._steps = {name: step for s in stored for name, step in s.steps.items()}
         needed = {*self._wanted}
         for name, step in reversed(self._steps.items()):
-            self._steps[name] = replace(step, last=bool(step.source) and step.source not in needed)
-            needed.add(step.source)
-            if step.map is not None and step.map.arrays:
-                shared = shared_arrays(step.map.arrays)
-                self._steps[name] = replace(self._steps[name], map=step.map.without_arrays(), arrays=shared.key)
+            if step.map is None:
+                continue
+            key, stub = None, step.map
+            if stub.arrays:
+                shared = shared_arrays(stub.arrays)
+                key, stub = shared.key, stub.without_arrays()
                 self.inputs |= dict(shared.dask)
+            self._steps[name] = replace(step, map=stub, arrays=key, last=step.source not in needed)
+            needed.add(step.source)
         firsts = self._bounds[:, 0]
         whole = np.ones(len(firsts), dtype=bool)
         for starts in self._starts.values():

@@ -10,6 +10,9 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
 from .task_names import span_of
 
+#: Graphs hold learned arrays once, on purpose. Without this setting Dask warns of those above 10 MB.
+LARGE_GRAPHS = {"distributed.admin.large-graph-warning-threshold": "64GiB"}
+
 
 class Submission:
     """Collects tasks and sends them in one message, because a message costs the scheduler as much as several tasks.
@@ -67,7 +70,7 @@ class Submission:
         if not self._layers:
             return {}
         graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "64GiB"}):
+        with dask.config.set(LARGE_GRAPHS):
             futures = client.get(graph, self.keep, sync=False)
         return dict(zip(self.keep, futures, strict=True))
 

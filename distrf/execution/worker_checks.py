@@ -40,6 +40,21 @@ class PlacementError(Exception):
     """A graph must be submitted anew, for other workers."""
 
 
+def threads_and_limits(found: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """{address: (threads, memory limit in bytes, 0 for none)} of the workers that a scheduler tells of."""
+    return {name: (w["nthreads"], w.get("memory_limit") or 0) for name, w in sorted(found.items())}
+
+
+def able_workers(each: Mapping[str, tuple[int, int]], peak: int) -> dict[str, int]:
+    """{address: threads} of the workers whose memory holds a peak of so many bytes.
+
+    Parameters
+    ----------
+    each : {address: (threads, memory limit in bytes, 0 for none)}
+    """
+    return {name: threads for name, (threads, limit) in each.items() if not limit or limit >= peak}
+
+
 class Watch:
     """Checks the workers of a client, and remembers since when something has been wrong.
 
@@ -69,14 +84,11 @@ class Watch:
         self._client, self._needed, self._refuse = client, needed, refuse
         self._begun = time.time() - EVERY
         self._since: dict[str, float] = {}  # address of a stuck worker, or "" for no able worker -> first seen
-        able = [name for name, (_, limit) in workers.items() if self._holds(limit)]
+        able = [*able_workers(workers, needed)]
         self.bound = able if 0 < len(able) < len(workers) else None
         self._was_able = not needed or bool(able)
         if workers:
             saw_workers(client, workers)
-
-    def _holds(self, limit: int) -> bool:
-        return not limit or limit >= self._needed
 
     def look(self) -> None:
         """Make one check.
@@ -93,7 +105,7 @@ class Watch:
         workers = self._client.scheduler_info(n_workers=-1)["workers"]
         saw_workers(self._client, workers)
         check_release(self._client, workers)
-        able = [name for name, worker in workers.items() if self._holds(worker.get("memory_limit") or 0)]
+        able = able_workers(threads_and_limits(workers), self._needed)
         if able and (len(able) < len(workers) if self.bound is None else not workers.keys() & {*self.bound}):
             raise PlacementError
         self._was_able |= bool(able)
@@ -124,8 +136,7 @@ class Watch:
                     f"the worker {address} holds {format_bytes(worker['metrics']['memory'])} of its "
                     f"{format_bytes(worker['memory_limit'])} and has paused: it takes no task"
                 )
-        wrong = [*stuck, *([] if able else [""])]
-        self._since = {what: self._since[what] for what in wrong}
+        self._since = {what: self._since[what] for what in [*stuck, *([] if able else [""])]}
 
     def _lasts(self, what: str, seconds: float) -> bool:
         first = self._since.setdefault(what, time.monotonic())

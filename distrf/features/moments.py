@@ -10,11 +10,9 @@ import scipy.sparse as sp
 
 from ..execution.passes import run_pass
 from ..execution.row_blocks import rows_per_block
+from ..execution.sampling import sampled_rows, take_rows
 from ..execution.states import SizedState
 from ..maps import check_rows
-
-#: Bytes of a number at its widest, in float64.
-_ROW_BYTES = 8
 
 
 @dataclass
@@ -121,7 +119,9 @@ def column_moments(X: Any) -> Moments:
     InputError
         A value is not finite.
     """
-    return run_pass(MomentsReduction(X.shape[1]), [X], label="moments", block_rows=_block_rows(X))
+    return run_pass(
+        MomentsReduction(X.shape[1]), [X], label="moments", block_rows=rows_per_block(8 * X.shape[1])
+    )
 
 
 @dataclass(frozen=True)
@@ -177,18 +177,14 @@ def covariance(X: Any) -> np.ndarray:
     InputError
         A value is not finite.
     """
-    from ..execution.sampling import sampled_rows, take_rows
-
     shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
     reduction = _CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
-    count, total, squares = run_pass(reduction, [X], label="covariance", block_rows=_block_rows(X))
+    count, total, squares = run_pass(
+        reduction, [X], label="covariance", block_rows=rows_per_block(8 * X.shape[1])
+    )
     mean = total / count
     C = squares / count - np.outer(mean, mean)
     same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2
     C[same] = 0.0
     C[:, same] = 0.0
     return C
-
-
-def _block_rows(X: Any) -> int:
-    return rows_per_block(_ROW_BYTES * X.shape[1])

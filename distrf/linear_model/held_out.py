@@ -126,7 +126,9 @@ def _scored(
 
 def calibration_costs(rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
-    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.item_read, rows.outputs)
-    client = size * (rows.d * rows.item_read + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
+    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.read_itemsize, rows.outputs)
+    client = (
+        size * (rows.d * rows.read_itemsize + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
+    )
     note = f"calibration reads {size:,} held-out rows again, from all blocks at most"
     return rows.sample_costs(size, note) + Costs(client_bytes=int(client))

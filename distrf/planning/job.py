@@ -32,18 +32,20 @@ from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.deciding import auto_components
 from ..pipeline.evaluating import empty_sums
 from ..pipeline.inputs import Input, described, open_input
-from ..pipeline.sample import as_rows
+from ..pipeline.sample import as_rows, look_at_target
+from ..pipeline.target import Target
 from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
 from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..splits import SPLIT
 from ..store.csv_format import reads_csv
 from ..targets import target_segments
-from .classes import planned_target
 from .measured import measured_seconds
 from .summary import Plan
 from .workers import planned_workers
 
+#: How many blocks a plan reads targets of. They are spread over all blocks.
+_BLOCKS = 8
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
 
 
@@ -220,6 +222,21 @@ def plan_job(
     return _with_choices(planned, rows, model) if job == "train" else planned
 
 
+def planned_target(y: Any, known: int, seed: int = 0) -> Target:
+    """What a plan knows of a target: by labels of a few blocks, or of none where `known` says the number of classes.
+
+    Then whole numbers and texts are taken for labels, and no rows are looked at.
+    """
+    if y is not None and not known:
+        blocks = None
+        if is_dask_collection(y):
+            blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
+        seen = look_at_target(y, seed, blocks)
+        if seen.distinct > 1:
+            return seen
+    return Target(y is None or y.dtype.kind != "f", known or 2, 0, "it is not looked at", doubtful=True)
+
+
 def _with_split(plan: Plan, split: str) -> Plan:
     """The plan with the folds of rows: a number of eight bytes and a fold of one for each row, beside the rows of each pass."""
     passes, each = 2, 9
@@ -295,7 +312,7 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
     if isinstance(X, Input):
         info = X.info
         return PlannedRows(
-            info.n, X.d, X.dtype.itemsize, info.block_rows, info.nbytes, workers, info.sparse, outputs,
+            info.n, X.d, X.dtype.itemsize, X.dtype.itemsize, info.block_rows, info.nbytes, workers, info.sparse, outputs,
             X.target is not None,
         )  # fmt: skip
     held = False
@@ -309,10 +326,10 @@ def _described(X: Any, workers: Workers, outputs: int, labelled: bool) -> Planne
         sparse, block = sp.issparse(X), min(X.shape[0], rows_per_block(X.dtype.itemsize * X.shape[1]))
         nbytes = X.data.nbytes + X.indices.nbytes + X.indptr.nbytes if sparse else X.nbytes
     n, d = X.shape
-    itemsize = working_dtype(X.dtype).itemsize
     if not n:
         raise InputError(f"X: Found array with 0 sample(s), at least 1 is required; got shape {(n, d)}")
-    return PlannedRows(n, d, itemsize, block, int(nbytes), workers, sparse, outputs, labelled, held=held)
+    size = working_dtype(X.dtype).itemsize
+    return PlannedRows(n, d, size, size, block, int(nbytes), workers, sparse, outputs, labelled, held=held)
 
 
 def _writing(job: str, rows: PlannedRows, state: int) -> Costs:

@@ -224,11 +224,11 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     n = rows.n
     targets = 1 if is_classifier(estimator) else rows.outputs
     # Held are the rows or their features, whichever have fewer columns, as `mapped_from` says.
-    wide = rows.maps and rows.d * rows.item_read > rows.width * rows.itemsize
+    wide = rows.maps and rows.d * rows.read_itemsize > rows.width * rows.itemsize
     held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
     block_rows = rows.block_rows if wide else rows.batched_rows
     source = rows.source_bytes if block_rows == rows.block_rows else 0
-    blocks = PlannedBlocks.cut(rows, block_rows, rows.d, rows.item_read, source, held, targets)
+    blocks = PlannedBlocks.cut(rows, block_rows, rows.d, rows.read_itemsize, source, held, targets)
     features = PlannedFeatures(rows.width, rows.entries, rows.cached)
     cost = largest = batch_costs(estimator, blocks, features, rows.workers)
     bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"

@@ -32,13 +32,14 @@ from dask.delayed import Delayed
 
 from ..alignment import aligned
 from ..execution.graph_nodes import DataNode, GraphNode, Task, TaskRef
-from ..execution.memory import Workers, able_workers
+from ..execution.memory import Workers
 from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import compute, gather, gather_all
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from ..execution.submission import Submission, threads_of
+from ..execution.worker_checks import able_workers
 from ..execution.workers import return_freed_memory
 from .ahead import Ahead, BatchLayout
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
@@ -304,7 +305,7 @@ class DaskBatches:
                 keys.append(key)
             self._futures |= submission.submit(self._client)
             for key in keys:
-                total = total + gather(self._futures[key], self._client)
+                total = total + gather(self._futures[key])
             self._release(keys)
         return np.asarray(total)
 

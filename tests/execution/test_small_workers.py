@@ -20,12 +20,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from distrf.errors import ClusterError, MemoryPlanError
 from distrf.execution import passes, worker_checks
-from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers, able_workers
+from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers
 from distrf.execution.passes import run_pass
 from distrf.execution.scheduler import results_in_order
 from distrf.execution.states import RowCount
 from distrf.execution.submission import threads_of
-from distrf.execution.worker_checks import Watch
+from distrf.execution.worker_checks import Watch, able_workers
 from distrf.linear_model import StreamingSGDRegressor
 from distrf.sgd import dask_batches
 

@@ -112,7 +112,13 @@ def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
 def test_a_worker_that_has_paused_for_good(monkeypatch):
     monkeypatch.setattr(worker_checks, "_PAUSED", 0.0)
     metrics = {"memory": 450 * 2**20, "task_counts": {"executing": 1}}
-    paused = {"status": "paused", "metrics": metrics, "memory_limit": 500 * 2**20, "last_seen": 0.0}
+    paused = {
+        "status": "paused",
+        "nthreads": 1,
+        "metrics": metrics,
+        "memory_limit": 500 * 2**20,
+        "last_seen": 0.0,
+    }
     looking = worker_checks.Watch(fits.FakeClient(workers={"tcp://w": paused}))
     looking.look()  # what runs may free memory
     metrics["task_counts"] = {"ready": 1}
@@ -125,7 +131,12 @@ def test_restarts_before_the_job_are_not_its_own(skew):
     """By the scheduler's clock, whatever the client's says; and one alone may be another job's."""
     now = time.time() + skew
     event = {"worker": "tcp://w", "rss": 450 * 2**20}
-    running = {"status": "running", "metrics": {"memory": 0, "task_counts": {}}, "last_seen": now}
+    running = {
+        "status": "running",
+        "nthreads": 1,
+        "metrics": {"memory": 0, "task_counts": {}},
+        "last_seen": now,
+    }
     events = [(now - 30, event)] * 3
     looking = worker_checks.Watch(fits.FakeClient(workers={"tcp://w": running}, events=events))
     looking.look()

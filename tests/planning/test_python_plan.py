@@ -205,8 +205,8 @@ def test_the_scores_of_many_classes_take_memory():
 def test_features_of_a_float64_table_are_float32():
     X = pd.DataFrame({"a": np.arange(50.0), "b": ["x", "y"] * 25})
     encoder = distrf.TableEncoder().fit(X)
-    rows = PlannedRows(1000, 2, 8, 100, 16_000, Workers(1, 1, 0)).after(encoder.map_)
-    assert (rows.itemsize, rows.item_read) == (4, 8)
+    rows = PlannedRows(1000, 2, 8, 8, 100, 16_000, Workers(1, 1, 0)).after(encoder.map_)
+    assert (rows.itemsize, rows.read_itemsize) == (4, 8)
     assert rows.row_bytes == 2 * 8 + encoder.map_.entries_per_row * 4
     scaled = rows.after(distrf.StreamingScaler().fit(encoder.transform(X)).map_)
     assert scaled.row_bytes == rows.row_bytes + encoder.map_.entries_per_row * 4  # the scaled copy
