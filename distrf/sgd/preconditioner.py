@@ -307,6 +307,7 @@ def _exact_directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     values, vectors = eigh(Z.T @ Z / s if s >= P else Z @ Z.T / s, check_finite=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     if s >= P:
+        vectors[~Z.any(axis=0)] = 0.0  # rounding, that follows where arrays lie in memory
         return values, vectors
     keep = values > values[0] * s * np.finfo(np.float64).eps
     Q = Z.T @ (vectors[:, keep] / np.sqrt(values[keep] * s))
