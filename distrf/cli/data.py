@@ -148,9 +148,9 @@ def print_store(console: Console, info: Any) -> None:
         "complete" if info.complete else f"{info.n_blocks - info.pending} of {info.n_blocks} blocks finished"
     )
     facts = [("rows", f"{info.n_rows:,} in {info.n_blocks} blocks of {info.block_rows:,} ({state})")]
-    for array in info.arrays:
-        chunks = "CSR rows" if array.sparse else f"chunks {tuple(array.chunks)}"
-        facts.append((array.name, f"{tuple(array.shape)} {array.dtype}, {chunks}"))
+    for name, array in info.arrays.items():
+        chunks = "CSR rows" if array.sparse else f"chunks {array.chunks}"
+        facts.append((name, f"{array.shape} {array.dtype}, {chunks}"))
     stored = "" if info.stored_bytes is None else f", {format_bytes(info.stored_bytes)} on disk"
     facts.append(("size", format_bytes(info.nbytes) + stored))
     for name in ("target", "classes", "columns"):

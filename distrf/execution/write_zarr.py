@@ -140,7 +140,7 @@ def append_rows(
 
 def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
     """Raise InputError for rows that are not those of a store in their arrays, widths or kind."""
-    has = {array.name: array for array in info.arrays}
+    has = info.arrays
     if has.keys() != arrays.keys():
         raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
     for name, new in arrays.items():

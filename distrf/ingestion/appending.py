@@ -82,7 +82,7 @@ def _like(
     storage_options: Options,
 ) -> Prepared:
     """The rows with the columns, the width and the type of the store. Raises InputError where they are others."""
-    X, spec = store.array("X"), store.spec
+    X, spec = store.arrays["X"], store.spec
     filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
     svmlight = SvmlightSource.recognises(source)
     if svmlight and zero_based is None and "zero_based" not in spec:
@@ -101,7 +101,7 @@ def _like(
         rows = replace(rows, width=d)
     if rows.width != d:
         raise InputError(f"{store.path!r} has {d} columns, the new rows have {rows.width}")
-    labelled = any(array.name == "y" for array in store.arrays)
+    labelled = "y" in store.arrays
     if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")

@@ -178,8 +178,3 @@ class CsrArray:
         )
         entries = int(looked_at.sum(dtype=np.int64)) / max(1, looked_at.size)
         return entries * (self.dtype.itemsize + self.indices.dtype.itemsize) + self.indices.dtype.itemsize
-
-
-def is_csr(node: Any) -> bool:
-    """True for a group in this layout."""
-    return isinstance(node, zarr.Group) and node.attrs.get("encoding") == "csr"

@@ -52,6 +52,12 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
     if attributes is None:
         files.require(path, storage_options)
         raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+    check_attributes(path, attributes)
+    return attributes
+
+
+def check_attributes(path: str, attributes: Mapping[str, Any]) -> None:
+    """Raise StoreError for a document of another format, or one that was changed since it was written."""
     if attributes.get("format") != zarr_layout.FORMAT:
         raise StoreError(
             f"this version of distrf reads stores of format {zarr_layout.FORMAT}; {path!r} has format "
@@ -62,7 +68,6 @@ def our_attributes(path: str, storage_options: Options) -> dict[str, Any]:
             f"the metadata of the store {path!r} are not what was written: its zarr.json is damaged or was edited (its "
             "checksum differs); restore it, or remove the store and make it again"
         )
-    return attributes
 
 
 def write_attributes(
@@ -141,10 +146,10 @@ def info_of(
     path: str, attributes: dict[str, Any], storage_options: Options, measure: bool = False
 ) -> StoreInfo:
     n_rows = attributes["n_rows"]
-    arrays = tuple(
-        ArrayInfo(name, (n_rows, *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"])
+    arrays = {
+        name: ArrayInfo((n_rows, *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"])
         for name, item in attributes["arrays"].items()
-    )
+    }
     fs, root = files.filesystem(path, storage_options)
     same = (
         "kind", "n_rows", "block_rows", "spec", "classes", "columns", "target", "provenance", "complete", "first_row",
@@ -153,7 +158,7 @@ def info_of(
         path=path,
         arrays=arrays,
         pending=len(pending(path, attributes, storage_options)),
-        nbytes=sum(item.nbytes for item in arrays if not item.sparse),
+        nbytes=sum(item.nbytes for item in arrays.values() if not item.sparse),
         fingerprint=fingerprint_of_spec(made(attributes)),
         id=attributes.get("id"),
         stored_bytes=int(fs.du(root)) if measure else None,

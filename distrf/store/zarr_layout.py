@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import InputError, StoreError
 from ..representation import facts_html, size
 
 FORMAT = 3
-KINDS = ("rows", "features", "predictions")
 MANIFEST = "manifest"
 CHUNK_BYTES = 64 * 2**20
 #: The attributes of a store that say what it holds.
@@ -35,7 +34,6 @@ class ArrayInfo:
 
     Attributes
     ----------
-    name : str
     shape : tuple of int
         (n, ...).
     dtype : str
@@ -44,11 +42,10 @@ class ArrayInfo:
         Whether it is kept as CSR rows.
     """
 
-    name: str
     shape: tuple[int, ...]
     dtype: str
     chunks: tuple[int, ...]
-    sparse: bool = False
+    sparse: bool
 
     @property
     def nbytes(self) -> int:
@@ -66,7 +63,7 @@ class StoreInfo:
     kind : "rows", "features" or "predictions"
     n_rows, block_rows : int
         Rows of the store, and of a block.
-    arrays : tuple of ArrayInfo
+    arrays : dict of str to ArrayInfo
     spec : dict
         What determines the content.
     classes : list, optional
@@ -96,7 +93,7 @@ class StoreInfo:
     kind: str
     n_rows: int
     block_rows: int
-    arrays: tuple[ArrayInfo, ...]
+    arrays: dict[str, ArrayInfo]
     spec: dict[str, Any]
     classes: list[Any] | None
     columns: list[str] | None
@@ -105,10 +102,10 @@ class StoreInfo:
     complete: bool
     pending: int
     nbytes: int
-    fingerprint: str = ""
-    id: str | None = None
-    first_row: int = 0
-    stored_bytes: int | None = field(default=None)
+    fingerprint: str
+    id: str | None
+    first_row: int
+    stored_bytes: int | None
 
     def _repr_html_(self) -> str:
         state = "complete" if self.complete else f"{self.pending} blocks are not written"
@@ -117,8 +114,8 @@ class StoreInfo:
             ("path", self.path),
             ("rows", f"{self.n_rows:,} in blocks of {self.block_rows:,}"),
             *(
-                (a.name, f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}{', CSR' if a.sparse else ''}")
-                for a in self.arrays
+                (name, f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}{', CSR' if a.sparse else ''}")
+                for name, a in self.arrays.items()
             ),
             ("in memory", f"{size(self.nbytes)}{made}"),
             ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
@@ -133,7 +130,7 @@ class StoreInfo:
         """Plain JSON."""
         left_out = ("n_rows", "pending", "nbytes", "fingerprint", "id", "first_row")
         facts = {name: value for name, value in vars(self).items() if name not in left_out}
-        arrays = {array.name: {k: v for k, v in vars(array).items() if k != "name"} for array in self.arrays}
+        arrays = {name: vars(array) for name, array in self.arrays.items()}
         counts = {
             "rows": self.n_rows,
             "blocks": self.n_blocks,
@@ -155,16 +152,6 @@ class StoreInfo:
         """``(index, start, stop)`` of every block."""
         for index in range(self.n_blocks):
             yield index, *self.bounds(index)
-
-    def array(self, name: str) -> ArrayInfo:
-        """The array called ``name``."""
-        for item in self.arrays:
-            if item.name == name:
-                return item
-        names = [item.name for item in self.arrays]
-        raise StoreError(
-            f"the store {self.path!r} has no array {name!r}{did_you_mean(name, names)}; it has {names}"
-        )
 
 
 @dataclass(frozen=True)
@@ -190,8 +177,6 @@ class Contents:
         Name of the target in the source.
     sparse : collection of str
         Names of arrays that are kept as CSR rows.
-    chunk_rows : int, optional
-        Rows of a chunk of every dense array; must divide ``block_rows``.
     """
 
     arrays: Mapping[str, tuple[tuple[int, ...], Any]]
@@ -204,7 +189,6 @@ class Contents:
     columns: Collection[str] | None = None
     target: str | None = None
     sparse: Collection[str] = ()
-    chunk_rows: int | None = None
 
     def attributes(self) -> dict[str, Any]:
         """The contents as attributes of a store: the entries called `COMPARED`.
@@ -213,49 +197,34 @@ class Contents:
         ------
         InputError
             An array cannot be stored, or there are no rows.
-        StoreError
-            Blocks and chunks do not line up.
         """
         n_rows, block_rows = int(self.n_rows), min(int(self.block_rows), int(self.n_rows))
-        if self.kind not in KINDS:
-            raise InputError(f"kind must be one of {KINDS}; received {self.kind!r}")
-        if n_rows < 1 or block_rows < 1:
-            raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={block_rows}")
-        if not self.arrays or MANIFEST in self.arrays or not set(self.sparse) <= set(self.arrays):
-            raise InputError(
-                f"a store needs arrays not called {MANIFEST!r}, and sparse names among them; received arrays "
-                f"{sorted(self.arrays)}, sparse {sorted(self.sparse)}"
-            )
-        for name, (tail, dtype) in self.arrays.items():
-            _check_array(name, tail, np.dtype(dtype), name in self.sparse)
+        if block_rows < 1:
+            raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={self.block_rows}")
+        arrays = {}
+        for name, (row_shape, kind) in self.arrays.items():
+            tail, dtype = tuple(int(size) for size in row_shape), np.dtype(kind).newbyteorder("<")
+            if dtype.kind not in "biuf" or any(size < 1 for size in tail):
+                raise InputError(
+                    f"stored arrays are numeric, of sizes >= 1; {name!r} has dtype {dtype} and the row shape {tail}; store "
+                    "labels as int32 codes and pass classes="
+                )
+            arrays[name] = {
+                "tail": list(tail),
+                "dtype": dtype.str,
+                "chunks": list(chunk_shape(tail, dtype, block_rows)),
+                "sparse": name in self.sparse,
+            }
         return {
             "kind": self.kind,
             "n_rows": n_rows,
             "block_rows": block_rows,
-            "arrays": {name: self._described(name, block_rows) for name in self.arrays},
+            "arrays": arrays,
             "spec": self.spec,
             "classes": None if self.classes is None else list(self.classes),
             "columns": None if self.columns is None else list(self.columns),
             "target": self.target,
         }
-
-    def _described(self, name: str, block_rows: int) -> dict[str, Any]:
-        tail, dtype = tuple(self.arrays[name][0]), np.dtype(self.arrays[name][1])
-        return {
-            "tail": [int(size) for size in tail],
-            "dtype": dtype.newbyteorder("<").str,
-            "chunks": list(chunk_shape(tail, dtype, block_rows, self.chunk_rows)),
-            "sparse": name in self.sparse,
-        }
-
-
-def _check_array(name: str, tail: tuple[int, ...], dtype: np.dtype, sparse: bool) -> None:
-    if dtype.kind not in "biuf":
-        raise InputError(
-            f"stored arrays are numeric; {name!r} has dtype {dtype}; store labels as int32 codes and pass classes="
-        )
-    if any(int(size) < 1 for size in tail) or (sparse and len(tail) != 1):
-        raise InputError(f"sizes are >= 1 and CSR rows 1-D; array {name!r} has the row shape {tuple(tail)}")
 
 
 def checked_block(name: str, block: Any, item: dict[str, Any], rows: int) -> Any:
@@ -323,9 +292,7 @@ def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
     return index * block_rows, min(n_rows, (index + 1) * block_rows)
 
 
-def chunk_shape(
-    tail: tuple[int, ...], dtype: np.dtype, block_rows: int, chunk_rows: int | None = None
-) -> tuple[int, ...]:
+def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tuple[int, ...]:
     """Chunks of an array: a whole block, or an equal share of its rows above 64 MB.
 
     All columns lie in one chunk unless a single row is larger than that.
@@ -337,40 +304,15 @@ def chunk_shape(
     dtype : numpy.dtype
     block_rows : int
         Rows of a block.
-    chunk_rows : int, optional
-        Wanted rows of a chunk.
 
     Returns
     -------
     tuple of int
-
-    Raises
-    ------
-    StoreError
-        `chunk_rows` does not divide `block_rows`.
     """
-    row_bytes = max(1, math.prod(tail) * dtype.itemsize)
-    if chunk_rows is not None:
-        if chunk_rows < 1 or block_rows % chunk_rows:
-            lower = max(1, block_rows // max(1, chunk_rows)) * max(1, chunk_rows)
-            raise StoreError(
-                f"a block must be a whole multiple of a chunk, or two blocks would share a chunk: block_rows="
-                f"{block_rows}, chunk_rows={chunk_rows}; use block_rows={lower} or a divisor of {block_rows}"
-            )
-    elif row_bytes > CHUNK_BYTES:
-        chunk_rows = 1
-    else:
-        chunk_rows = _chunk_rows(block_rows, row_bytes)
-    if not tail or row_bytes <= CHUNK_BYTES:
-        return (chunk_rows, *(max(1, size) for size in tail))
-    columns = max(1, CHUNK_BYTES // (row_bytes // tail[0]))
-    return (chunk_rows, columns, *tail[1:])
-
-
-def _chunk_rows(block_rows: int, row_bytes: int) -> int:
+    row_bytes = math.prod(tail) * dtype.itemsize
+    if row_bytes > CHUNK_BYTES:
+        return (1, max(1, CHUNK_BYTES // (row_bytes // tail[0])), *tail[1:])
     least = -(-block_rows * row_bytes // CHUNK_BYTES)
-    for count in range(least, min(8 * least, block_rows) + 1):
-        if block_rows % count == 0:
-            return block_rows // count
+    counts = (count for count in range(least, min(8 * least, block_rows) + 1) if block_rows % count == 0)
     # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.
-    return block_rows
+    return (block_rows // next(counts, 1), *tail)

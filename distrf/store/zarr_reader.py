@@ -8,7 +8,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import zarr
 
 from ..errors import DistrfError, StoreError
 from . import files
@@ -73,11 +72,9 @@ class ZarrRows:
         opened = _opened(version, HashableOptions.of(self.storage_options))
         try:
             block: Any = opened.read(first, last)
-        except MemoryError:  # nothing is damaged
-            raise
         except Exception as error:
             opened.check()
-            if isinstance(error, DistrfError):
+            if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
@@ -101,11 +98,6 @@ def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
     return np.where(missing, np.asarray(values, block.dtype), block)
 
 
-def class_array(classes: list[Any]) -> np.ndarray:
-    """Class names as a fixed-width array: text becomes ``<U``."""
-    return np.asarray(classes)
-
-
 def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray, start: int) -> np.ndarray:
     if codes.size and (codes.min() < 0 or codes.max() >= classes.size):
         raise StoreError(
@@ -124,12 +116,11 @@ class _Opened:
         self._place, self._seen = f"{root}/zarr.json", b""
         if rows.version is None:
             group: Any = files.open_group(rows.path, "r", options)
-            node = group[rows.array] if rows.array else group
-            self.node = CsrArray.open(node) if isinstance(node, zarr.Group) else node
+            self.node = group[rows.array] if rows.array else group
             return
         attributes = self.check()
         self.node = open_nodes(rows.path, attributes, options)[rows.array]
-        self.classes = class_array(attributes["classes"] or [])
+        self.classes = np.asarray(attributes["classes"] or [])
 
     def read(self, first: int, last: int) -> Any:
         """The rows as they are stored."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -12,17 +13,148 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..errors import InputError, StoreError
+from ..errors import InputError, StoreError, did_you_mean
 from . import files, zarr_document
 from .csr_groups import CsrArray
 from .files import Options
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
-from .foreign_arrays import count_missing
-from .row_source import RowSource, Selection, column_numbers
-from .zarr_place import ZarrPlace
-from .zarr_reader import ZarrRows, class_array
+from .foreign_arrays import check_foreign, count_missing
+from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .zarr_document import Node
+from .zarr_reader import ZarrRows
 
-_METADATA = ("zarr.json", ".zarray", ".zattrs", ".zgroup")
+
+@dataclass(frozen=True)
+class OpenStore:
+    """An open Zarr store, ours or of others.
+
+    Parameters
+    ----------
+    path : str
+        Normalised.
+    selection : Selection
+        As it was opened.
+    arrays : zarr.Group or dict
+        By name. A store that is a single array has the name "".
+    document : dict, optional
+        What a store of distrf says of itself; None for stores of others.
+    """
+
+    path: str
+    selection: Selection
+    arrays: Any
+    document: dict[str, Any] | None
+
+    @classmethod
+    def open(cls, path: str, selection: Selection) -> OpenStore:
+        """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
+        options = selection.storage_options
+        document = zarr_document.read_attributes(path, options)
+        if document is None:
+            files.require(path, options)
+            node = files.open_group(path, "r", options)
+            return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
+        zarr_document.check_attributes(path, document)
+        if not document["complete"]:
+            raise StoreError(
+                f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
+                "again, and it resumes where it stopped"
+            )
+        return cls(path, selection, zarr_document.open_nodes(path, document, options), document)
+
+    @property
+    def names(self) -> list[str]:
+        """What it holds, for messages."""
+        return [name or "(a single array)" for name in sorted(self.arrays)]
+
+    def find(self, name: str) -> Any:
+        """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
+        with files.reading(self.path, "a Zarr store"):
+            node = self.arrays.get(name)
+        if self.document is None and isinstance(node, zarr.Array):
+            if "distrf" in node.attrs and name:
+                raise StoreError(
+                    f"the zarr.json of {self.path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
+                    "restore it, or remove the store and make it again"
+                )
+            check_foreign(self.path, node)
+        return node
+
+    def find_x(self) -> tuple[Node, str]:
+        """The array of X and its name. Raises StoreError if there is none."""
+        name = "" if isinstance(self.arrays, dict) and "" in self.arrays else "X"
+        node = self.find(name)
+        if node is None:
+            with files.reading(self.path, "a Zarr store"):
+                arrays = self.arrays.items() if isinstance(self.arrays, dict) else self.arrays.arrays()
+                matrices = [key for key, item in arrays if len(item.shape) == 2]
+            if len(matrices) != 1:
+                raise StoreError(
+                    f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
+                    "array by its own path, or open_array(path, name)"
+                )
+            name = matrices[0]
+            node = self.find(name)
+        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
+            what = (
+                "a group" if isinstance(node, zarr.Group) else f"of shape {node.shape} and dtype {node.dtype}"
+            )
+            raise StoreError(f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {what}")
+        return node, name
+
+    def find_y(self, target: str | None) -> tuple[zarr.Array | None, str]:
+        """The array of a target, and its name. Raises StoreError if one of a store of others is missing."""
+        # An ingested store calls its target y, whatever its name was in the source.
+        ours = None if self.document is None else self.document["target"]
+        name = "y" if target is None or target == ours else target
+        node = self.find(name)
+        return (None, name) if name == "y" and node is None else (self.find_array(name, "the target "), name)
+
+    def find_array(self, name: str, what: str = "") -> zarr.Array:
+        """The dense array of a name. Raises StoreError if there is none."""
+        found = self.find(name)
+        if not isinstance(found, zarr.Array):
+            raise StoreError(
+                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
+            )
+        return found
+
+    def block_lengths(self, node: Node) -> tuple[int, ...]:
+        """Rows of every block of an array: whole chunks, except the last."""
+        n, *tail = node.shape
+        row_size = math.prod(tail)
+        if isinstance(node, zarr.Array):
+            unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
+        else:
+            unit, itemsize = node.block_rows, 1
+        if n < 1 or row_size < 1:
+            raise StoreError(f"{self.path!r} is empty: {n} rows of {row_size} values")
+        wanted = self.selection.rows_per_block
+        if wanted is None:
+            near = max(1, BLOCK_BYTES // (unit * row_size * itemsize)) * unit
+            wanted = self.document["block_rows"] if self.document else near
+        elif wanted < 1 or (wanted % unit and wanted < n):
+            near = max(unit, wanted // unit * unit)
+            raise StoreError(
+                f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
+                f"{unit} rows in {self.path!r}; use rows_per_block={near} or {near + unit}"
+            )
+        return tuple(min(n - first, wanted) for first in range(0, n, wanted))
+
+    def reader(self, name: str, **options: Any) -> ZarrRows:
+        """What reads the array of a name, and names this version of the data."""
+        fs, root = files.filesystem(self.path, self.selection.storage_options)
+        inner = f"{root}/{name}" if name else root
+        metadata = [f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray"]
+        versions = json.dumps([files.fingerprint(fs, file) for file in metadata])
+        return ZarrRows(
+            self.path,
+            name,
+            hashlib.sha256(versions.encode()).hexdigest()[:16],
+            version=None if self.document is None else fingerprint_of_spec(zarr_document.made(self.document)),
+            storage_options=self.selection.storage_options,
+            **options,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,13 +167,12 @@ class ZarrSource(RowSource):
         What reads a block.
     node : zarr.Array or CsrArray
         The open array.
-    place : ZarrPlace
-        The open store.
+    store : OpenStore
     """
 
     rows: ZarrRows
-    node: Any
-    place: ZarrPlace
+    node: Node
+    store: OpenStore
 
     @classmethod
     def recognises(cls, path: str, storage_options: Options = None) -> bool:
@@ -52,62 +183,62 @@ class ZarrSource(RowSource):
     @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:
         """X: the array of that name, else the only 2-D array, or the store itself where it is one array."""
-        place = ZarrPlace.open(path, selection)
-        node, name = place.find_x()
+        store = OpenStore.open(path, selection)
+        node, name = store.find_x()
+        document = store.document or {"target": selection.target}
         n, d = node.shape
-        lengths = place.block_lengths(node)
-        names = place.store.columns if place.store else None
-        chosen = None if selection.columns is None else column_numbers(path, selection.columns, names, d)
-        if names is not None and chosen is not None:
-            names = [names[j] for j in chosen]
-        sparse = isinstance(node, CsrArray)
+        lengths = store.block_lengths(node)
+        names, chosen = document.get("columns"), None
+        if selection.columns is not None:
+            chosen = column_numbers(path, selection.columns, names, d)
+            names = names and [names[j] for j in chosen]
         return cls(
             path=path,
             shape=(n, d if chosen is None else len(chosen)),
             dtype=np.dtype(node.dtype),
             block_lengths=lengths,
             columns=names,
-            sparse=sparse,
-            target=place.store.target if place.store else selection.target,
-            classes=place.store.classes if place.store else None,
-            rows=replace(place.reader(name), columns=chosen),
+            sparse=isinstance(node, CsrArray),
+            target=document["target"],
+            classes=document.get("classes"),
+            rows=store.reader(name, columns=chosen),
             node=node,
-            place=place,
+            store=store,
         )
 
     @classmethod
     def open_array(cls, path: str, name: str, selection: Selection) -> ZarrSource:
         """One dense array of a store, by its name. Raises StoreError if there is none."""
-        place = ZarrPlace.open(path, selection)
-        node = place.find_array(name)
-        return cls._dense(place, node, name, place.block_lengths(node))
+        store = OpenStore.open(path, selection)
+        node = store.find_array(name)
+        return cls._dense(store, node, name, store.block_lengths(node))
 
     @classmethod
     def _dense(
-        cls, place: ZarrPlace, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
+        cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
     ) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them."""
-        coded = node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = place.store.classes if place.store and coded else None
+        coded = store.document and node.dtype.kind in "iu" and name in ("y", "prediction")
+        classes = store.document["classes"] if store.document and coded else None
         return cls(
-            path=place.path,
+            path=store.path,
             shape=tuple(node.shape),
-            dtype=np.dtype(class_array(classes).dtype if classes else _fixed_width(node, block_lengths)),
+            dtype=np.asarray(classes).dtype if classes else _fixed_width(node, block_lengths),
             block_lengths=block_lengths,
             classes=classes,
-            rows=replace(place.reader(name), decode=bool(classes)),
+            rows=store.reader(name, decode=bool(classes)),
             node=node,
-            place=place,
+            store=store,
         )
 
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
-        if self.place.store is None and isinstance(self.node, zarr.Array):
-            count_missing(self.path, self.node, strict, self.place.selection.storage_options)
+        if self.store.document is None and isinstance(self.node, zarr.Array):
+            count_missing(self.path, self.node, strict, self.store.selection.storage_options)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
-        node, name = self.place.find_y()
+        node, name = self.store.find_y(self.store.selection.target)
         if node is None:
             return None
         if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
@@ -115,23 +246,21 @@ class ZarrSource(RowSource):
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
                 f"in {self.path!r}"
             )
-        return self._dense(self.place, node, name, self.block_lengths)
+        return self._dense(self.store, node, name, self.block_lengths)
 
     def column_source(self, name: str) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
-        place = self.place
-        # An ingested store calls its target y, whatever its name was in the source.
-        array = "y" if place.store is not None and place.store.target == name else name
-        if isinstance(place.node, zarr.Group) and array in place.names and array != "X":
-            node = place.find_array(array)
+        document = self.store.document or {}
+        array = "y" if document.get("target") == name else name
+        if array in self.store.names and array != "X":
+            node = self.store.find_array(array)
             if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
                 raise InputError(
                     f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
                     f"{node.shape}"
                 )
-            return self._dense(place, node, array, self.block_lengths)
-        names = place.store.columns if place.store else None
-        chosen = column_numbers(self.path, [name], names, self.node.shape[1])
+            return self._dense(self.store, node, array, self.block_lengths)
+        chosen = column_numbers(self.path, [name], document.get("columns"), self.node.shape[1])
         rows = replace(self.rows, columns=chosen, impute=None)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
@@ -150,15 +279,15 @@ class ZarrSource(RowSource):
     @classmethod
     def fingerprint(cls, path: str, storage_options: Options = None) -> str:
         """What a store of distrf was made from; of another its path and metadata."""
-        fs, root = files.filesystem(path, storage_options)
-        if not fs.isdir(root):
-            return fingerprint_of_files([path], storage_options)
         ours = zarr_document.made_from(path, storage_options=storage_options)
         if ours is not None:
             return fingerprint_of_spec(ours)
+        fs, root = files.filesystem(path, storage_options)
+        if not fs.isdir(root):
+            return fingerprint_of_files([path], storage_options)
         found = hashlib.sha256(path.encode())
         for name in sorted(fs.find(root, maxdepth=2)):
-            if name.rsplit("/", 1)[-1] in _METADATA:
+            if name.endswith(("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")):
                 found.update(fs.cat_file(name))
         return found.hexdigest()[:32]
 
@@ -174,9 +303,9 @@ class ZarrSource(RowSource):
     @property
     def nbytes(self) -> int:
         """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
-        if not self.sparse:
-            return super().nbytes
-        return int(self.shape[0] * self.node.mean_row_bytes())
+        if isinstance(self.node, CsrArray):
+            return int(self.shape[0] * self.node.mean_row_bytes())
+        return super().nbytes
 
 
 def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:

@@ -159,7 +159,7 @@ def test_values_that_are_not_finite_name_their_row(tmp_path, bad):
     values[57, 2] = bad
     with pytest.raises(InputError, match=r"X must be finite, but row 57 is not.*\[block: rows 50 to 59\]"):
         write(path, x=lazy(values))
-    with pytest.raises(StoreError, match=r"only a complete store can be read: \d of 10 blocks"):
+    with pytest.raises(StoreError, match=r"only a complete store can be read"):
         open_rows(path)
     assert 5 in pending_blocks(path)
     # The blocks that are there now shift nothing when it is tried again.

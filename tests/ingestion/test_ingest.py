@@ -139,7 +139,7 @@ def test_each_source_against_its_reference(tmp_path, case):
     if labels is not None:
         assert y.dtype.kind == labels.dtype.kind
         np.testing.assert_array_equal(y, labels)
-    assert store.array("X").sparse == facts.pop("sparse", False)
+    assert store.arrays["X"].sparse == facts.pop("sparse", False)
     assert {name: getattr(store, name) for name in facts} == facts
 
 
@@ -147,7 +147,9 @@ def test_a_store_into_another(tmp_path):
     first = ingest(written(tmp_path, "a.npz", CSR | {"y": LABELS[:30]}), tmp_path / "a.zarr", block_rows=8)
     store = ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=16)
     assert (
-        (store.array("X").sparse, store.classes) == (True, CLASSES) == (first.array("X").sparse, first.classes)
+        (store.arrays["X"].sparse, store.classes)
+        == (True, CLASSES)
+        == (first.arrays["X"].sparse, first.classes)
     )
     for one, other in zip(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -239,7 +241,7 @@ def test_svmlight(tmp_path, zero_based, sparse, suffix):
     path = tmp_path / f"a.svmlight{suffix}"
     path.write_bytes({"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix](text.getvalue()))
     store = ingest(path, tmp_path / "a.zarr", sparse=sparse, block_rows=11)
-    assert store.array("X").sparse == (sparse != "dense")
+    assert store.arrays["X"].sparse == (sparse != "dense")
     got, labels = read(tmp_path / "a.zarr")
     np.testing.assert_allclose(got, M.toarray(), rtol=1e-14)
     np.testing.assert_array_equal(labels, y)
@@ -329,7 +331,7 @@ def test_svmlight_behind_rows_of_another_format(tmp_path):
 
 def test_dense_svmlight_becomes_dense(tmp_path):
     dump_svmlight_file(X, np.arange(37), str(tmp_path / "a.libsvm"), zero_based=False)
-    assert not ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr").array("X").sparse
+    assert not ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr").arrays["X"].sparse
 
 
 @settings(max_examples=5)

@@ -68,7 +68,7 @@ def test_featurize_does_what_was_planned(cli, store, tmp_path):
     cli("featurize", store, tmp_path / "f.zarr", "-D", 128, "--gamma", 0.1, "--quiet", cluster=True)
     written = info(tmp_path / "f.zarr", measure=True)
     assert (written.n_blocks, written.block_rows) == (made["blocks"], made["block_rows"])
-    features = written.array("X").nbytes
+    features = written.arrays["X"].nbytes
     assert features <= made["bytes_written"]
     assert written.stored_bytes == pytest.approx(features, rel=0.05)  # labels, checksums, marks
 

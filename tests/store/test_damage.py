@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import scipy.sparse as sp
 
 from distrf import append_rows, open_rows
 from distrf.errors import StoreError
-from distrf.store import Contents, create, describe, finish, info, pending_blocks, write_block
+from distrf.store import Contents, create, describe, finish, info, pending_blocks, write_block, zarr_layout
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 4))
@@ -19,13 +20,14 @@ S = sp.random_array((50, 6), density=0.4, format="csr", rng=np.random.default_rn
 Y = np.arange(50) % 3
 
 
-def fill(path, sparse=False, chunk_rows=None, kind="rows", spec=(), values=X):
+def fill(path, sparse=False, chunk_bytes=2**20, kind="rows", spec=(), values=X):
     arrays = {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}
     holds = Contents(
-        arrays, 50, 20, kind=kind, spec=dict(spec) or {"seed": 1}, sparse=["X"] if sparse else (), chunk_rows=chunk_rows,
+        arrays, 50, 20, kind=kind, spec=dict(spec) or {"seed": 1}, sparse=["X"] if sparse else (),
         classes=["cat", "cow", "dog"], columns=[f"c{i}" for i in range(arrays["X"][0][0])],
     )  # fmt: skip
-    store = create(path, holds, overwrite=True)
+    with mock.patch.object(zarr_layout, "CHUNK_BYTES", chunk_bytes):
+        store = create(path, holds, overwrite=True)
     for index in pending_blocks(path):
         rows = slice(20 * index, min(50, 20 * index + 20))
         write_block(
@@ -52,8 +54,8 @@ def same(found, wanted):
 
 STORES = {
     "dense": {},
-    "chunks": {"chunk_rows": 5},
-    "features": {"kind": "features", "chunk_rows": 10},
+    "chunks": {"chunk_bytes": 5 * 32},
+    "features": {"kind": "features", "chunk_bytes": 10 * 32},
     "sparse": {"sparse": True},
     "appended": {},
 }
@@ -118,7 +120,7 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
 
 
 def test_blocks_joined_and_cut_on_reading(tmp_path):
-    path = fill(tmp_path / "a.zarr", chunk_rows=5)
+    path = fill(tmp_path / "a.zarr", chunk_bytes=5 * 32)
     for rows in (5, 15, 20, 45, 50):
         np.testing.assert_array_equal(open_rows(path, rows_per_block=rows)[0].compute(scheduler="sync"), X)
 
