@@ -48,7 +48,6 @@ def write_rows(
     spec: dict[str, Any],
     classes: list[Any] | None = None,
     provenance: dict[str, Any] | None = None,
-    storage_options: dict[str, Any] | None = None,
     overwrite: bool = False,
     **contents: Any,
 ) -> Written:
@@ -57,44 +56,31 @@ def write_rows(
     Parameters
     ----------
     path : of the store
-    arrays : {name: Dask array with rows in blocks}; the first one sets the blocks. Text arrays become
-        codes of `classes`
+    arrays : {name: Dask array with rows in blocks}; the first one sets the blocks, which are cut anew where their rows are
+        not equal. Text arrays become codes of `classes`
     kind, spec, classes, contents : see `distrf.store.Contents`
-    provenance, storage_options, overwrite : see `distrf.store.create`
+    provenance, overwrite : see `distrf.store.create`
 
     Raises
     ------
-    InputError : blocks of unequal rows, NaN or infinity; the store then is unfinished. A path at, inside or around
-        one that the arrays are read from
+    InputError : NaN or infinity; the store then is unfinished. A path at, inside or around one that the arrays are read from
     SpecMismatchError : `path` holds a store with another spec
     """
-    names = list(arrays)
-    store.check_apart(path, graph_inputs(arrays.values()), storage_options=storage_options)
-    first = check_dask_rows(arrays[names[0]], names[0])
-    aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
-    block_rows = _uniform_rows(first)
-    coded = [_codes(a, classes) if a.dtype.kind == "U" else a for a in aligned]
+    aligned = _aligned(path, arrays)
+    coded = {name: _codes(a, classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
+    first = next(iter(aligned.values()))
     wanted = store.Contents(
-        {name: (a.shape[1:], a.dtype) for name, a in zip(names, coded, strict=True)},
+        {name: (a.shape[1:], a.dtype) for name, a in coded.items()},
         first.shape[0],
-        block_rows,
+        max(first.chunks[0]),
         kind=kind,
         spec=spec,
         classes=classes,
-        sparse=[name for name, a in zip(names, coded, strict=True) if blocks_are_csr(a)],
+        sparse=[name for name, a in coded.items() if blocks_are_csr(a)],
         **contents,
     )
-    info = store.create(
-        path, wanted, provenance=provenance, storage_options=storage_options, overwrite=overwrite
-    )
-    pending = store.pending_blocks(path, storage_options=storage_options)
-    if pending:
-        reduction = _WriteReduction(info.path, info.id, tuple(names), block_rows, storage_options)
-        left = [take_blocks(a, pending) if len(pending) < info.n_blocks else a for a in coded]
-        label = {"features": maker_label(first), "predictions": "predict"}.get(kind, "write")
-        run_pass(reduction, left, label=label, starts=[info.bounds(index)[0] for index in pending])
-    finished = store.finish(path, store_id=info.id, storage_options=storage_options)
-    return Written(finished, len(pending), info.n_blocks)
+    info = store.create(path, wanted, provenance=provenance, overwrite=overwrite)
+    return _write(info, coded, {"features": maker_label(first), "predictions": "predict"}.get(kind, "write"))
 
 
 def append_rows(
@@ -113,29 +99,37 @@ def append_rows(
     InputError : NaN or infinity, other arrays than those of the store, or paths that lie in each other
     SpecMismatchError : the store has these rows
     """
-    store.check_apart(path, graph_inputs(arrays.values()))
-    names = list(arrays)
-    first = check_dask_rows(arrays[names[0]], names[0])
-    aligned = [first, *(align_rows(first, arrays[name], name) for name in names[1:])]
-    texts = [a for a in aligned if a.dtype.kind == "U"]
+    aligned = _aligned(path, arrays)
+    texts = [a for a in aligned.values() if a.dtype.kind == "U"]
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
-    _check_like(store.appendable(path), dict(zip(names, aligned, strict=True)))
-    info = store.begin_append(path, first.shape[0], part, classes=classes, again=again)
-    pending = store.pending_blocks(path, store_id=info.id)
+    _check_like(store.appendable(path), aligned)
+    n_rows = next(iter(aligned.values())).shape[0]
+    info = store.begin_append(path, n_rows, part, classes=classes, again=again)
+    coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
+    return _write(info, coded, "append")
+
+
+def _aligned(path: str, arrays: dict[str, da.Array]) -> dict[str, da.Array]:
+    """The arrays in the blocks of the first one. Raises InputError where they are read from what shall be written."""
+    store.check_apart(path, graph_inputs(arrays.values()))
+    name = next(iter(arrays))
+    first = check_dask_rows(arrays[name], name)
+    return {key: first if key == name else align_rows(first, array, key) for key, array in arrays.items()}
+
+
+def _write(info: store.StoreInfo, arrays: dict[str, da.Array], label: str) -> Written:
+    """Write the pending blocks of a store, or of an append to it, and finish it."""
+    pending = store.pending_blocks(info.path, store_id=info.id)
     if pending:
-        new = [
-            (index, max(start, info.first_row), stop)
-            for index, start, stop in info.blocks()
-            if stop > info.first_row
-        ]
-        lengths = tuple(stop - start for _, start, stop in new)
-        coded = [_codes(a, info.classes) if a.dtype.kind == "U" else a for a in aligned]
-        cut = [a.rechunk({0: lengths}, method="tasks") for a in coded]
-        reduction = _WriteReduction(info.path, info.id, tuple(names), info.block_rows, None)
-        left = [take_blocks(a, [index - new[0][0] for index in pending]) for a in cut]
-        starts = [start for index, start, _ in new if index in set(pending)]
-        run_pass(reduction, left, label="append", starts=starts)
-    return Written(store.finish(path, store_id=info.id), len(pending), info.n_blocks)
+        first = info.first_row // info.block_rows
+        starts = [max(start, info.first_row) for _, start, _ in info.blocks()][first:]
+        lengths = tuple(np.diff([*starts, info.n_rows]).tolist())
+        cut = [a.rechunk({0: lengths}, method="tasks") for a in arrays.values()]
+        if len(pending) < len(lengths):
+            cut = [take_blocks(a, [index - first for index in pending]) for a in cut]
+        reduction = _WriteReduction(info.path, info.id, tuple(arrays), info.block_rows)
+        run_pass(reduction, cut, label=label, starts=[starts[index - first] for index in pending])
+    return Written(store.finish(info.path, store_id=info.id), len(pending), info.n_blocks)
 
 
 def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
@@ -149,16 +143,6 @@ def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
             kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
                      for of, shape in ((old.sparse, old.shape[1:]), (csr, new.shape[1:]))]  # fmt: skip
             raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
-
-
-def _uniform_rows(X: da.Array) -> int:
-    rows = X.chunks[0]
-    if any(r != rows[0] for r in rows[:-1]) or rows[-1] > rows[0]:
-        raise InputError(
-            f"blocks to write must have equal rows, the last one at most as many, got {rows[:4]} ... {rows[-1]}; "
-            f"use rechunk(({max(rows)}, -1)), or ingest the rows in blocks of a power of two (block_rows=)"
-        )
-    return int(rows[0])
 
 
 def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:
@@ -183,7 +167,6 @@ class _WriteReduction(RowCount):
     store_id: str | None
     names: tuple[str, ...]
     block_rows: int
-    storage_options: Any
 
     def update(self, state: int, first_row: int, *blocks: Any) -> int:
         index = first_row // self.block_rows
@@ -196,6 +179,4 @@ class _WriteReduction(RowCount):
                         f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
                     )
         values = dict(zip(self.names, blocks, strict=True))
-        return state + store.write_block(
-            self.path, index, values, store_id=self.store_id, storage_options=self.storage_options
-        )
+        return state + store.write_block(self.path, index, values, store_id=self.store_id)

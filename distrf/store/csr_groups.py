@@ -8,7 +8,6 @@ chunk; the chunks a block does not need are never written.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,118 +20,74 @@ from ..errors import StoreError
 ENTRIES_PER_CHUNK = 2**20
 
 
-def lengthened(array: Any, n_rows: int) -> zarr.Array:
-    """The array with so many rows, in this process alone. Finished chunks leave a file whatever they hold.
+def layout(shape: tuple[int, ...], block_rows: int, dtype: np.dtype) -> dict[str, tuple[int, int, np.dtype]]:
+    """The arrays of CSR rows by name: the length of each, the size of its chunks, and its type.
 
     Parameters
     ----------
-    array : zarr.Array
-    n_rows : int
-
-    Returns
-    -------
-    zarr.Array
-    """
-    metadata = array.metadata.update_shape((n_rows, *array.shape[1:]))
-    # Zarr skips chunks that equal the fill value by default; then a finished block of zeros leaves no file.
-    return zarr.Array(zarr.AsyncArray(metadata, array.store_path, {"write_empty_chunks": True}))
-
-
-def layout(block_rows: int, d: int, dtype: np.dtype) -> tuple[int, dict[str, tuple[int, np.dtype]]]:
-    """The entries that a block has room for; and of each array the size of its chunks and its type.
-
-    Parameters
-    ----------
-    block_rows, d : int
-        Rows of a block, and columns.
+    shape : (int, int)
+        n and d.
+    block_rows : int
+        Rows of a block.
     dtype : numpy.dtype
         Of the stored entries.
 
     Returns
     -------
-    (int, dict of str to (int, numpy.dtype))
+    dict of str to (int, int, numpy.dtype)
     """
+    n, d = shape
     chunk = min(ENTRIES_PER_CHUNK, block_rows * d)
+    entries = -(-n // block_rows) * -(-block_rows * d // chunk) * chunk
     index = np.dtype(np.int32 if d < 2**31 else np.int64)
-    arrays = {"data": (chunk, dtype), "indices": (chunk, index), "indptr_counts": (block_rows, index)}
-    return -(-block_rows * d // chunk) * chunk, arrays
+    return {
+        "data": (entries, chunk, dtype),
+        "indices": (entries, chunk, index),
+        "indptr_counts": (n, block_rows, index),
+    }
 
 
 @dataclass(frozen=True)
 class CsrArray:
-    """CSR rows of a Zarr group, with the rows that the caller says.
+    """CSR rows of a Zarr group.
 
     Attributes
     ----------
-    group : zarr.Group
+    d : int
+        Columns.
+    block_rows : int
+        Rows of a block.
     data, indices, counts : zarr.Array
-    shape : (int, int)
-        n and d.
-    block_rows, capacity : int
-        Rows of a block, and the entries that it has room for.
+        Those of `layout`.
     """
 
-    group: zarr.Group
+    d: int
+    block_rows: int
     data: zarr.Array
     indices: zarr.Array
     counts: zarr.Array
-    shape: tuple[int, int]
-    block_rows: int
-    capacity: int
 
-    @classmethod
-    def create(
-        cls,
-        parent: zarr.Group,
-        name: str,
-        shape: tuple[int, int],
-        dtype: np.dtype,
-        block_rows: int,
-        options: dict[str, Any],
-    ) -> None:
-        """Create a CSR group, or the arrays in it that are missing; `options` are further arguments of ``create_array``."""
-        n, d = shape
-        capacity, arrays = layout(block_rows, d, dtype)
-        attributes = {"encoding": "csr", "shape": [n, d], "block_rows": block_rows, "capacity": capacity}
-        group = parent[name] if name in parent else parent.create_group(name, attributes=attributes)
-        assert isinstance(group, zarr.Group)
-        for key, (chunk, kind) in arrays.items():
-            if key not in group:
-                size = n if key == "indptr_counts" else -(-n // block_rows) * capacity
-                fill = math.nan if kind.kind == "f" else 0
-                group.create_array(key, shape=(size,), chunks=(chunk,), dtype=kind, fill_value=fill, **options)
+    @property
+    def shape(self) -> tuple[int, int]:
+        """n and d."""
+        return self.counts.shape[0], self.d
 
-    @classmethod
-    def open(cls, group: zarr.Group, n_rows: int | None = None) -> CsrArray:
-        """The rows of a group; `n_rows` of them, be it fewer or more than it has."""
-        attributes: dict[str, Any] = dict(group.attrs)
-        n, d = (int(size) for size in attributes["shape"])
-        n = n if n_rows is None else n_rows
-        block_rows, capacity = int(attributes["block_rows"]), int(attributes["capacity"])
-        size = -(-n // block_rows) * capacity
-        data, indices = (lengthened(group[key], size) for key in ("data", "indices"))
-        counts = lengthened(group["indptr_counts"], n)
-        return cls(group, data, indices, counts, (n, d), block_rows, capacity)
+    @property
+    def capacity(self) -> int:
+        """Entries that a block has room for."""
+        chunk = self.data.chunks[0]
+        return -(-self.block_rows * self.d // chunk) * chunk
 
     @property
     def dtype(self) -> np.dtype:
         """Of the stored entries."""
         return self.data.dtype
 
-    def is_like(self, block_rows: int, d: int, dtype: np.dtype) -> bool:
-        """Whether it is what `create` makes of these."""
-        arrays = {"data": self.data, "indices": self.indices, "indptr_counts": self.counts}
-        found = {key: (array.chunks[0], array.dtype) for key, array in arrays.items()}
-        here = (self.block_rows, self.shape[1], (self.capacity, found))
-        return here == (block_rows, d, layout(block_rows, d, dtype))
-
     def resize(self, shape: tuple[int, ...]) -> None:
         """Store another number of rows."""
-        size = -(-shape[0] // self.block_rows) * self.capacity
-        self.data.resize((size,))
-        self.indices.resize((size,))
-        self.counts.resize((shape[0],))
-        self.group.attrs["shape"] = list(shape)
+        sizes = layout(shape, self.block_rows, self.dtype).values()
+        for array, (size, _, _) in zip((self.data, self.indices, self.counts), sizes, strict=True):
+            array.resize((size,))
 
     def write(self, index: int, start: int, matrix: Any) -> None:
         """Write one block, which begins at row `start`; the bytes depend on the values only."""
@@ -151,7 +106,7 @@ class CsrArray:
 
     def read(self, start: int, stop: int) -> sp.csr_array:
         """Rows ``start:stop``. Raises StoreError for row lengths or column numbers that cannot be."""
-        d, blocks = self.shape[1], []
+        d, blocks = self.d, []
         for index in range(start // self.block_rows, -(-stop // self.block_rows)):
             low = index * self.block_rows
             high = min(stop, low + self.block_rows)

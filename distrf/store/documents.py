@@ -22,7 +22,6 @@ import zarr
 
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
-from .files import Options
 from .job_lock import hold
 from .spec import from_json, require_same, to_json
 from .zarr_layout import CHUNK_BYTES
@@ -42,18 +41,15 @@ class Document:
         The folder, normalised.
     kind : "model" or "checkpoint"
         The JSON file is called so.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     """
 
     path: str
     kind: str
-    storage_options: Options = None
 
     @property
     def file(self) -> tuple[Any, str]:
         """The file system, and the JSON file in it."""
-        fs, root = files.filesystem(self.path, self.storage_options)
+        fs, root = files.filesystem(self.path)
         return fs, f"{root}/{self.kind}.json"
 
     def read(self) -> dict[str, Any] | None:
@@ -100,7 +96,7 @@ class Document:
         """`read`; StoreError where there is none."""
         found = self.read()
         if found is None:
-            files.require(self.path, self.storage_options)
+            files.require(self.path)
             raise StoreError(
                 f"{self.path!r} is not a {self.kind}: it has no {self.kind}.json; a {self.kind} is a folder that distrf saved"
             )
@@ -109,7 +105,7 @@ class Document:
     def existing(self) -> dict[str, Any] | None:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
         found = self.read()
-        fs, root = files.filesystem(self.path, self.storage_options)
+        fs, root = files.filesystem(self.path)
         files.require_ours(self.path, found, fs, root, f"a distrf {self.kind}", free=_FOLDER.pattern)
         return found
 
@@ -165,7 +161,7 @@ class Document:
             {"format": f"distrf-{self.kind}", "version": VERSION, "spec": wanted, "arrays": records}
         )
         try:
-            _write_arrays(f"{self.path}/{folder}", stored, self.storage_options)
+            _write_arrays(f"{self.path}/{folder}", stored)
             if stored and not fs.exists(f"{root}/{folder}/zarr.json"):  # or be one that no lock excludes
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
@@ -214,7 +210,7 @@ class Document:
             folder = record["in"]
             with reworded(damaged):
                 if folder not in groups:
-                    groups[folder] = files.open_group(f"{self.path}/{folder}", "r", self.storage_options)
+                    groups[folder] = files.open_group(f"{self.path}/{folder}", "r")
                 node = groups[folder].get(name)
                 _check_size(node, record, lambda: int(fs.du(f"{os.path.dirname(file)}/{folder}/{name}")))  # noqa: B023
                 array = np.asarray(node[...])
@@ -231,8 +227,6 @@ def write_model_folder(
     spec: Mapping[str, Any],
     arrays: Mapping[str, Any],
     overwrite: bool = False,
-    *,
-    storage_options: Options = None,
 ) -> None:
     """Write a spec and its arrays; the model appears whole or not at all, and what it replaces stays until then.
 
@@ -243,8 +237,6 @@ def write_model_folder(
         See `Document.write`.
     overwrite : bool
         Replace a folder with another spec. One with the same spec is always replaced.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Raises
     ------
@@ -257,11 +249,11 @@ def write_model_folder(
     StoreError
         Something else is at `path`.
     """
-    place = _model(path, storage_options)
+    place = _model(path)
     wanted = to_json(spec)
     for name, value in arrays.items():
         _storable(name, value)  # before anything is made
-    with hold(place.path, takeover=overwrite, storage_options=storage_options):
+    with hold(place.path, takeover=overwrite):
         while True:  # again where a job that no lock excludes has put a model there meanwhile
             old = place.existing()
             if old is not None:
@@ -271,16 +263,12 @@ def write_model_folder(
                 return
 
 
-def read_model_folder(
-    path: str | os.PathLike[str], *, storage_options: Options = None
-) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     """Read a model folder and check its version and every checksum.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -292,7 +280,7 @@ def read_model_folder(
     StoreError
         No model, another version, a missing array, or an array that is not what was written.
     """
-    place = _model(path, storage_options)
+    place = _model(path)
     while True:
         document = place.required()
         try:
@@ -302,32 +290,30 @@ def read_model_folder(
                 raise  # else the model was replaced while it was read
 
 
-def read_spec(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
+def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The spec of a model folder, without its arrays. Raises StoreError where there is no model, or it is damaged."""
-    spec: dict[str, Any] = from_json(_model(path, storage_options).required()["spec"])
+    spec: dict[str, Any] = from_json(_model(path).required()["spec"])
     return spec
 
 
-def array_shapes(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, str]:
+def array_shapes(path: str | os.PathLike[str]) -> dict[str, str]:
     """Shapes and dtypes of the arrays of a model folder by name, "shape dtype", without reading them."""
-    records = (_model(path, storage_options).read() or {"arrays": {}})["arrays"]
+    records = (_model(path).read() or {"arrays": {}})["arrays"]
     return {
         name: f"{tuple(r['shape'][:-1])} text" if r["text"] else f"{tuple(r['shape'])} {r['dtype']}"
         for name, r in records.items()
     }
 
 
-def is_model_folder(path: str | os.PathLike[str], *, storage_options: Options = None) -> bool:
+def is_model_folder(path: str | os.PathLike[str]) -> bool:
     """Whether a folder has a ``model.json``."""
-    fs, file = _model(path, storage_options).file
+    fs, file = _model(path).file
     return bool(fs.exists(file))
 
 
-def existing_model_folder(
-    path: str | os.PathLike[str], *, storage_options: Options = None
-) -> dict[str, Any] | None:
+def existing_model_folder(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The content of the model.json at an output path, None where it is free. Raises StoreError for something else there."""
-    return _model(path, storage_options).existing()
+    return _model(path).existing()
 
 
 def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
@@ -344,8 +330,8 @@ def _is_text(value: Any) -> bool:
     return np.asarray(value).dtype.kind == "U"
 
 
-def _model(path: str | os.PathLike[str], storage_options: Options) -> Document:
-    return Document(files.normalise(path), "model", storage_options)
+def _model(path: str | os.PathLike[str]) -> Document:
+    return Document(files.normalise(path), "model")
 
 
 def _check_size(node: Any, record: dict[str, Any], stored: Callable[[], int]) -> None:
@@ -391,10 +377,10 @@ def _checksum(array: np.ndarray) -> str:
     return checksum.hexdigest()
 
 
-def _write_arrays(path: str, arrays: Mapping[str, np.ndarray], storage_options: Options) -> None:
+def _write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
     if not arrays:
         return
-    group = zarr.open_group(store=files.zarr_store(path, False, storage_options), mode="w", zarr_format=3)
+    group = zarr.open_group(store=files.zarr_store(path, False), mode="w", zarr_format=3)
     for name, array in arrays.items():
         rows = array.shape[0] if array.ndim else 1
         row_bytes = max(1, array.nbytes // max(1, rows))

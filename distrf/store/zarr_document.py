@@ -23,7 +23,7 @@ from zarr.storage import WrapperStore
 
 from ..errors import StoreError
 from . import files, zarr_layout
-from .csr_groups import CsrArray, lengthened
+from .csr_groups import CsrArray, layout
 from .files import Options
 from .fingerprints import fingerprint_of_spec
 from .spec import from_json
@@ -177,23 +177,45 @@ def pending(path: str, attributes: dict[str, Any], storage_options: Options) -> 
     return [index for index in range(first, total) if str(index) not in done]
 
 
+def stored_arrays(
+    attributes: Mapping[str, Any], n_rows: int
+) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], np.dtype]]:
+    """Shape, chunks and type of the Zarr arrays of a store with so many rows, by name; those of CSR rows are in a group.
+
+    Parameters
+    ----------
+    attributes : mapping
+        The document.
+    n_rows : int
+
+    Returns
+    -------
+    dict of str to (tuple, tuple, numpy.dtype)
+    """
+    arrays: dict[str, tuple[tuple[int, ...], tuple[int, ...], np.dtype]] = {}
+    for name, item in attributes["arrays"].items():
+        shape, dtype = (n_rows, *item["tail"]), np.dtype(item["dtype"])
+        if item["sparse"]:
+            for key, (size, chunk, kind) in layout(shape, attributes["block_rows"], dtype).items():
+                arrays[f"{name}/{key}"] = ((size,), (chunk,), kind)
+        else:
+            arrays[name] = (shape, tuple(item["chunks"]), dtype)
+    return arrays
+
+
 def create_nodes(path: str, attributes: Mapping[str, Any], storage_options: Options) -> None:
     """Create the arrays of a store that are missing."""
     group = files.open_group(path, "r+", storage_options, zarr_format=3)
     assert isinstance(group, zarr.Group)
-    n_rows, block_rows = attributes["n_rows"], attributes["block_rows"]
     compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
     # The attribute tells arrays of a store of ours whose document is gone.
     options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()], "attributes": {"distrf": "rows"}}
-    for name, item in attributes["arrays"].items():
-        dtype, tail = np.dtype(item["dtype"]), tuple(item["tail"])
-        if item["sparse"]:
-            CsrArray.create(group, name, (n_rows, tail[0]), dtype, block_rows, options)
-        elif name not in group:
+    for name, (shape, chunks, dtype) in stored_arrays(attributes, attributes["n_rows"]).items():
+        if "/" in name:
+            group.require_group(name.split("/")[0])
+        if name not in group:
             fill = math.nan if dtype.kind == "f" else 0
-            group.create_array(
-                name, shape=(n_rows, *tail), chunks=tuple(item["chunks"]), dtype=dtype, fill_value=fill, **options
-            )  # type: ignore[arg-type]  # fmt: skip
+            group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, fill_value=fill, **options)
 
 
 def open_nodes(
@@ -231,24 +253,28 @@ def open_nodes(
     length = attributes["n_rows"] if n_rows is None else n_rows
     store: Any = files.zarr_store(path, not writable, storage_options)
     store = store if writable else _WholeStore(store)
-    group = files.open_group(path, "r+" if writable else "r", storage_options, store=store, zarr_format=3)
-    nodes: dict[str, Node] = {}
-    for name, item in attributes["arrays"].items():
-        dtype, tail = np.dtype(item["dtype"]), tuple(item["tail"])
+    group: Any = files.open_group(path, "r+" if writable else "r", storage_options, store=store, zarr_format=3)
+    least = stored_arrays(attributes, attributes["n_rows"])
+    arrays: dict[str, zarr.Array] = {}
+    for name, (shape, chunks, dtype) in stored_arrays(attributes, length).items():
         with files.reading(f"{path}/{name}", "a Zarr array"):
             found: Any = group[name]
-            if item["sparse"]:
-                csr = nodes[name] = CsrArray.open(found, length)
-                stored, same = found.attrs["shape"][0], csr.is_like(attributes["block_rows"], tail[0], dtype)
-            else:
-                nodes[name] = lengthened(found, length)
-                stored, (_, *rest) = found.shape[0], found.shape
-                same = (tuple(rest), found.chunks, found.dtype) == (tail, tuple(item["chunks"]), dtype)
-        if not same or stored < attributes["n_rows"]:
+            same = (found.shape[1:], found.chunks, found.dtype) == (shape[1:], chunks, dtype)
+            metadata = found.metadata.update_shape(shape)
+            # Zarr skips chunks that equal the fill value by default; then a finished block of zeros leaves no file.
+            arrays[name] = zarr.Array(zarr.AsyncArray(metadata, found.store_path, {"write_empty_chunks": True}))
+        if not same or found.shape[0] < least[name][0][0]:
             raise StoreError(
                 f"the metadata of array {name!r} in {path!r} are not what was written; restore {name}/zarr.json, or "
                 "remove the store and make it again"
             )
+    nodes: dict[str, Node] = {}
+    for name, item in attributes["arrays"].items():
+        if item["sparse"]:
+            parts = (arrays[f"{name}/{key}"] for key in ("data", "indices", "indptr_counts"))
+            nodes[name] = CsrArray(item["tail"][0], attributes["block_rows"], *parts)
+        else:
+            nodes[name] = arrays[name]
     return nodes
 
 

@@ -91,9 +91,6 @@ NAMES = np.array(["no", "yes", "maybe"])[Y % 3]
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"X": lazy(X).rechunk({0: (10, 20, 65)})}, r"equal rows.*got .*use rechunk\(\(65, -1\)\)"),
-        ({"X": lazy(X).rechunk({0: (10, 10, 75)})}, r"equal rows.*got .*use rechunk\(\(75, -1\)\)"),
-        ({"X": lazy(X).rechunk({0: (50, 20, 25)})}, r"equal rows.*got .*use rechunk\(\(50, -1\)\)"),
         ({"X": lazy(X), "y": lazy(Y[:90])}, "y must have as many rows as X, got 90 and 95"),
         ({"X": X}, "must be a NumPy array|got numpy.ndarray"),
         ({"X": lazy(X)[lazy(Y) > 3]}, "must be known"),
@@ -104,6 +101,15 @@ def test_what_is_refused(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
         write_rows(str(tmp_path / "a.zarr"), arrays, kind="rows", spec={})
     assert not (tmp_path / "a.zarr").exists()
+
+
+@pytest.mark.parametrize("rows", [(10, 20, 65), (10, 10, 75), (50, 20, 25)])
+def test_unequal_blocks_are_cut_anew(tmp_path, rows):
+    arrays = {"X": lazy(X).rechunk({0: rows}), "y": lazy(Y)}
+    written = write_rows(str(tmp_path / "a.zarr"), arrays, kind="rows", spec={})
+    assert (written.info.block_rows, written.blocks) == (max(rows), 2)
+    for name, array in (("X", X), ("y", Y)):
+        np.testing.assert_array_equal(open_array(tmp_path / "a.zarr", name).compute(), array)
 
 
 # ---- resume -----------------------------------------------------------------------------------------

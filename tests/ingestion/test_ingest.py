@@ -452,7 +452,7 @@ def test_values_that_are_not_finite(tmp_path, bad, shuffle):
     with pytest.raises(InputError, match=rf"row 30, column 1 is {bad}"):
         ingest(tmp_path / "a.npy", tmp_path / "a.zarr", block_rows=10, shuffle=shuffle)
     assert not list(tmp_path.glob(".*"))
-    with pytest.raises(StoreError, match="of 4 blocks"):
+    with pytest.raises(StoreError, match="only a complete store can be read"):
         open_rows(tmp_path / "a.zarr")
     if np.isnan(bad):
         ingest(tmp_path / "a.npy", tmp_path / "b.zarr", impute="median")

@@ -87,7 +87,7 @@ def test_a_column_or_an_array_of_zarr(tmp_path):
     )
     with pytest.raises(InputError, match="a weight is one number for each row; 'many' has shape"):
         open_rows(tmp_path / "others.zarr", weight="many")
-    with pytest.raises(StoreError, match="'none' is not an array"):
+    with pytest.raises(StoreError, match="'none' is no dense array"):
         open_rows(tmp_path / "others.zarr", weight="none")
 
 

@@ -57,7 +57,7 @@ def test_x_and_decoded_y(path):
     np.testing.assert_array_equal(run(open_array(path, "sample_weight")), np.arange(35.0))
     with pytest.raises(StoreError, match=r"'Z' is no dense array of .*; it has \['X'"):
         open_array(path, "Z")
-    with pytest.raises(StoreError, match="the target 'other' is not an array"):
+    with pytest.raises(StoreError, match="the target 'other' is no dense array"):
         open_rows(path, target="other")
 
 
