@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
@@ -154,30 +153,16 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
             f"savable: {', '.join(sorted(SAVABLE))}, of scikit-learn {', '.join(sorted(SAVABLE_TRANSFORMERS))}, and "
             "Pipelines of them"
         )
-    fitted = _fitted(model) if ours else _is_fitted(model)
-    if not fitted:
-        raise InputError(f"{where} ({name}) is not fitted; call fit before saving")
+    with reworded(lambda _: InputError(f"{where} ({name}) is not fitted; call fit before saving")):
+        check_is_fitted(model)
     if not ours:
         return describe_transformer(model, where, arrays, _CODEC)
     return {"class": name, **_parts(model, where, arrays)}
 
 
-def _fitted(model: Any) -> dict[str, Any]:
-    """What an estimator of ours has learned."""
-    return {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
-
-
-def _is_fitted(transformer: Any) -> bool:
-    try:
-        check_is_fitted(transformer)
-    except NotFittedError:
-        return False
-    return True
-
-
 def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Parameters, and what was learned, of an estimator of ours."""
-    fitted = _fitted(model)
+    fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
     for attribute, value in fitted.items():
         _refuse_lost(f"{where}.{attribute}", attribute, value)
     parts = {"parameters": model.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
@@ -279,24 +264,19 @@ def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """An estimator of ours, fitted if the spec holds what it learned."""
-    model, fitted = _construct(name, spec["parameters"], arrays), spec.get("fitted", {})
+    if name not in SAVABLE:
+        raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
+    model = SAVABLE[name](**{k: _CODEC.decode(v, arrays) for k, v in spec["parameters"].items()})
+    fitted = spec.get("fitted", {})
     made = fitted.get("map_")
     if made is not None:  # before it makes weights
         _check_width(fitted["n_features_in_"], made["$map"]["n_features_in"], f"the {name} of the model")
     for attribute, value in fitted.items():
-        if not attribute.endswith("_") or attribute.startswith(
-            "_"
-        ):  # a method of the class must not be replaced
+        # A method of the class must not be replaced.
+        if not attribute.endswith("_") or attribute.startswith("_"):
             raise KeyError(f"fitted attribute {attribute!r}")
         setattr(model, attribute, _CODEC.decode(value, arrays))
     if hasattr(model, "coef_"):
         features = model.n_features_in_ if made is None else model.map_.n_components
         _check_width(features, np.shape(model.coef_)[-1], f"the {name} of the model")
     return model
-
-
-def _construct(name: str, parameters: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """An unfitted estimator of a registered class."""
-    if name not in SAVABLE:
-        raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
-    return SAVABLE[name](**{k: _CODEC.decode(v, arrays) for k, v in parameters.items()})

@@ -148,7 +148,7 @@ class Document:
         root = os.path.dirname(file)
         stored = {name: _storable(name, value) for name, value in arrays.items()}
         records = {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "text": _is_text(arrays[name]), "sha256": _checksum(array)}
+            name: {"dtype": array.dtype.str, "shape": list(array.shape), "text": np.asarray(arrays[name]).dtype.kind == "U", "sha256": _checksum(array)}
             for name, array in stored.items()
         }  # fmt: skip
         wanted = to_json(spec)
@@ -326,10 +326,6 @@ def _sha256(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _is_text(value: Any) -> bool:
-    return np.asarray(value).dtype.kind == "U"
-
-
 def _model(path: str | os.PathLike[str]) -> Document:
     return Document(files.normalise(path), "model")
 
@@ -382,11 +378,9 @@ def _write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
         return
     group = zarr.open_group(store=files.zarr_store(path, False), mode="w", zarr_format=3)
     for name, array in arrays.items():
-        rows = array.shape[0] if array.ndim else 1
-        row_bytes = max(1, array.nbytes // max(1, rows))
         chunks = tuple(max(1, size) for size in array.shape)
-        if array.ndim:
-            chunks = (max(1, min(chunks[0], CHUNK_BYTES // row_bytes)), *chunks[1:])
+        if array.nbytes > CHUNK_BYTES:
+            chunks = (max(1, chunks[0] * CHUNK_BYTES // array.nbytes), *chunks[1:])
         node = group.create_array(
             name, shape=array.shape, chunks=chunks, dtype=array.dtype, fill_value=0, compressors=None,
             config={"write_empty_chunks": True},

@@ -53,9 +53,8 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
             # Permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone.
             os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
         except (OSError, ValueError) as error:
-            why = (
-                getattr(error, "strerror", None) or error
-            )  # which does not name the path again: it may be long
+            # Its text does not name the path again: it may be long.
+            why = getattr(error, "strerror", None) or error
             raise StoreError(f"{path!r} cannot be written: {why} in {folder!r}; choose another path") from error
 
 

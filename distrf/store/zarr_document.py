@@ -9,8 +9,6 @@ Two whole chunks of one array that are exchanged are not noticed: each is what w
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import os
 from collections.abc import Mapping
@@ -84,8 +82,7 @@ def write_attributes(
 
 
 def _checksum(attributes: Mapping[str, Any]) -> str:
-    said = {key: value for key, value in attributes.items() if key != "checksum"}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:32]
+    return fingerprint_of_spec({key: value for key, value in attributes.items() if key != "checksum"})
 
 
 def info(path: str | os.PathLike[str], *, storage_options: Options = None, measure: bool = False) -> StoreInfo:
@@ -151,15 +148,12 @@ def info_of(
         for name, item in attributes["arrays"].items()
     }
     fs, root = files.filesystem(path, storage_options)
-    same = (
-        "kind", "n_rows", "block_rows", "spec", "classes", "columns", "target", "provenance", "complete", "first_row",
-    )  # fmt: skip
+    same = {*COMPARED, "provenance", "complete", "first_row"} - {"arrays"}
     return StoreInfo(
         path=path,
         arrays=arrays,
         pending=len(pending(path, attributes, storage_options)),
         nbytes=sum(item.nbytes for item in arrays.values() if not item.sparse),
-        fingerprint=fingerprint_of_spec(made(attributes)),
         id=attributes.get("id"),
         stored_bytes=int(fs.du(root)) if measure else None,
         **{key: from_json(attributes[key]) for key in same},
@@ -278,10 +272,6 @@ def open_nodes(
     return nodes
 
 
-class MissingChunkError(Exception):
-    """A chunk that is not there."""
-
-
 class _WholeStore(WrapperStore[Any]):
     """A store in which every chunk that is read must be there."""
 
@@ -289,5 +279,5 @@ class _WholeStore(WrapperStore[Any]):
         """The bytes of a key."""
         found = await super().get(key, prototype, byte_range)
         if found is None and "/c/" in key:
-            raise MissingChunkError(f"chunk {key!r} is missing though the store is complete")
+            raise LookupError(f"chunk {key!r} is missing though the store is complete")
         return found

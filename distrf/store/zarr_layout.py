@@ -79,8 +79,6 @@ class StoreInfo:
         Blocks that are not written.
     nbytes : int
         Bytes of the dense arrays in memory.
-    fingerprint : str
-        Of what it was made from.
     id : str, optional
         What tells an unfinished store, or rows that are appended, from others at the same path; None for a complete one.
     first_row : int
@@ -102,7 +100,6 @@ class StoreInfo:
     complete: bool
     pending: int
     nbytes: int
-    fingerprint: str
     id: str | None
     first_row: int
     stored_bytes: int | None
@@ -128,7 +125,7 @@ class StoreInfo:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        left_out = ("n_rows", "pending", "nbytes", "fingerprint", "id", "first_row")
+        left_out = ("n_rows", "pending", "nbytes", "id", "first_row")
         facts = {name: value for name, value in vars(self).items() if name not in left_out}
         arrays = {name: vars(array) for name, array in self.arrays.items()}
         counts = {

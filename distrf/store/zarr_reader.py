@@ -82,7 +82,13 @@ class ZarrRows:
             ) from error
         opened.check()
         if self.decode:
-            return _decode(self, block, opened.classes, first)
+            count = opened.classes.size
+            if block.size and (block.min() < 0 or block.max() >= count):
+                raise StoreError(
+                    f"class codes lie in 0..{count - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
+                    f"in the block from row {first}; remove the store and make it again"
+                )
+            return opened.classes[block]
         if self.columns is not None:
             block = block[:, list(self.columns)]
         if self.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
@@ -96,15 +102,6 @@ def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
     if not missing.any():
         return block
     return np.where(missing, np.asarray(values, block.dtype), block)
-
-
-def _decode(rows: ZarrRows, codes: np.ndarray, classes: np.ndarray, start: int) -> np.ndarray:
-    if codes.size and (codes.min() < 0 or codes.max() >= classes.size):
-        raise StoreError(
-            f"class codes lie in 0..{classes.size - 1}; array {rows.array!r} of {rows.path!r} has "
-            f"{codes.min()}..{codes.max()} in the block from row {start}; remove the store and make it again"
-        )
-    return classes[codes]
 
 
 class _Opened:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import itertools
 import json
 import math
+import struct
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,7 +21,6 @@ from . import files, zarr_document
 from .csr_groups import CsrArray
 from .files import Options
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
-from .foreign_arrays import check_foreign, count_missing
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .zarr_document import Node
 from .zarr_reader import ZarrRows
@@ -77,7 +79,7 @@ class OpenStore:
                     f"the zarr.json of {self.path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
                     "restore it, or remove the store and make it again"
                 )
-            check_foreign(self.path, node)
+            _check_encoding(self.path, node)
         return node
 
     def find_x(self) -> tuple[Node, str]:
@@ -234,7 +236,7 @@ class ZarrSource(RowSource):
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
         if self.store.document is None and isinstance(self.node, zarr.Array):
-            count_missing(self.path, self.node, strict, self.store.selection.storage_options)
+            _count_missing(self.path, self.node, strict, self.store.selection.storage_options)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
@@ -316,3 +318,76 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
     return np.dtype(
         f"<U{max(1, *(np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges))}"
     )
+
+
+def _check_encoding(path: str, node: zarr.Array) -> None:
+    """Refuse an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions.
+
+    Raises
+    ------
+    StoreError
+        With the attributes and what to do.
+    """
+    attributes = dict(node.attrs)
+    neutral = {"scale_factor": 1, "add_offset": 0}
+    said = {key: value for key, value in attributes.items() if key in neutral and value != neutral[key]}
+    missing: dict[str, Any] = {
+        key: attributes[key] for key in ("_FillValue", "missing_value") if key in attributes
+    }
+    # In Zarr 2, xarray takes the fill value itself for what is missing.
+    fill: Any = node.metadata.fill_value
+    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in attributes and fill:
+        missing["fill_value"] = fill.item() if isinstance(fill, np.generic) else fill
+    said |= {key: value for key, value in missing.items() if not _is_nan(value, node.dtype)}
+    if str(attributes.get("_Unsigned")).lower() == "true":
+        said["_Unsigned"] = attributes["_Unsigned"]
+    if said:
+        raise StoreError(
+            f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
+            f"conventions ({', '.join(f'{name} = {value!r}' for name, value in said.items())}), so its numbers would "
+            "be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
+        )
+
+
+def _count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Options) -> None:
+    """Warn of chunks that are not there. Zarr reads the fill value for them, so a lost file looks like an empty chunk.
+
+    Warns
+    -----
+    UserWarning
+        With the number of chunks; StoreError if ``strict``.
+    """
+    if files.is_web(path):
+        return
+    fs, root = files.filesystem(path, storage_options)
+    folder = f"{root}/{node.path}".rstrip("/")
+    present = {name[len(folder) :].lstrip("/") for name in fs.find(folder)}
+    if not present:  # nothing can be listed
+        return
+    sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]
+    places = itertools.product(*map(range, sizes))
+    missing = sum(node.metadata.encode_chunk_key(place) not in present for place in places)
+    if not missing:
+        return
+    text = (
+        f"{missing} of {math.prod(sizes)} chunks of {_named(node, path)} are not there and are read as its "
+        f"fill value {node.fill_value}"
+    )
+    if strict:
+        raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
+    warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
+
+
+def _named(node: zarr.Array, path: str) -> str:
+    """An array in a message; one that is the whole store has no name of its own."""
+    return f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
+
+
+def _is_nan(value: Any, dtype: Any) -> bool:
+    """Whether an attribute is NaN, as text that Zarr has for it or as the bytes that xarray writes."""
+    try:
+        if isinstance(value, str) and value != "NaN":
+            (value,) = struct.unpack("<d", base64.b64decode(value, validate=True))
+        return np.dtype(dtype).kind == "f" and bool(np.isnan(float(value)))
+    except (TypeError, ValueError, struct.error):
+        return False

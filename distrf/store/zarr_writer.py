@@ -86,12 +86,13 @@ def create(
         _delete(path, old, storage_options)
         old = None
     if old is None:
-        more = {
+        attributes = wanted | {
+            "format": zarr_layout.FORMAT,
             "provenance": to_json(provenance or {}, where="provenance"),
             "complete": False,
             "id": uuid.uuid4().hex,
+            "versions": [fingerprint_of_spec(wanted)],
         }
-        attributes = {"format": zarr_layout.FORMAT, **wanted, **more, "versions": [fingerprint_of_spec(wanted)]}
         if not write_attributes(path, attributes, storage_options, new=True):  # another job was faster
             require_same(path, made(our_attributes(path, storage_options)), wanted, False)
     attributes = our_attributes(path, storage_options)
