@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dask.array.optimization import optimize
+from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
 from .graph_nodes import DataNode, GraphNode, convert_legacy_graph
@@ -37,7 +38,7 @@ class BlockGraphs(Blocks):
 
     def __init__(self, arrays: Sequence[Any]):
         graph = HighLevelGraph.merge(*(array.__dask_graph__() for array in arrays))
-        keys = [_block_keys(array) for array in arrays]
+        keys = [list(flatten(array.__dask_keys__())) for array in arrays]
         # All arrays in one call: otherwise Dask would fuse a source that two arrays share into both, and read it twice.
         optimised = optimize(graph, list(itertools.chain(*keys)))
         # Dask's optimisation and conversion drop futures that are nodes of the graph, so they are added again.
@@ -56,7 +57,8 @@ class BlockGraphs(Blocks):
         self.held = bool(used)
         self.inputs = {key: futures[key] for key in used}
         for key, blocks in users.items():
-            if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or _is_learned(key)):
+            learned = isinstance(key, str) and key.startswith(ARRAYS_PREFIX)
+            if isinstance(self._nodes[key], DataNode) and (len(blocks) > 1 or learned):
                 self.inputs.setdefault(key, self._nodes[key])
         tied: set[int] = set()  # block i must be in the segment of block i - 1
         for key, blocks in users.items():
@@ -138,12 +140,3 @@ def is_held(X: Any) -> bool:
 
 def _is_future(value: Any) -> bool:
     return hasattr(value, "key") and hasattr(value, "cancelled") and hasattr(value, "status")
-
-
-def _is_learned(key: Any) -> bool:
-    return isinstance(key, str) and key.startswith(ARRAYS_PREFIX)
-
-
-def _block_keys(array: Any) -> list[Any]:
-    keys = array.__dask_keys__()
-    return keys if array.ndim == 1 else [row[0] for row in keys]

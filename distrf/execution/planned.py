@@ -16,7 +16,7 @@ from .csr_rows import csr_row_bytes
 from .memory import PassMemory, Workers, reading_scratch
 from .passes import count_segments, held_segments
 from .row_blocks import split_chunk, target_block_bytes
-from .sampling import neighbours, sample_reduction
+from .sampling import TakeReduction, neighbours
 from .stored_blocks import map_flops, shared_segments
 
 
@@ -261,7 +261,7 @@ class PlannedRows:
         groups = -(-min(size, self.n) // neighbours(self.n))
         stored = blocks or self.stored_blocks
         share = 1.0 - (1.0 - 1.0 / stored) ** groups
-        segments = min(count_segments(self.n, sample_reduction()), round(share * stored))
+        segments = min(count_segments(self.n, TakeReduction()), round(share * stored))
         return Costs((Phase.of_passes(1, max(segments, 1), share),), notes=notes)
 
     def with_held(self, memory: PassMemory) -> PassMemory:

@@ -429,11 +429,6 @@ def row_bytes(X: Any) -> float:
     return csr_row_bytes(stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
 
 
-def maker_label(X: Any) -> str:
-    """The label of the map that made lazy features; "featurize" where it is not known."""
-    return getattr(made_from(X)[1], "label", "featurize")
-
-
 def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
     """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)).
 

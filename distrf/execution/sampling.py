@@ -54,10 +54,9 @@ def sampled_rows(n: int, size: int, seed: int, stream: str) -> np.ndarray:
     array of int64
         Sorted, about `size` of them.
     """
-    if n <= _TOGETHER_ABOVE:
-        return sample_indices(seed, stream, n, size)
-    firsts = sample_indices(seed, stream, n // _TOGETHER, size // _TOGETHER)
-    return (firsts[:, None] * _TOGETHER + np.arange(_TOGETHER)).ravel()
+    together = neighbours(n)
+    firsts = sample_indices(seed, stream, n // together, size // together)
+    return (firsts[:, None] * together + np.arange(together)).ravel()
 
 
 def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
@@ -114,13 +113,8 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
     subsets = [take_blocks(array, used.tolist()) for array in whole]
     packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
     local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    blocks = zip(*run_pass(_TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
+    blocks = zip(*run_pass(TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
     return [sp.vstack(b, format="csr") if sp.issparse(b[0]) else np.concatenate(b) for b in blocks]
-
-
-def sample_reduction() -> _TakeReduction:
-    """The reduction of `take_rows` without row numbers: a plan counts its segments."""
-    return _TakeReduction(None)
 
 
 def _dense(X: Any) -> np.ndarray:
@@ -128,10 +122,13 @@ def _dense(X: Any) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class _TakeReduction:
-    """Collects the rows with these sorted numbers. Each worker gets the numbers once, not with every segment."""
+class TakeReduction:
+    """Collects the rows with these sorted numbers. Each worker gets the numbers once, not with every segment.
 
-    rows: np.ndarray | None
+    A plan counts its segments without numbers.
+    """
+
+    rows: np.ndarray | None = None
     nbytes: int = 0
     flops_per_row: float = 0.0
     sparse: bool = False
@@ -140,10 +137,10 @@ class _TakeReduction:
     def arrays(self) -> dict[str, np.ndarray]:
         return {} if self.rows is None else {"rows": self.rows}
 
-    def without_arrays(self) -> _TakeReduction:
+    def without_arrays(self) -> TakeReduction:
         return replace(self, rows=None)
 
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TakeReduction:
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> TakeReduction:
         return replace(self, rows=arrays["rows"])
 
     def initial(self) -> list[tuple[Any, ...]]:

@@ -12,7 +12,7 @@ from .. import store
 from ..errors import InputError, first_not_finite
 from .graph_inputs import graph_inputs
 from .passes import run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, maker_label, take_blocks
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
 from .scheduler import computed
 from .states import RowCount
 
@@ -80,7 +80,8 @@ def write_rows(
         **contents,
     )
     info = store.create(path, wanted, provenance=provenance, overwrite=overwrite)
-    return _write(info, coded, {"features": maker_label(first), "predictions": "predict"}.get(kind, "write"))
+    made = getattr(made_from(first)[1], "label", "featurize")
+    return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
 
 
 def append_rows(

@@ -12,6 +12,11 @@ from ..execution.memory import PassMemory, Workers, check_client
 from ..execution.planned import Phase
 from ..representation import facts_html
 
+#: What `Plan.to_dict` has under the name of its attribute.
+_NAMED = (
+    "job", "rows", "blocks", "block_rows", "passes", "tasks", "bytes_read", "bytes_written", "fits", "notes"
+)  # fmt: skip
+
 
 @dataclass
 class Plan:
@@ -120,23 +125,13 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        return {
-            "job": self.job,
-            "rows": self.rows,
-            "blocks": self.blocks,
-            "block_rows": self.block_rows,
-            "passes": self.passes,
-            "tasks": self.tasks,
-            "bytes_read": self.bytes_read,
-            "bytes_written": self.bytes_written,
+        return {name: getattr(self, name) for name in _NAMED} | {
             "peak_bytes_per_worker": self.memory.peak,
             "peak_parts": self.memory.parts,
             "peak_bytes_client": self.client_peak,
             "memory_limit_per_worker": self.workers.memory_limit,
-            "fits": self.fits,
             "workers": self.workers.count,
             "threads_per_worker": self.workers.threads,
             "tasks_at_once": list(self.at_once),
             "seconds_measured": None if self.seconds is None else round(self.seconds, 2),
-            "notes": self.notes,
         }
