@@ -118,7 +118,7 @@ class Loss:
     def curved(self, gradient: np.ndarray) -> np.ndarray:
         """Second derivative of the loss of each row, divided by the largest that the loss can have.
 
-        For a loss with a kink it is 1 for a column whose slope is not 0, else 0.
+        For a loss with a kink, or without `second`, it is 1 for a column whose slope is not 0, else 0.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class Loss:
         -------
         Array of shape (b,), from 0 to 1, the mean over columns.
         """
-        if self.smoothness is None:
+        if self.smoothness is None or type(self).second is Loss.second:
             return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
         return self.second(gradient).mean(axis=1, dtype=np.float64) / self.smoothness
 

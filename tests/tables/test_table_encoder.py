@@ -20,7 +20,6 @@ from distrf import TableEncoder, load_model, save_model
 from distrf.errors import InputError
 from distrf.maps.table_columns import FOLDS, Indicator, OneHot, TargetMeans, Units, row_folds
 from distrf.tables.encodings import NUMBERS
-from distrf.tables.kinds import ColumnWarning
 
 N = 3000
 #: What is left out is warned of: test_kinds.py and test_what_becomes_of_each_column look at it.
@@ -54,8 +53,7 @@ def encodings_of(encoder, name):
 
 def test_what_becomes_of_each_column():
     table = numbers_table()
-    with pytest.warns(ColumnWarning, match=r"left out: 'row' \(whole numbers.*numeric=\['row'\]"):
-        encoder = TableEncoder(random_state=0).fit(table, target_of(table))
+    encoder = TableEncoder(random_state=0).fit(table, target_of(table))  # numbers of rows are no warning
     kinds = {column["name"]: column["kind"] for column in encoder.columns_}
     assert kinds == {
         "age": "number", "city": "category", "zip": "category", "when": "date", "flag": "category", "same": "drop",
