@@ -31,6 +31,8 @@ except ImportError:  # not on Windows
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
+#: Tokens of the files that this process has created and holds.
+_OWN: set[str] = set()
 
 
 def require_id(path: str, found: Any, wanted: Any) -> None:
@@ -152,11 +154,22 @@ def _create(
         files.write_json(fs, root, record)
     elif not files.create_json(fs, root, record):
         found = files.read_object(fs, root) or {}
-        if found != record:  # else the answer was lost
-            more = f". If it was killed, remove {path!r}, or take its place with overwrite=True (--overwrite)"
-            raise _in_use(output, json.dumps(found).encode(), more)
+        if (found.get("host"), found.get("pid")) == (record["host"], record["pid"]) and found[
+            "token"
+        ] not in _OWN:
+            files.write_json(
+                fs, root, record
+            )  # this process could not remove it; or has it, and the answer was lost
+        else:
+            raise _in_use(
+                output, json.dumps(found).encode(),
+                f". If it was killed, remove {path!r}, or take its place with overwrite=True (--overwrite)",
+            )  # fmt: skip
+
+    _OWN.add(record["token"])
 
     def release() -> None:
+        _OWN.discard(record["token"])
         with suppress(OSError, ValueError):
             if (files.read_object(fs, root) or {}).get("token") == record["token"]:
                 fs.rm_file(root)

@@ -161,6 +161,14 @@ def test_the_owner_ends_while_another_one_opens_the_file(tmp_path, monkeypatch):
             as_another_job(tmp_path / "out")
 
 
+def test_a_file_that_could_not_be_removed(monkeypatch):
+    """The store refused whatever was asked; the same process tries again later."""
+    with monkeypatch.context() as context, hold("memory://refused/out"):
+        context.setattr(files, "read_object", lambda *args: (_ for _ in ()).throw(OSError()))
+    as_another_job("memory://refused/out")
+    assert files.names_in(*files.filesystem("memory://refused")) == set()
+
+
 def test_an_answer_that_was_lost(monkeypatch):
     """An object store was asked again, and says that the file is there: it is ours."""
     monkeypatch.setattr(files, "create_json", lambda *args: files.write_json(*args) or False)
