@@ -7,7 +7,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import dask.array as da
 import numpy as np
@@ -39,16 +39,6 @@ _WINDOW = 16
 _SHOWN = 20
 
 
-class _Place(Protocol):
-    """Where the rows are."""
-
-    def rows(self, schema: TableSchema) -> Any:
-        """Coded rows."""
-
-    def sample(self, n_rows: int) -> Any:
-        """Some rows."""
-
-
 @dataclass(frozen=True)
 class Table:
     """A table of named columns, as `open_table` returns it.
@@ -75,8 +65,7 @@ class Table:
 
     Examples
     --------
-    >>> import pyarrow as pa
-    >>> from distrf import open_table
+    >>>     >>> from distrf import open_table
     >>> table = open_table(pa.table({"age": [31.0, None], "left": [True, False]}), target="left")
     >>> table.n, table.d, table.y.tolist()
     (2, 1, [True, False])
@@ -87,7 +76,7 @@ class Table:
     n: int
     target: str | None
     path: str | None
-    place: _Place = field(repr=False, compare=False)
+    place: Any = field(repr=False, compare=False)
 
     def _repr_html_(self) -> str:
         names = [("path", self.path), ("rows", self.n), ("columns", self.d), ("target", self.target)]
@@ -158,7 +147,7 @@ class Table:
         Dask array
             Those rows, in their order.
         """
-        return values if isinstance(self.place, (_Files, _Frame, _Partitions)) else self.place.kept(values)  # type: ignore[attr-defined]
+        return values if isinstance(self.place, (_Files, _Frame, _Partitions)) else self.place.kept(values)
 
     def uniform(self) -> Table:
         """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
@@ -257,8 +246,7 @@ def open_table(
 
     Examples
     --------
-    >>> import pyarrow as pa
-    >>> from distrf import open_table
+    >>>     >>> from distrf import open_table
     >>> table = open_table(
     ...     pa.table({"age": [31, None], "city": ["Ulm", "Bonn"], "left": [True, False]}), target="left"
     ... )

@@ -52,36 +52,13 @@ def append(
     Returns
     -------
     StoreInfo
+
+    Raises
+    ------
+    InputError
+        The rows have other columns, another width or type than those of the store.
     """
     store = zarr_writer.appendable(out, storage_options=storage_options)
-    rows = _like(store, source, target, split, zero_based, storage_options)
-    made = fingerprint(source, storage_options=storage_options)
-    part = {
-        "fingerprint": zarr_writer.part_fingerprint(made, split),
-        "name": os.path.basename(source),
-        "shuffle": None if seed is None else {"seed": seed},
-    }
-    info = zarr_writer.begin_append(
-        out, rows.n_rows, part, classes=rows.classes, again=again, storage_options=storage_options
-    )
-    rows = replace(rows, classes=rows.classes and info.classes)
-    return write(rows, info, seed, storage_options)
-
-
-def counted(rows: Prepared) -> dict[str, Any]:
-    """How the indices of svmlight text were counted, for the spec of the store: those of an append count alike."""
-    return {"zero_based": rows.source.zero_based} if isinstance(rows.source, SvmlightSource) else {}
-
-
-def _like(
-    store: StoreInfo,
-    source: str,
-    target: str | None,
-    split: str | None,
-    zero_based: bool | None,
-    storage_options: Options,
-) -> Prepared:
-    """The rows with the columns, the width and the type of the store. Raises InputError where they are others."""
     X, spec = store.arrays["X"], store.spec
     filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
     svmlight = SvmlightSource.recognises(source)
@@ -105,7 +82,23 @@ def _like(
     if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    return rows.cast(dtype) if rows.dtype != dtype and dtype.kind == "f" else rows
+    rows = rows.cast(dtype) if rows.dtype != dtype and dtype.kind == "f" else rows
+    made = fingerprint(source, storage_options=storage_options)
+    part = {
+        "fingerprint": zarr_writer.part_fingerprint(made, split),
+        "name": os.path.basename(source),
+        "shuffle": None if seed is None else {"seed": seed},
+    }
+    info = zarr_writer.begin_append(
+        out, rows.n_rows, part, classes=rows.classes, again=again, storage_options=storage_options
+    )
+    rows = replace(rows, classes=rows.classes and info.classes)
+    return write(rows, info, seed, storage_options)
+
+
+def counted(rows: Prepared) -> dict[str, Any]:
+    """How the indices of svmlight text were counted, for the spec of the store: those of an append count alike."""
+    return {"zero_based": rows.source.zero_based} if isinstance(rows.source, SvmlightSource) else {}
 
 
 def write(rows: Prepared, info: StoreInfo, seed: int | None, storage_options: Options) -> StoreInfo:

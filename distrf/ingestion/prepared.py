@@ -89,22 +89,13 @@ class Prepared:
             for _ in X.stream(labels, 1):
                 pass
         as_csr = sparse == "csr" or (sparse is None and X.sparse and 4 * X.nbytes // entry <= n * d)
-        rows = cls(X, labels, as_csr, X.dtype, d, d * X.dtype.itemsize, cls._classes(X, labels))
+        rows = cls(X, labels, as_csr, X.dtype, d, d * X.dtype.itemsize, X.text_classes())
         if as_csr:
             stored = (
                 X.nbytes // entry if X.sparse else sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
             )
             rows = replace(rows, row_bytes=max(1, stored * entry // n))
         return rows
-
-    @staticmethod
-    def _classes(X: RowSource, labels: RowSource | None) -> list[str] | None:
-        if labels is None or labels.dtype.kind != "U":
-            return None
-        found: set[str] = set()
-        for _, y in X.stream(labels, 2**16):
-            found.update(np.unique(np.asarray(y)).tolist())
-        return sorted(found)
 
     @property
     def n_rows(self) -> int:

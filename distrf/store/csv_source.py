@@ -117,14 +117,14 @@ class CsvSource(TableSource):
     @classmethod
     def recognises(cls, path: str, storage_options: Options = None) -> bool:
         """True for a file or glob by its name, a folder with CSV files in it, and any file of which a format is said."""
-        if file_lists.is_text(path):
+        if path.lower().endswith(file_lists.ANY_TEXT):
             return True
         if files.is_web(path) or files.is_glob(path, storage_options):
             return False
         fs, root = files.filesystem(path, storage_options)
         if not fs.isdir(root):
             return current_format() != USUAL and fs.isfile(root)
-        return any(file_lists.is_table_text(name) for name in files.names_in(fs, root))
+        return any(name.lower().endswith(file_lists.TEXT) for name in files.names_in(fs, root))
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> CsvSource:
@@ -138,24 +138,11 @@ class CsvSource(TableSource):
         layout = lay_out(path, [(path, schema)], selection)
         row_bytes = max(8 * len(layout.names), found.bytes / found.rows)
         cuts = cut_blocks(found.groups, row_bytes, selection, exact=selection.rows_per_block is not None)
-        source = cls(
-            path=path,
-            shape=(found.rows, len(layout.names)),
-            dtype=np.dtype(np.float64),
-            block_lengths=tuple(last - first for _, first, last in cuts),
-            columns=layout.names,
-            target=selection.target,
-            rows=CsvRows(
-                groups=found.groups, columns=(), dtype="<f8", fingerprint=found.version, numbers=(), types=(),
-                dialect=found.dialect, encoding=found.encoding, storage_options=selection.storage_options,
-            ),
-            cuts=cuts,
-            schema=layout.schema,
-            strays=found.strays,
+        rows = CsvRows(
+            groups=found.groups, columns=(), dtype="<f8", fingerprint=found.version, numbers=(), types=(),
+            dialect=found.dialect, encoding=found.encoding, storage_options=selection.storage_options,
         )  # fmt: skip
-        if layout.coded is not None:
-            return source.coded_as(layout.coded)
-        return replace(source, rows=source._reading(source.rows, layout.names))
+        return cls._of(path, layout, rows, cuts, selection.target, strays=found.strays)
 
     def _read_as(self, schema: TableSchema) -> pa.Schema:
         needed = {column.name: column for column in schema.columns}

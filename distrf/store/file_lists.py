@@ -15,19 +15,9 @@ from .files import Options
 PARQUET = (".parquet", ".parq", ".pq")
 _PACKED = ("", ".gz", ".bz2", ".zst", ".xz")
 TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in _PACKED)
-_ANY_TEXT = TEXT + tuple(
+ANY_TEXT = TEXT + tuple(
     name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in _PACKED
 )
-
-
-def is_table_text(name: str) -> bool:
-    """Whether a file in a folder is CSV, by its name."""
-    return name.lower().endswith(TEXT)
-
-
-def is_text(path: str) -> bool:
-    """Whether a file that a user names is CSV, by its name."""
-    return path.lower().endswith(_ANY_TEXT)
 
 
 def list_texts(path: str, storage_options: Options = None) -> list[str]:

@@ -166,7 +166,7 @@ def write_parquet_block(
     Raises
     ------
     InputError
-        Names occur twice, or row counts differ.
+        Names occur twice.
     StoreError
         The folder was not created.
     InUseError
@@ -236,17 +236,12 @@ def _flatten(columns: Mapping[str, Any]) -> dict[str, Any]:
             array = np.asarray(values)
             if array.ndim == 1:
                 new = {name: _arrow(array)}
-            elif array.ndim == 2:
-                new = {f"{name}_{j}": _arrow(np.ascontiguousarray(array[:, j])) for j in range(array.shape[1])}
             else:
-                raise InputError(f"columns are 1-D or 2-D; {name!r} has shape {array.shape}")
+                new = {f"{name}_{j}": _arrow(np.ascontiguousarray(array[:, j])) for j in range(array.shape[1])}
         twice = sorted(new.keys() & flat.keys())
         if twice:
             raise InputError(f"column names are unique; {twice} occur twice; rename a key column")
         flat |= new
-    lengths = {name: len(values) for name, values in flat.items()}
-    if len(set(lengths.values())) != 1:
-        raise InputError(f"the columns of a block have the same rows; received {lengths}")
     return flat
 
 

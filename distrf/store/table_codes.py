@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -190,20 +190,18 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
     return seconds
 
 
-def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
+def as_arrow(frame: Any) -> pa.Table:
     """Rows in memory as an Arrow table.
 
     Parameters
     ----------
     frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
         Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name.
-    names : sequence of str, optional
-        Of the columns of an array. None: x0, x1 and so on.
 
     Returns
     -------
     pa.Table
-        Names are text: of the column 3 it is "3". A column of a pandas frame, mapping or array without any value has
+        Names are text: of the column 3 it is "3"; of the columns of an array x0, x1 and so on. A column of a pandas frame, mapping or array without any value has
         the type null, since its own says little.
 
     Raises
@@ -230,12 +228,7 @@ def as_arrow(frame: Any, names: Sequence[str] | None = None) -> pa.Table:
     elif isinstance(frame, Mapping):
         pairs = [(str(name), values) for name, values in frame.items()]
     elif isinstance(frame, np.ndarray) and frame.ndim == 2:
-        names = names if names is not None else [f"x{j}" for j in range(frame.shape[1])]
-        if len(names) != frame.shape[1]:
-            raise InputError(
-                f"an array has a name for each column; received {len(names)} names for {frame.shape[1]} columns"
-            )
-        pairs = list(zip(map(str, names), frame.T, strict=True))
+        pairs = [(f"x{j}", column) for j, column in enumerate(frame.T)]
     else:
         with suppress(pa.ArrowInvalid):  # a stream of one column
             if hasattr(frame, "__arrow_c_stream__"):

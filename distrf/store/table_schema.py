@@ -156,7 +156,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     ----------
     schema : pa.Schema
     names : sequence of str, optional
-        Which columns, in this order. None: all but row labels of pandas without a name.
+        Which columns of the table, in this order. None: all but row labels of pandas without a name.
 
     Returns
     -------
@@ -165,19 +165,12 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     Raises
     ------
     InputError
-        There are no such columns, two have one name, or some hold lists, structs, binary data or the like: all of them
-        are named.
+        Some hold lists, structs, binary data or the like: all of them are named.
     """
     if names is None:
         labels = row_labels(schema)
         names = [name for name in schema.names if name not in labels]
-    types, wanted = dict(zip(schema.names, schema.types, strict=True)), set(names)
-    if unknown := [name for name in names if name not in types]:
-        raise InputError(
-            f"columns are chosen by names of the table; received {unknown[:_SHOWN]}{did_you_mean(unknown, types)}; it has {list(types)[:50]}"
-        )
-    require_distinct(name for name in schema.names if name in wanted)
-    require_distinct(names)
+    types = dict(zip(schema.names, schema.types, strict=True))
     kinds = [(name, types[name]) for name in names]
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import abstractmethod
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -51,6 +52,26 @@ class TableSource(RowSource):
     cuts: tuple[Block, ...]
     schema: pa.Schema
     strays: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def _of(
+        cls,
+        path: str,
+        layout: Layout,
+        rows: TableRows,
+        cuts: tuple[Block, ...],
+        target: str | None,
+        **more: Any,
+    ) -> Self:
+        """X of a table; rows : who reads all groups, of no column yet"""
+        source = cls(
+            path=path, shape=(rows.groups[-1].last, len(layout.names)), dtype=np.dtype(rows.dtype), columns=layout.names,
+            block_lengths=tuple(last - first for _, first, last in cuts), target=target, rows=rows, cuts=cuts,
+            schema=layout.schema, **more,
+        )  # fmt: skip
+        if layout.coded is not None:
+            return source.coded_as(layout.coded)
+        return replace(source, rows=source._reading(rows, layout.names))
 
     @property
     def coded(self) -> TableSchema | None:
@@ -187,7 +208,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     StoreError
         Files differ.
     """
-    first, target = _all_fields(schemas), selection.target
+    first, target = all_fields(schemas), selection.target
     names = chosen_names(path, first, selection)
     known = set(first.names)  # `coded_as` tells what is missing
     wanted = known.intersection([*names, *selection.others, target])
@@ -210,20 +231,15 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     return Layout(names, schema, common_dtype(kinds, selection.missing), None)
 
 
-def _all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """The fields of all files, each as the first file has it that has it."""
     first, known = schemas[0][1], set(schemas[0][1].names)
     for _, schema in schemas[1:]:
-        for field in schema if set(schema.names) - known else ():
-            if field.name not in known:
-                known.add(field.name)
-                first = first.append(field)
+        for one in schema if set(schema.names) - known else ():
+            if one.name not in known:
+                known.add(one.name)
+                first = first.append(one)
     return first
-
-
-def all_names(schemas: Sequence[tuple[str, pa.Schema]]) -> list[str]:
-    """The names of the columns of all files."""
-    return list(dict.fromkeys(_all_fields(schemas).names))
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
@@ -312,31 +328,27 @@ def cut_blocks(
             rows = 1 << (rows.bit_length() - 1)
     if rows < 1:
         raise InputError(f"rows_per_block is at least 1; received {rows}")
-    return tuple(_cut_uniform(groups, rows) if selection.uniform or exact else _cut(groups, rows, slack))
+    whole = selection.uniform or exact
+    edges = [*range(0, groups[-1].last, rows), groups[-1].last] if whole else _edges(groups, rows, slack)
+    return tuple(_blocks(groups, edges))
 
 
-def _cut(groups: Sequence[Group], rows_per_block: int, slack: float) -> Iterator[Block]:
-    """Blocks near the wanted size; a group up to slack times larger is not cut."""
-    held: list[Group] = []
+def _edges(groups: Sequence[Group], rows_per_block: int, slack: float) -> list[int]:
+    """The first rows of blocks near the wanted size, and the end; a group up to slack times larger is not cut."""
+    edges = [0]
     for group in groups:
-        if held and group.last - held[0].first > rows_per_block:
-            yield tuple(held), held[0].first, group.first
-            held = []
+        if group.last - edges[-1] > rows_per_block and group.first > edges[-1]:
+            edges.append(group.first)
         if group.rows > slack * rows_per_block:
             size = -(-group.rows // -(-group.rows // rows_per_block))
-            for low in range(group.first, group.last, size):
-                yield (group,), low, min(low + size, group.last)
-        else:
-            held.append(group)
-    if held:
-        yield tuple(held), held[0].first, held[-1].last
+            edges += [*range(group.first + size, group.last, size), group.last]
+    return edges if edges[-1] == groups[-1].last else [*edges, groups[-1].last]
 
 
-def _cut_uniform(groups: Sequence[Group], rows_per_block: int) -> Iterator[Block]:
-    """Blocks of exactly the wanted size, but for the last."""
+def _blocks(groups: Sequence[Group], edges: Sequence[int]) -> Iterator[Block]:
+    """The blocks between neighbouring edges, each with the groups that have rows of it."""
     at = 0
-    for first in range(0, groups[-1].last, rows_per_block):
-        last = min(first + rows_per_block, groups[-1].last)
+    for first, last in itertools.pairwise(edges):
         while groups[at].last <= first:
             at += 1
         stop = at

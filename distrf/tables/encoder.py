@@ -28,10 +28,16 @@ from ..store.table_schema import TableSchema
 from ..targets import Targets, as_columns, class_targets, regression_targets
 from ..typing import ArrayLike, RandomState
 from .drift import find_drift
-from .encodings import MOST_TARGETS, NUMBERS, Choices, EncodedColumn, encode_columns
-from .feature_names import feature_names
+from .encodings import (
+    MOST_TARGETS,
+    NUMBERS,
+    Choices,
+    EncodedColumn,
+    encode_columns,
+    feature_names,
+    planned_encodings,
+)
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
-from .planned import planned_encodings
 from .summary import SummaryReduction, summarise, with_folds
 
 #: Levels of a sample from which on a column is one of many levels.

@@ -283,3 +283,68 @@ def _target_means(
     spread = np.sqrt((rows[:, None] * apart**2).sum(axis=0) / n)
     units = np.where(spread > 1e-12 * np.sqrt(variance), spread, 1.0)
     return TargetMeans(j, 1.0, codes, (made.means - mean) / units)
+
+
+def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.ndarray:
+    """The name of every feature.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        Names of the columns.
+    encodings : sequence of Encoding
+
+    Returns
+    -------
+    object array of str, of shape (D,)
+    """
+    names: list[str] = []
+    for one in encodings:
+        names += [f"{columns[one.column]}{suffix}" for suffix in _suffixes(one)]
+    return np.array(names, dtype=object)
+
+
+def _suffixes(one: Encoding) -> list[str]:
+    if isinstance(one, (Units, Scores)):
+        return [""]
+    if isinstance(one, Indicator):
+        return ["_missing"]
+    if isinstance(one, PiecewiseLinear):
+        return [f"_bin{t}" for t in range(one.width)]
+    if isinstance(one, OneHot):
+        return [*(f"_level{k}" for k in range(len(one.codes))), "_other", "_missing"]
+    if isinstance(one, Hashed):
+        return [*(f"_hash{k}" for k in range(one.size)), "_missing"]
+    if isinstance(one, TargetMeans):
+        return ["_mean"] if one.width == 1 else [f"_mean{c}" for c in range(one.width)]
+    assert isinstance(one, Cycle)
+    return [f"_{one.period}_sin", f"_{one.period}_cos"]
+
+
+def planned_encodings(kinds: Sequence[str], choices: Choices) -> list[Encoding]:
+    """The most features that columns of these kinds become, but for categories that are hashed.
+
+    Parameters
+    ----------
+    kinds : sequence of str
+        One for each column.
+    choices : Choices
+
+    Returns
+    -------
+    list of Encoding
+        Their numbers mean nothing.
+    """
+    made: list[Encoding] = []
+    for j, kind in enumerate(kinds):
+        if kind == "number":
+            if choices.numbers != "piecewise":
+                made.append(Units(j, 1.0, 0.0, 0.0, 1.0))
+            if choices.numbers in ("piecewise", "both"):
+                made.append(PiecewiseLinear(j, 1.0, 0.0, np.arange(choices.n_bins + 1.0)))
+            made.append(Indicator(j, 1.0))
+        elif kind in ("date", "clock"):
+            made += [*date_parts(j, 0.0, 1.0, 1e9, True), Indicator(j, 1.0)]
+        elif kind == "category":
+            made.append(OneHot(j, 1.0, np.arange(float(choices.max_levels))))
+    return made or [Units(0, 1.0, 0.0, 0.0, 1.0)]

@@ -11,19 +11,9 @@ from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
 from ..store.table_schema import ColumnType, TableSchema
 
-#: What a column may be, and what the words mean.
-KINDS = {
-    "number": "a quantity",
-    "category": "a level of a few or of many: text, codes, booleans",
-    "date": "a date or a timestamp",
-    "clock": "a time of day",
-    "id": "a name of its row, which is left out",
-    "text": "free text, which is left out",
-    "drop": "left out",
-}
 #: Why a column is what the user said that it is.
 AS_SAID = "as said"
-#: The kinds that each base of a column may be said to have.
+#: The kinds that each base of a column may be said to have. Features are made of all but id, text (free text) and drop.
 POSSIBLE = {
     "number": ("number", "category", "id", "drop"),
     "boolean": ("category", "number", "drop"),
@@ -54,7 +44,7 @@ class ColumnKind:
     ----------
     name : str
     kind : str
-        A key of `KINDS`.
+        "number", "category", "date", "clock", "id" (a name of its row), "text" (free text) or "drop".
     why : str
     caution : str
         What may be wrong with that; else empty.

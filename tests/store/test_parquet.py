@@ -424,8 +424,6 @@ def test_part_folder_refusals(tmp_path):
     folder_id, _ = create_parts(tmp_path / "p", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
         write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
-    with pytest.raises(InputError, match="the same rows"):
-        write_parquet_block(tmp_path / "p", 0, {"a": [1], "b": [1, 2]}, folder_id=folder_id)
 
 
 def test_remote_parquet(memory_url):

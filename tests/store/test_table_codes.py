@@ -326,17 +326,6 @@ def test_one_schema_for_several_tables():
     ]
 
 
-def test_names_of_columns():
-    schema = pa.schema([("a", "int64"), ("b", "int64"), ("a", "string"), ("", "bool")])
-    with pytest.raises(InputError, match="distinct names; more than one is called 'a'; rename"):
-        schema_of(schema)
-    with pytest.raises(InputError, match="distinct names; more than one is called 'b'"):
-        schema_of(schema, ["b", "b"])
-    with pytest.raises(InputError, match=r"received \['c'\]; it has \['a', 'b'"):
-        schema_of(schema, ["b", "c"])
-    assert schema_of(schema, ["", "b"]).names == ["", "b"]
-
-
 def test_a_schema_goes_through_json():
     schema = schema_of(
         pa.schema([("a", pa.timestamp("us", "UTC")), ("ü", pa.dictionary(pa.int8(), pa.string()))])
@@ -491,10 +480,8 @@ def test_arrays_and_what_is_no_table():
     assert table.column_names == ["x0", "x1"]
     np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[1, MISSING], [3, 4]])
     mixed = np.array([["a", 1], [None, 2]], object)
-    table = as_arrow(mixed, ["t", "n"])
+    table = as_arrow(mixed)
     np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[hashed("a"), 1], [MISSING, 2]])
-    with pytest.raises(InputError, match="received 1 names for 2 columns"):
-        as_arrow(X, ["a"])
     for wrong in (X[0], [[1, 2]], "text", None, pd.Series([1])):
         with pytest.raises(InputError, match=r"a table is a data frame.*; make one of it"):
             as_arrow(wrong)
