@@ -436,7 +436,7 @@ def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
         process.stdout.readline()
     os.kill(process.pid, signal.SIGKILL)
     process.communicate()
-    with pytest.raises(StoreError, match="of 20 blocks"):
+    with pytest.raises(StoreError, match=r"blocks of .* are not written"):
         open_rows(killed)
     subprocess.run([sys.executable, "-c", code, killed, "0"], check=True, stdout=subprocess.DEVNULL)
     assert contents(whole) == contents(killed)
