@@ -75,7 +75,7 @@ class Newton:
         """Fit to [features, targets] or [features, targets, weights], with the folds last where they are given."""
         own = arrays[:-1] if self.rule.given else arrays
         rows = Rows.of(own[0], own[1], own[2] if len(own) > 2 else None)
-        steps = self._steps(own, targets)
+        steps = self._steps(own, targets, arrays[-1] if self.rule.given else None)
         sample = draw_sample(rows, targets, self.intercept, self.seed)
         chosen = steps.run(lambda _: self._chosen(sample, rows))
         loss, alpha = replace(self.loss, epsilon=_plain(chosen["epsilon"])), float(chosen["alpha"])
@@ -155,7 +155,7 @@ class Newton:
         exact = np.array(far or apart is not None)
         return {"alpha": np.array(alpha), "epsilon": np.asarray(loss.epsilon), "exact": exact, "shift": shift}
 
-    def _steps(self, arrays: Sequence[Any], targets: Targets) -> Checkpoint:
+    def _steps(self, arrays: Sequence[Any], targets: Targets, folds: Any) -> Checkpoint:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
@@ -172,6 +172,9 @@ class Newton:
         indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
         compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
         steps.check_rows(targets.encode(compared, None)[0], "targets")
+        for name, values in (("sample_weight", (*arrays, None)[2]), ("folds", folds)):
+            if values is not None:
+                steps.check_rows(take_rows(values, indices), name)
         return steps
 
 

@@ -274,8 +274,9 @@ class ConjugateGradients:
         indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
         compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
         steps.check_rows(targets.encode(compared, None)[0], "targets")
-        if folds is not None:
-            steps.check_rows(take_rows(folds, indices), "folds")
+        for name, values in (("sample_weight", (*arrays, None)[2]), ("folds", folds)):
+            if values is not None:
+                steps.check_rows(take_rows(values, indices), name)
         return steps
 
 

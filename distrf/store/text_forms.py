@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -213,9 +214,10 @@ class QuantityForm(TextForm):
         if not _mostly_digits(texts):
             return None
         texts = _plain_blanks(texts)
-        good = [np.isfinite(self._numbers(texts, style, _CURRENCY, _UNIT)) for style in _STYLES]
+        read = [self._numbers(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
+        good = [np.isfinite(one) for one in read]
         counts = [int(one.sum()) for one in good]
-        best = int(np.argmax(counts))
+        best, doubt = self._style(texts, read)
         thousands, decimal = _STYLES[best]
         parts = _groups(texts.filter(pa.array(good[best])), _quantity(_STYLES[best], _CURRENCY, _UNIT))
         units = set(pc.unique(_joined(parts["before"], parts["after"])).to_pylist()) - {"", None}
@@ -234,7 +236,28 @@ class QuantityForm(TextForm):
             return None  # codes, or what is text on purpose
         words = "text that reads as numbers"
         words += f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
-        return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), ""
+        return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), doubt
+
+    def _style(self, texts: pa.Array, read: Sequence[np.ndarray]) -> tuple[int, str]:
+        """Which of the styles is meant, and what may be otherwise; read : the numbers by each.
+
+        Where nearly as many texts are other numbers in another style, a mark stands before three digits (1.250): between thousands
+        where others go without it (999) or are money, unless it stands behind a 0 (0.250).
+        """
+        good = [np.isfinite(one) for one in read]
+        best = int(np.argmax([one.sum() for one in good]))
+        money = _is(pc.match_substring_regex(texts, _CURRENCY)).any()
+        for i, other in enumerate(read):
+            both = good[best] & good[i]
+            if good[i].sum() < SHARE * good[best].sum() or not (other[both] != read[best][both]).any():
+                continue
+            part = _groups(texts, _quantity(_STYLES[best], _CURRENCY, _UNIT))["part"]
+            digits = pc.fill_null(pc.binary_length(part), 0).to_numpy(zero_copy_only=False)
+            behind_0 = (good[best] & ~good[i] & (digits == 3)).any()
+            if (digits[both] == 3).any() and not behind_0 and (money or (digits[both] == 0).any()):
+                best = i
+            return best, f"{_STYLES[best][0]!r} may be a decimal mark" if best else ""
+        return best, ""
 
     def read(self, texts: pa.Array, how: str) -> np.ndarray:
         unit = f"(?i:{re.escape(how[2:])})\\.?" if how[2:] else "[^\\s\\S]"

@@ -183,6 +183,18 @@ def test_resumed_after_each_pass_to_the_same_bits(tmp_path, monkeypatch):
         model.set_params(alpha=1e-2).fit(X, y)
 
 
+def test_a_checkpoint_knows_weights_and_folds(tmp_path):
+    X, y = rows(classes=2)
+    model = StreamingLinearClassifier(
+        "squared_hinge", alpha=ALPHA, calibrate=True, checkpoint=str(tmp_path / "kept")
+    )
+    given = np.arange(len(y))
+    model.fit(X, y, sample_weight=1.0 + given % 3, folds=given % 4)
+    for weight, folds in ((1.0 + given % 5, given % 4), (1.0 + given % 3, given // 7 % 4)):
+        with pytest.raises(SpecMismatchError, match=r"weight|folds"):
+            model.fit(X, y, sample_weight=weight, folds=folds)
+
+
 # ---- what it says --------------------------------------------------------------------------------------
 
 
