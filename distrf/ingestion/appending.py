@@ -12,6 +12,8 @@ import numpy as np
 from ..errors import InputError
 from ..execution.progress import current_listener
 from ..store import zarr_writer
+from ..store.csv_format import CsvFormat, current_format, reading, said_format
+from ..store.csv_source import CsvSource
 from ..store.files import Options
 from ..store.formats import fingerprint
 from ..store.row_source import Selection
@@ -73,7 +75,9 @@ def append(
         zero_based=spec.get("zero_based") if zero_based is None and svmlight else zero_based,
         storage_options=storage_options,
     )  # fmt: skip
-    rows = Prepared.open(source, selection, "csr" if X.sparse else "dense").filled(filled)
+    text = CsvSource.recognises(source, storage_options=storage_options)
+    with reading(_as_before(store.path, spec) if text else current_format()):
+        rows = Prepared.open(source, selection, "csr" if X.sparse else "dense").filled(filled)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     if rows.width != d:
@@ -87,6 +91,7 @@ def append(
     part = {
         "fingerprint": zarr_writer.part_fingerprint(made, split),
         "name": os.path.basename(source),
+        "target": selection.target,
         "shuffle": None if seed is None else {"seed": seed},
     }
     info = zarr_writer.begin_append(
@@ -137,3 +142,14 @@ def write(rows: Prepared, info: StoreInfo, seed: int | None, storage_options: Op
                 if listener is not None:
                     listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
     return zarr_writer.finish(info.path, store_id=info.id, storage_options=storage_options)
+
+
+def _as_before(path: str, spec: dict[str, Any]) -> CsvFormat:
+    """How CSV is read: as for the rows of the store. Raises InputError where something else is said."""
+    now, before = said_format(), spec.get("csv", {})
+    if now and now != before:
+        raise InputError(
+            f"{path!r} has rows of CSV that was read with {before or 'no options'}, got {now}; leave these out"
+        )
+    kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in before.items()}
+    return CsvFormat(**kept)

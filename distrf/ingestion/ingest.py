@@ -13,7 +13,7 @@ from distrf import __version__
 from ..errors import InputError
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from ..store import file_lists, files, zarr_writer
-from ..store.csv_format import reads_csv
+from ..store.csv_format import reads_csv, said_format
 from ..store.files import Options
 from ..store.fingerprints import content_of_files
 from ..store.formats import fingerprint
@@ -166,6 +166,8 @@ def ingest(
             "impute": rows.impute,
             "shuffle": {"seed": int(seed)} if shuffle else None,
         } | appending.counted(rows)
+        if csv := said_format():
+            spec["csv"] = csv
         info = zarr_writer.create(
             out,
             _contents(rows, block_rows, spec),

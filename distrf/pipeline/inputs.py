@@ -22,6 +22,7 @@ from ..execution.scheduler import computed
 from ..maps import working_dtype
 from ..scores.passes import as_array
 from ..splits import check_split
+from ..store.csv_format import said_format
 from ..store.table_schema import TableSchema
 from ..targets import as_columns, read_numbers
 
@@ -66,7 +67,11 @@ class Input:
             "columns": self.info.columns or self.columns,
             "target": self.target,
             "impute": self.filled if self.impute is None else self.impute,
-        } | ({} if self.weight is None else {"weight": self.weight})
+        } | {
+            name: value
+            for name, value in {"weight": self.weight, "csv": said_format() or None}.items()
+            if value is not None
+        }
 
     def facts(self) -> dict[str, Any]:
         """What is known of the rows without reading them, for reports."""

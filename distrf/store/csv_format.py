@@ -39,6 +39,12 @@ def current_format() -> CsvFormat:
     return _CURRENT.get()
 
 
+def said_format() -> dict[str, Any]:
+    """What was said of CSV that is not usual, as JSON: part of the spec of what is made from rows."""
+    now = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(current_format()).items()}
+    return {name: v for name, v in now.items() if v != getattr(USUAL, name) and v != []}
+
+
 @contextmanager
 def reading(wanted: CsvFormat) -> Iterator[None]:
     """Read CSV so, in this thread."""
