@@ -65,7 +65,8 @@ class Table:
 
     Examples
     --------
-    >>>     >>> from distrf import open_table
+    >>> import pyarrow as pa
+    >>> from distrf import open_table
     >>> table = open_table(pa.table({"age": [31.0, None], "left": [True, False]}), target="left")
     >>> table.n, table.d, table.y.tolist()
     (2, 1, [True, False])
@@ -246,7 +247,8 @@ def open_table(
 
     Examples
     --------
-    >>>     >>> from distrf import open_table
+    >>> import pyarrow as pa
+    >>> from distrf import open_table
     >>> table = open_table(
     ...     pa.table({"age": [31, None], "city": ["Ulm", "Bonn"], "left": [True, False]}), target="left"
     ... )
