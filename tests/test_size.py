@@ -41,7 +41,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (4634, 35),
     "distrf/subspace": (805, 7),
     "distrf/tables": (865, 7),
-    "tests": (34425, 193),
+    "tests": (34426, 193),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {
