@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -144,7 +143,7 @@ def penalised(
     weights: np.ndarray,
     direction: np.ndarray | None,
     steps: tuple[float, ...],
-    alpha: Any,
+    alpha: float,
     intercept: bool,
 ) -> Points:
     """The points with alpha |u|^2 / 2 added, u being the weights without the intercept."""

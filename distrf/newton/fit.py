@@ -11,17 +11,17 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
+from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
-from ..execution.sampling import sampled_rows, take_rows
 from ..losses import Loss
 from ..maps import working_dtype
 from ..ridge.conjugate_gradients import ALL_ROWS
 from ..ridge.gram import FoldRule
 from ..sgd.alpha import sample_alpha
 from ..sgd.column_units import APART, column_sizes, unlike
+from ..sgd.fit_checkpoint import check_same_rows
 from ..sgd.rows import Rows
 from ..sgd.spectrum import with_epsilon
 from ..targets import Targets
@@ -69,7 +69,6 @@ class Newton:
     seed: int
     rule: FoldRule = ALL_ROWS
     checkpoint: str | os.PathLike[str] | None = None
-    resume: bool = True
 
     def fit(self, arrays: Sequence[Any], targets: Targets) -> Fitted:
         """Fit to [features, targets] or [features, targets, weights], with the folds last where they are given."""
@@ -159,22 +158,16 @@ class Newton:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
+        X = arrays[0]
         job = {
-            "kind": "newton", "rows": n, "columns": int(X.shape[1]), "dtype": working_dtype(X.dtype).name,
+            "kind": "newton", "rows": int(X.shape[0]), "columns": int(X.shape[1]), "dtype": working_dtype(X.dtype).name,
             "weighted": len(arrays) > 2, "loss": self.loss.name, "alpha": self.alpha, "intercept": self.intercept,
             "epsilon": None if self.choose_epsilon else float(self.loss.epsilon), "seed": self.seed,
             "held_out": [self.rule.n_folds, self.rule.given],
             "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         }  # fmt: skip
-        steps = Checkpoint(self.checkpoint, job, resume=self.resume)
-        steps.check_rows(take_rows(X, sampled_rows(n, min(COMPARED_ROWS, n), self.seed, "identity")))
-        indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
-        compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
-        steps.check_rows(targets.encode(compared, None)[0], "targets")
-        for name, values in (("sample_weight", (*arrays, None)[2]), ("folds", folds)):
-            if values is not None:
-                steps.check_rows(take_rows(values, indices), name)
+        steps = Checkpoint(self.checkpoint, job)
+        check_same_rows(steps, arrays, targets, self.seed, folds)
         return steps
 
 

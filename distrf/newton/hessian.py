@@ -63,9 +63,7 @@ class SampledHessian:
         bend = loss.second(loss(rows.scores(weights), rows.Y)[1]).astype(np.float64)
         if bound:
             bend[:] = loss.smoothness
-        bend = np.ascontiguousarray(
-            np.broadcast_to(bend, (len(rows.Z), weights.shape[1])) * rows.weight[:, None]
-        )
+        bend *= rows.weight[:, None]
         s, width = rows.Z.shape
         if weights.shape[1] * min(s, width) ** 2 * 8 > _FACTORS or (bend == bend[:, :1]).all():
             bend = bend.mean(axis=1, keepdims=True)

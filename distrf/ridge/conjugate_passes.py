@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
+from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
-from ..execution.sampling import sampled_rows, take_rows
 from ..folds import GivenFolds
 from ..maps import working_dtype
+from ..sgd.fit_checkpoint import check_same_rows
 from ..subspace.choice import COLUMN_BLOCK_BYTES, HELD_STATES, held_states
 from ..subspace.range_finder import find_basis
 from ..targets import Targets
@@ -264,19 +264,12 @@ class ConjugateGradients:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
         if self.checkpoint is None:
             return Checkpoint(None, {})
-        X, y, n = arrays[0], arrays[1], int(arrays[0].shape[0])
         arrays, folds = (arrays[:-1], arrays[-1]) if rule.given else (arrays, None)
         ends = None if rule == ALL_ROWS else self.max_passes  # with one alpha, more passes may be added
         job = _job(arrays, targets, rule, alphas, count, self.seed)
         job |= {"fit_intercept": self.fit_intercept, "tol": self.tol, "max_passes": ends}
         steps = Checkpoint(self.checkpoint, job)
-        steps.check_rows(take_rows(X, sampled_rows(n, min(COMPARED_ROWS, n), self.seed, "identity")))
-        indices = sampled_rows(n, min(COMPARED_TARGETS, n), self.seed, "targets")
-        compared = take_rows(y[:, None], indices)[:, 0] if y.ndim == 1 else take_rows(y, indices)
-        steps.check_rows(targets.encode(compared, None)[0], "targets")
-        for name, values in (("sample_weight", (*arrays, None)[2]), ("folds", folds)):
-            if values is not None:
-                steps.check_rows(take_rows(values, indices), name)
+        check_same_rows(steps, arrays, targets, self.seed, folds)
         return steps
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,6 @@ def open_checkpoint(
     """
     if path is None:
         return Checkpoint(None, {})
-    n = sum(rows.blocks)
     job = {
         "state": 2,  # counts the forms that the arrays of a step have had
         "blocks": list(rows.blocks),
@@ -71,13 +70,31 @@ def open_checkpoint(
     if given is not None:
         job["validation"] = given.identity()
     checkpoint = Checkpoint(path, options() | job, resume=resume)
+    check_same_rows(checkpoint, rows.arrays, targets, seed, None if rows.folds is None else rows.folds.values)
+    return checkpoint
+
+
+def check_same_rows(
+    checkpoint: Checkpoint, arrays: Sequence[Any], targets: Targets, seed: int, folds: Any = None
+) -> None:
+    """Compare sampled rows, targets, weights and folds of a fit with those that its checkpoint knows.
+
+    Parameters
+    ----------
+    arrays : features and targets, and weights where there are any
+    folds : array of shape (n,), or None
+
+    Raises
+    ------
+    SpecMismatchError : they are others
+    """
+    n = int(arrays[0].shape[0])
     some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
-    checkpoint.check_rows(take_rows(rows.arrays[0], some))
+    checkpoint.check_rows(take_rows(arrays[0], some))
     some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
-    y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
-    checkpoint.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
+    y, *weight = (take_rows(two_dimensional(a), some) for a in arrays[1:])
+    checkpoint.check_rows(targets.encode(y if arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:
         checkpoint.check_rows(w, "sample_weight")
-    if rows.folds is not None:
-        checkpoint.check_rows(rows.folds.take(some), "folds")
-    return checkpoint
+    if folds is not None:
+        checkpoint.check_rows(take_rows(folds, some), "folds")

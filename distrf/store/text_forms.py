@@ -217,7 +217,7 @@ class QuantityForm(TextForm):
         read = [self._numbers(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
         good = [np.isfinite(one) for one in read]
         counts = [int(one.sum()) for one in good]
-        best, doubt = self._style(texts, read)
+        best, doubt = self._style(texts, read, good)
         thousands, decimal = _STYLES[best]
         parts = _groups(texts.filter(pa.array(good[best])), _quantity(_STYLES[best], _CURRENCY, _UNIT))
         units = set(pc.unique(_joined(parts["before"], parts["after"])).to_pylist()) - {"", None}
@@ -238,13 +238,14 @@ class QuantityForm(TextForm):
         words += f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
         return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), doubt
 
-    def _style(self, texts: pa.Array, read: Sequence[np.ndarray]) -> tuple[int, str]:
-        """Which of the styles is meant, and what may be otherwise; read : the numbers by each.
+    def _style(
+        self, texts: pa.Array, read: Sequence[np.ndarray], good: Sequence[np.ndarray]
+    ) -> tuple[int, str]:
+        """Which of the styles is meant, and what may be otherwise; read : the numbers by each; good : where they are some.
 
         Where nearly as many texts are other numbers in another style, a mark stands before three digits (1.250): between thousands
         where others go without it (999) or are money, unless it stands behind a 0 (0.250).
         """
-        good = [np.isfinite(one) for one in read]
         best = int(np.argmax([one.sum() for one in good]))
         money = _is(pc.match_substring_regex(texts, _CURRENCY)).any()
         for i, other in enumerate(read):
