@@ -1,12 +1,12 @@
 """python -m benchmarks NAME [--data DIR] [--json FILE] [--small]
 
     python -m benchmarks                                    # the names
-    python -m benchmarks scrf_2015 --data DIR               # measure, and print tables and verdicts
+    python -m benchmarks scrf_2015 --data DIR               # measure, and print tables
     python -m benchmarks scrf_2015 --data DIR --json benchmarks/results/scrf_2015.json    # and keep what was measured
     python -m benchmarks scrf_2015 --parts table1           # some of its tables
     python -m benchmarks scrf_2015 --small                  # in seconds, on drawn rows: does it work?
-    python -m benchmarks defaults --data DIR --json benchmarks/results/defaults.json    # hours: goes on where the file ends
-    python -m benchmarks --pages                            # docs/results from benchmarks/results
+    python -m benchmarks tables --data DIR --json benchmarks/results/tables.json    # hours: goes on where the file ends
+    python -m benchmarks --pages                            # the tables of docs from benchmarks/results
 
 DIR holds the .npz archives of the data sets. BLAS has one thread, unless OPENBLAS_NUM_THREADS says otherwise.
 """
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from benchmarks import names, results
-from benchmarks.benchmark import Benchmark, Claim, Part, Record, Run
+from benchmarks.benchmark import Part, Record, Run
 from distrf.errors import StoreError
 
 
@@ -33,7 +33,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="file of results: parts that were run are written into it")
     parser.add_argument("--small", action="store_true", help="in seconds, on drawn rows")
     parser.add_argument("--parts", nargs="+", metavar="PART", help="only these")
-    parser.add_argument("--pages", action="store_true", help="write docs/results from benchmarks/results")
+    parser.add_argument("--pages", action="store_true", help="fill the tables of docs from benchmarks/results")
     options = parser.parse_args()
     if options.data and not options.data.is_dir():
         parser.exit(2, f"--data {options.data}: there is no such folder\n")
@@ -46,14 +46,12 @@ def main() -> None:
         width = max(map(len, names.NAMES))
         print("\n".join(f"{name:<{width}}  {what}" for name, (_, what) in names.NAMES.items()))
     else:
-        benchmark = names.get(options.name)
-        unknown = set(options.parts or ()) - {p.name for p in benchmark.parts}
-        if unknown:
-            parser.error(
-                f"{options.name} has no part {', '.join(unknown)}: {', '.join(p.name for p in benchmark.parts)}"
-            )
+        parts = names.parts(options.name)
+        if unknown := set(options.parts or ()) - {*parts}:
+            parser.error(f"{options.name} has no part {', '.join(unknown)}: {', '.join(parts)}")
+        wanted = [parts[name] for name in options.parts or parts]
         try:
-            run_all(benchmark, Run(options.data, options.small), options.parts, options.json)
+            run_all(options.name, wanted, Run(options.data, options.small), options.json)
         except (FileNotFoundError, StoreError) as error:
             missing = getattr(error, "filename", None) or getattr(error.__cause__, "filename", None)
             if not str(missing).endswith(".npz"):
@@ -61,28 +59,20 @@ def main() -> None:
             parser.exit(2, f"{missing}: there is no such archive, or it cannot be read\n")
 
 
-def run_all(benchmark: Benchmark, run: Run, wanted: list[str] | None, path: Path | None) -> None:
-    """Measure the parts, print their tables and the verdicts, and keep what was found."""
+def run_all(name: str, parts: list[Part], run: Run, path: Path | None) -> None:
+    """Measure the parts, print their tables, and keep what was found."""
     results.commit()  # now, and not when the first part has run
-    found: dict[str, list[Record]] = {}
-    for part in benchmark.parts:
-        if wanted and part.name not in wanted:
-            continue
+    for part in parts:
         if part.data and run.data is None and not run.small:
             raise SystemExit(
                 f"{part.name} reads data sets: say where they are with --data DIR, or take --small"
             )
         started = time.perf_counter()
-        found[part.name] = results.placed(part, measure(benchmark, part, run, path), results.machine())
-        seconds = time.perf_counter() - started
-        print(f"\n{part.name}: {seconds:.0f} s\n\n{part.table(found[part.name])}\n", flush=True)
-    claims = benchmark.claims(found)
-    print("\n".join(map(spoken, claims)))
-    if benchmark.guard and any(claim.verdict == "does not hold" for claim in claims):
-        raise SystemExit(1)
+        found = measure(name, part, run, path)
+        print(f"\n{part.name}: {time.perf_counter() - started:.0f} s\n\n{part.show(found)}\n", flush=True)
 
 
-def measure(benchmark: Benchmark, part: Part, run: Run, path: Path | None) -> list[Record]:
+def measure(name: str, part: Part, run: Run, path: Path | None) -> list[Record]:
     """The records of a part, each shown as it comes. They are kept at the end, or one by one where the part resumes."""
     before = results.resumed(path, part, run)
     run = dataclasses.replace(run, have=tuple(before["records"]) if before else ())
@@ -91,15 +81,10 @@ def measure(benchmark: Benchmark, part: Part, run: Run, path: Path | None) -> li
         found.append(results.rounded(record))
         print(f"  {json.dumps(found[-1])}", flush=True)
         if path and part.resumes:
-            results.keep(path, benchmark, part.name, run, found, time.perf_counter() - started, before)
+            results.keep(path, name, part.name, run, found, time.perf_counter() - started, before)
     if path and not part.resumes:
-        results.keep(path, benchmark, part.name, run, found, time.perf_counter() - started)
+        results.keep(path, name, part.name, run, found, time.perf_counter() - started)
     return found
-
-
-def spoken(claim: Claim) -> str:
-    text = f"{claim.verdict}: {claim.said} ({claim.theirs}); measured: {claim.ours}"
-    return text + (f". {claim.why}" if claim.why else "")
 
 
 if __name__ == "__main__":

@@ -1,18 +1,19 @@
-"""What a benchmark is: parts that measure, tables of what they found, and claims with a verdict."""
+"""What a benchmark is made of: parts that measure, and the table of what each found."""
 
 from __future__ import annotations
 
+import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 #: One measurement: names and numbers, texts, booleans or lists of them; what JSON holds.
 Record = dict[str, Any]
-Verdict = Literal["holds", "holds in part", "does not hold", "not measured"]
-#: Why a claim does not hold, where nobody has found out.
-UNKNOWN = "not looked into"
+#: What stands in a table for a record: a format of its values, or a function of it.
+Cell = str | Callable[[Record], Any]
+Table = Callable[[list[Record]], str]
 MIB = 2**20
 
 
@@ -35,70 +36,78 @@ class Run:
 
     def has(self, **values: Any) -> bool:
         """Whether the file of results has a record with these values."""
-        return one(list(self.have), **values) is not None
+        return bool(where(self.have, **values))
 
 
 @dataclass(frozen=True)
 class Part:
-    """One figure or table.
+    """One figure or table, named by the function that measures it; its docstring stands above the table.
 
     measure : yields records, each as soon as it is there
     table : records to Markdown
-    draw : puts records on an empty Matplotlib figure; None: there is no picture
     data : whether it reads data sets from the folder
     resumes : whether it takes hours: its records are kept one by one, and `Run.have` says which need no measuring
-    by_processor : whether claims depend on the processor: each record gets its name, "processor", when it is read
     """
 
-    name: str
     measure: Callable[[Run], Iterator[Record]]
-    table: Callable[[list[Record]], str]
-    draw: Callable[[list[Record], Any], None] | None = None
+    table: Table
     data: bool = True
     resumes: bool = False
-    by_processor: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.measure.__name__
+
+    def show(self, records: list[Record]) -> str:
+        """What was measured, and the table."""
+        return f"{inspect.getdoc(self.measure)}\n\n{self.table(records)}"
 
 
-@dataclass(frozen=True)
-class Claim:
-    """A sentence of a paper or of the README, and what became of it.
-
-    said : the claim, and where it stands; theirs : its figure; ours : what was measured, with the standard error
-    why : needed where the verdict is not "holds"
-    """
-
-    said: str
-    theirs: str
-    ours: str
-    verdict: Verdict
-    why: str = ""
-
-    def __post_init__(self) -> None:
-        if self.verdict != "holds" and not self.why:
-            raise ValueError(f'a claim that is judged "{self.verdict}" says why: {self.said}')
+# ---- tables -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Benchmark:
-    """A page of measurements.
+def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
+    """A Markdown table: the first column to the left, the others to the right."""
+    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)
 
-    about : Markdown above the tables: the source, the setting, how it differs from the source, and what is left out
-    claims : from the records of the parts that were measured, {part: records}; a part that was not is absent
-    extracts : {name: Markdown made of the same records}, which other pages show
-    guard : whether the command fails where a claim does not hold
-    """
 
-    name: str
-    title: str
-    about: str
-    parts: tuple[Part, ...]
-    claims: Callable[[dict[str, list[Record]]], list[Claim]] = field(default=lambda records: [])
-    extracts: Mapping[str, Callable[[dict[str, list[Record]]], str]] = field(default_factory=dict)
-    guard: bool = False
+def text(cell: Cell, record: Record) -> str:
+    return str(cell(record)) if callable(cell) else cell.format_map(record)
 
-    def part(self, name: str) -> Part:
-        """The part of that name."""
-        return next(part for part in self.parts if part.name == name)
+
+def lines(columns: dict[str, Cell]) -> Table:
+    """A line for each record. columns : {head: cell}"""
+    return lambda records: markdown([*columns], [[text(cell, r) for cell in columns.values()] for r in records])
+
+
+def grid(row: Cell, column: Cell, cell: Cell, head: str = "") -> Table:
+    """A line for each text of `row` and a column for each of `column`, in the order of the records."""
+
+    def table(records: list[Record]) -> str:
+        found: dict[str, dict[str, str]] = {}
+        for r in records:
+            found.setdefault(text(row, r), {})[text(column, r)] = text(cell, r)
+        heads = list(dict.fromkeys(text(column, r) for r in records))
+        return markdown([head, *heads], [[name, *(of.get(h, "") for h in heads)] for name, of in found.items()])
+
+    return table
+
+
+def pm(digits: int = 2, times: float = 1.0, of: str | None = None) -> Cell:
+    """A cell: mean ± standard error of a record, or of one of its values, times a factor."""
+
+    def cell(record: Record) -> str:
+        found = record[of] if of else record
+        error = found["standard_error"]
+        return f"{times * found['mean']:.{digits}f}" + (
+            "" if error is None else f" ± {times * error:.{digits}f}"
+        )
+
+    return cell
+
+
+# ---- records ------------------------------------------------------------------------------------------
 
 
 def spread(values: Sequence[float]) -> Record:
@@ -108,33 +117,6 @@ def spread(values: Sequence[float]) -> Record:
     return {"mean": mean, "standard_error": error, "n": n}
 
 
-def pm(record: Record, digits: int = 2) -> str:
-    """mean ± standard error."""
-    error = record["standard_error"]
-    return f"{record['mean']:.{digits}f}" + ("" if error is None else f" ± {error:.{digits}f}")
-
-
-def where(records: list[Record], **values: Any) -> list[Record]:
+def where(records: Sequence[Record], **values: Any) -> list[Record]:
     """The records that have these values."""
     return [r for r in records if all(r.get(name) == value for name, value in values.items())]
-
-
-def one(records: list[Record], **values: Any) -> Record | None:
-    """The record that has these values; None: there is none."""
-    return next(iter(where(records, **values)), None)
-
-
-def judged(held: int, of: int) -> Verdict:
-    """All cases of a claim, at least half of them, or fewer."""
-    return "holds" if held == of else "holds in part" if 2 * held >= of else "does not hold"
-
-
-def exponent(x: float, y: float, x2: float, y2: float) -> float:
-    """The slope of log y over log x between two points."""
-    return math.log(y2 / y) / math.log(x2 / x)
-
-
-def markdown(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """A Markdown table: the first column to the left, the others to the right."""
-    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines)

@@ -13,7 +13,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from benchmarks.benchmark import Benchmark, Part, Record, Run
+from benchmarks.benchmark import Part, Record, Run
 
 #: The results that the documentation shows.
 FOLDER = Path(__file__).parent / "results"
@@ -24,7 +24,8 @@ PACKAGES = ("distrf", "numpy", "scipy", "scikit-learn", "numba", "dask", "distri
 
 def machine() -> dict[str, Any]:
     """{what: value}: processor, cores, memory, threads of BLAS, Python and the packages that numbers depend on."""
-    found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "GiB": memory()}
+    memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "GiB": memory}
     found |= {
         "BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
         "python": platform.python_version(),
@@ -39,25 +40,24 @@ def commit() -> str:
 
     Asked once, when a run starts: edits of later hours are not what it measures. Files of results, and documentation, are no code.
     """
-    head = ("rev-parse", "--short=7", "HEAD")
-    code = (
+    git = ["git", "-C", str(FOLDER.parent)]
+    code = [
+        *git,
         "status",
         "--porcelain",
         "--untracked-files=no",
         "--",
         ":/",
         *(f":(top,exclude){path}" for path in NO_CODE),
-    )
+    ]
     try:
-        commit, changes = (
-            subprocess.run(
-                ["git", "-C", str(FOLDER.parent), *words], check=True, capture_output=True, text=True
-            ).stdout.strip()
-            for words in (head, code)
-        )
+        said = [
+            subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
+            for words in ([*git, "rev-parse", "--short=7", "HEAD"], code)
+        ]
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return commit + ("+" if changes else "")
+    return said[0] + ("+" if said[1] else "")
 
 
 def processor() -> str:
@@ -71,36 +71,10 @@ def processor() -> str:
     return ", ".join(part for part in (facts.get("model name", platform.machine()), family, widest) if part)
 
 
-def has_vbmi(name: str) -> bool:
-    """Whether the processor that `processor` calls so has AVX-512 VBMI.
-
-    All of AMD with AVX-512 do. Records say "avx512f" of them where the run looked for the flag under another name than Linux's.
-    """
-    return "avx512vbmi" in name or ("AMD" in name and "avx512f" in name)
-
-
-def memory() -> float:
-    """GiB of this machine."""
-    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
-
-
 def read(path: str | Path) -> dict[str, Any]:
     """A file of results, or an empty one."""
     path = Path(path)
     return json.loads(path.read_text()) if path.exists() else {"benchmark": path.stem, "parts": {}}
-
-
-def records(benchmark: Benchmark, file: dict[str, Any]) -> dict[str, list[Record]]:
-    """{part: its records}, in the order of the benchmark."""
-    made = {p: file["parts"][p.name] for p in benchmark.parts if p.name in file["parts"]}
-    return {p.name: placed(p, part["records"], part.get("machine", {})) for p, part in made.items()}
-
-
-def placed(part: Part, records: list[Record], machine: dict[str, Any]) -> list[Record]:
-    """The records of a part, with the processor where claims depend on it."""
-    if not part.by_processor:
-        return records
-    return [record | {"processor": machine.get("processor", "")} for record in records]
 
 
 def resumed(path: str | Path | None, part: Part, run: Run) -> dict[str, Any] | None:
@@ -111,12 +85,12 @@ def resumed(path: str | Path | None, part: Part, run: Run) -> dict[str, Any] | N
 
 def keep(
     path: str | Path,
-    benchmark: Benchmark,
+    benchmark: str,
     name: str,
     run: Run,
     found: list[Record],
     seconds: float,
-    before: dict[str, Any] | None = None,
+    before: Any = None,
 ) -> None:
     """Write what one part found beside what the file has of others. A small run takes no full run's place.
 
@@ -126,12 +100,10 @@ def keep(
     old = file["parts"].get(name)
     if run.small and old and not old["small"]:
         raise SystemExit(f"{path} has a full run of {name}: a small one does not replace it")
-    file["benchmark"] = benchmark.name
     date = datetime.datetime.now(datetime.UTC).date().isoformat()
     about = {"date": date, "seconds": round(seconds), "small": run.small, "machine": machine()}
-    if before:
-        about = after(before, about)
-    file["parts"][name] = about | {"records": found}
+    file["benchmark"] = benchmark
+    file["parts"][name] = (after(before, about) if before else about) | {"records": found}
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     scratch = Path(f"{path}.new")
     scratch.write_text(dumps(file))

@@ -11,7 +11,7 @@ import signal
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from typing import Any
 
@@ -26,10 +26,8 @@ from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
 from .execution.worker_checks import WITHOUT_WORKERS
 from .machine import machine_memory
 
-#: What a cluster spec may have, and of which type.
-_KINDS: dict[str, Any] = {"class": str, "scale": (int, dict), "tls": str} | dict.fromkeys(
-    ("arguments", "adapt", "wait", "dask"), dict
-)
+#: What a cluster spec may have.
+_KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}
 
 
 class Connection:
@@ -109,10 +107,6 @@ def connect(
             spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
         elif "://" not in cluster:
             spec = read_cluster_spec(cluster)
-            if memory_limit is not None:
-                if not spec["class"].endswith("LocalCluster"):
-                    raise _not_local(memory_limit, cluster)
-                spec["arguments"]["memory_limit"] = memory_limit
         certificates = tls_settings(tls or spec.get("tls"))
         stack.enter_context(dask.config.set(certificates))
         if certificates and spec:
@@ -121,7 +115,7 @@ def connect(
         client = stack.enter_context(_client(target, timeout))
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
-        _wait(client, **{"workers": least, "timeout": patience} | (spec.get("wait") or {}))
+        _wait(client, **{"workers": least, "timeout": patience} | spec.get("wait", {}))
         return Connection(client, stack.pop_all())
 
 
@@ -144,11 +138,12 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     InputError
         The memory limit is not a number of bytes above 0.
     """
+    check_memory_limit(memory_limit)
     count = n_workers or CPU_COUNT
     if n_workers is None and memory_limit is None:
         count = max(1, min(count, (machine_memory() - CLIENT_BYTES) // (2 * PROCESS_BYTES)))
     arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
-    arguments["memory_limit"] = _share(arguments) if memory_limit is None else _bytes(memory_limit)
+    arguments["memory_limit"] = _share(arguments) if memory_limit is None else parse_bytes(memory_limit)
     return arguments
 
 
@@ -159,30 +154,18 @@ def _share(arguments: dict[str, Any]) -> int:
 
 
 def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
-    """Raise InputError for a memory limit that is none, or of the workers at an address: they have their own."""
+    """Raise InputError for a memory limit that is none, or of other workers than those of `connect()`: they have their own."""
     if memory_limit is None:
         return
-    _bytes(memory_limit)
-    cluster = os.fspath(cluster or "local")
-    if cluster == "none" or "://" in cluster:
-        raise _not_local(memory_limit, cluster)
-
-
-def _not_local(memory_limit: str | int, cluster: str) -> InputError:
-    return InputError(
-        f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
-        "out, or set it where workers are started"
-    )
-
-
-def _bytes(memory_limit: str | int) -> int:
-    try:
-        size = parse_bytes(memory_limit)
-    except ValueError:
-        size = 0
-    if size < 1:  # which Dask takes for no limit
-        raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
-    return size
+    if os.fspath(cluster or "local") != "local":
+        raise InputError(
+            f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
+            "out, or set it where workers are started (`memory_limit` below `arguments` of a spec file)"
+        )
+    with suppress(ValueError):
+        if parse_bytes(memory_limit) >= 1:  # 0 is no limit to Dask
+            return
+    raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
 
 
 def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -231,31 +214,27 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
         There is no such file, or it is malformed. What stands below `arguments`, `scale`, `adapt` and `dask` is for Dask to
         judge.
     """
-    if not os.path.isfile(path):
-        raise InputError(
-            "cluster= is a scheduler address (tcp://host:port) or a spec file; "
-            f"{os.fspath(path)!r} is neither: no such file"
+    wrong = "cluster= is a scheduler address (tcp://host:port) or a spec file (cluster/README.md has examples)"
+
+    def told(error: Exception) -> InputError:  # the text of an OSError has the path again
+        return InputError(
+            f"{wrong}; {os.fspath(path)!r} is neither: {getattr(error, 'strerror', None) or error}"
         )
-    with (
-        open(path, encoding="utf-8") as file,
-        reworded(lambda error: InputError(f"the cluster spec {os.fspath(path)!r} is not YAML: {error}")),
-    ):
-        spec = yaml.safe_load(file)
-    if not isinstance(spec, dict) or not isinstance(spec.get("class"), str) or set(spec) - set(_KINDS):
-        received = sorted(spec) if isinstance(spec, dict) else type(spec).__name__
-        raise InputError(
-            f"a cluster spec has 'class' and may have {sorted(set(_KINDS) - {'class'})}; got {received} in {path}"
-        )
-    for key, value in spec.items():
-        if value is not None and not isinstance(value, _KINDS[key]):
-            raise InputError(
-                f"{key!r} of a cluster spec cannot be {value!r}, in {path}; cluster/README.md has examples"
+
+    with reworded(told):
+        with open(path, encoding="utf-8") as file:
+            spec = yaml.safe_load(file)
+        spec |= {name: dict(spec.get(name) or {}) for name in ("arguments", "wait")}
+        if (
+            not isinstance(spec.get("class"), str)
+            or set(spec) - _KEYS
+            or set(spec["wait"]) - {"workers", "timeout"}
+        ):
+            raise ValueError(
+                f"it has 'class' and may have {sorted(_KEYS - {'class'})}, and 'wait' workers and timeout; got {spec}"
             )
-    if unknown := set(spec.get("wait") or {}) - {"workers", "timeout"}:
-        raise InputError(f"'wait' of a cluster spec has workers and timeout, got {sorted(unknown)} in {path}")
-    if spec.get("tls") is not None:
-        spec["tls"] = os.path.join(os.path.dirname(path), os.path.expanduser(spec["tls"]))
-    spec["arguments"] = dict(spec.get("arguments") or {})
+        if spec.get("tls") is not None:
+            spec["tls"] = os.path.join(os.path.dirname(path), os.path.expanduser(spec["tls"]))
     if spec["class"].endswith("LocalCluster") and spec["arguments"].get("n_workers"):
         spec["arguments"].setdefault("memory_limit", _share(spec["arguments"]))
     return spec
@@ -263,8 +242,8 @@ def read_cluster_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
     """The cluster of a spec, which the end of the stack closes."""
-    factory, arguments, wait = _cluster_class(spec["class"]), spec["arguments"], spec.get("wait") or {}
-    settings = {f"distributed.{server}.preload": ["distrf.preload"] for server in ("scheduler", "worker")}
+    factory, arguments, wait = _cluster_class(spec["class"]), spec["arguments"], spec.get("wait", {})
+    settings: dict[str, Any] = {"distributed.worker.preload": ["distrf.preload"]}
     settings |= spec.get("dask") or {}
     if factory.__name__ == "LocalCluster":
         with socket.socket() as probe:  # a second job on the machine takes any port, for which Dask would warn

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
+from .maps.base import ArraysApart
 from .randomness import mixed_words, raw_words
 
 #: Most folds: a fold is a number of one byte.
@@ -148,26 +149,16 @@ class FoldCounts:
 
 
 @dataclass(frozen=True)
-class _TrainedReduction:
+class _TrainedReduction(ArraysApart):
     """Counts the rows of each block that are not in fold 0; `starts` are the first rows of the blocks, and their end."""
 
     blocks: int
-    starts: np.ndarray | None
+    starts: np.ndarray | None = field(compare=False)
     flops_per_row: float = 2.0
 
     @property
     def nbytes(self) -> int:
         return 8 * self.blocks
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {} if self.starts is None else {"starts": self.starts}
-
-    def without_arrays(self) -> _TrainedReduction:
-        return replace(self, starts=None)
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> _TrainedReduction:
-        return replace(self, starts=arrays["starts"])
 
     def initial(self) -> np.ndarray:
         return np.zeros(self.blocks, dtype=np.int64)

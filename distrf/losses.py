@@ -47,8 +47,6 @@ class Loss:
     degree : int, the power of s by which the loss grows if residuals and epsilon are multiplied by s; None if it does
         not grow by a power
     search_factor : float, the best constant score lies between the smallest and the largest target, each times this
-    in_ball : bool, whether the w that minimises alpha |w|^2 / 2 + mean loss has |w|^2 <= 1 / alpha, the ball into
-        which Pegasos projects (Shalev-Shwartz et al. 2011, Theorem 1)
     shift_free : bool, whether a number added to all scores of a row changes nothing
     """
 
@@ -64,7 +62,6 @@ class Loss:
     epsilon_in_spreads: ClassVar[float | None] = None
     degree: ClassVar[int | None] = None
     search_factor: ClassVar[float] = 1.0
-    in_ball: ClassVar[bool] = False
     shift_free: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -236,7 +233,6 @@ class Hinge(Loss):
 
     name = "hinge"
     smoothness = None
-    in_ball = True
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         slack = np.maximum(1.0 - targets * scores, 0.0)

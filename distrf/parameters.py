@@ -10,9 +10,9 @@ import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, field, fields
 from math import inf, isfinite
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -217,6 +217,50 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+_Estimator = TypeVar("_Estimator", bound=type)
+
+
+def param(*, default: Any = MISSING, rule: Rule, kw_only: bool = True) -> Any:
+    """Declare a parameter of an estimator, in the body of its class: `name: type = param(default=..., rule=...)`."""
+    return field(default=default, kw_only=kw_only, metadata={"rule": rule})
+
+
+def learned(*, init: Literal[False] = False) -> Any:
+    """Declare an attribute that `fit` sets: `name_: type = learned()`."""
+    return field(init=init)
+
+
+@dataclass_transform(eq_default=False, kw_only_default=True, field_specifiers=(param, learned))
+def estimator(cls: _Estimator) -> _Estimator:
+    """Give a class the constructor and the `parameter_rules` of the parameters that it and its bases declare.
+
+    The constructor stores its arguments, as scikit-learn expects; those with kw_only=False come first. Parameters and attributes that
+    the docstring of a base describes are added to the docstring.
+    """
+    dataclass(eq=False, repr=False, match_args=False)(cls)
+    cls.parameter_rules = {one.name: one.metadata["rule"] for one in fields(cls) if one.init}  # type: ignore[attr-defined]
+    inherited = [base.__doc__ or "" for base in cls.__mro__[1:-1] if "parameter_rules" in vars(base)]
+    cls.__doc__ = _joined(cls.__doc__ or "", inherited, list(inspect.signature(cls).parameters))
+    return cls
+
+
+def _joined(doc: str, inherited: list[str], order: list[str]) -> str:
+    """A numpydoc text with what others say of parameters and attributes; parameters in the order given."""
+    docs = [inspect.cleandoc(one) for one in (doc, *inherited)]
+    for title in ("Parameters", "Attributes"):
+        entries: dict[str, str] = {}
+        for one in docs:
+            section = one.partition(f"{title}\n{'-' * len(title)}\n")[2].partition("\n\n")[0]
+            for entry in filter(None, re.split(r"\n(?=\w)", section)):
+                entries.setdefault(entry.partition(" : ")[0], entry)
+        names = sorted(entries, key=order.index) if title == "Parameters" else entries
+        before, head, after = docs[0].partition(f"{title}\n{'-' * len(title)}\n")
+        if head:
+            after = after[after.index("\n\n") :] if "\n\n" in after else ""
+            docs[0] = before + head + "\n".join(entries[name] for name in names) + after
+    return docs[0]
 
 
 def check_parameters(estimator: Any) -> None:

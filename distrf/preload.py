@@ -1,4 +1,4 @@
-"""What workers and the scheduler of a Dask cluster do when they start: `--preload distrf.preload`.
+"""What workers of a Dask cluster do when they start: `--preload distrf.preload`.
 
 `distrf.connect` asks it of the clusters that it starts and that take its configuration; the specs of `cluster/` ask it of
 all others. A worker that was started without it is made ready by the first job, but then it is too late for what stands in
@@ -13,14 +13,9 @@ from typing import Any
 
 import dask
 
-#: Defaults of Dask that change; what a user has set stays. No task waits at a worker while another has nothing to do. What
-#: tasks keep is small beside their scratch, which comes and goes: it need not go to disk as early as at 0.6 and 0.7.
-DEFAULTS: dict[str, Any] = {
-    "distributed": {
-        "scheduler": {"worker-saturation": 1.0},
-        "worker": {"memory": {"target": 0.7, "spill": 0.8}},
-    }
-}
+#: Defaults of Dask that change; what a user has set stays. What tasks keep is small beside their scratch, which comes and
+#: goes: it need not go to disk as early as at 0.6 and 0.7.
+DEFAULTS: dict[str, Any] = {"distributed": {"worker": {"memory": {"target": 0.7, "spill": 0.8}}}}
 
 
 def keep_machine_code() -> None:
@@ -46,7 +41,8 @@ def dask_setup(server: Any) -> None:
 
     Parameters
     ----------
-    server : distributed.Worker or distributed.Scheduler
+    server : distributed.Worker
+        A scheduler needs nothing.
     """
     from distributed import Worker
 

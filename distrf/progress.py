@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 import threading
@@ -12,7 +13,7 @@ from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from .execution.progress import Lines, Work, Works, listening
+from .execution.progress import Lines, listening, split_label
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,9 +27,9 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
     """Show a bar for each pass that runs inside the `with` block: rows done, rows per second, time left.
 
     The epochs of a fit share one bar, with the loss beside it, the passes of conjugate gradients another, with the residual.
-    Workers that are lost or come are named. In a log file, or the log of a batch job, there is a line a minute at most, and in
-    a notebook without ipywidgets one for each pass that has ended. Nothing is written to a pipe. The logger "distrf" has all of it
-    at the level INFO, also without this function.
+    In a log file, or the log of a batch job, there is a line a minute at most, and in a notebook without ipywidgets one for each
+    pass that has ended. Nothing is written to a pipe. The logger "distrf" has all of it at the level INFO, also without this
+    function.
 
     Parameters
     ----------
@@ -63,10 +64,11 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
         yield
         return
     try:
-        with listening(display, display.remark):
+        with listening(display):
             yield
     finally:
-        display.close()
+        if isinstance(display, _Bars):
+            display.close()
 
 
 def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
@@ -80,51 +82,54 @@ def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
 
 
 class _Bars:
-    """Bars of rich, below what is printed meanwhile. Nothing is drawn before the first pass."""
+    """Bars of rich, below what is printed meanwhile: one for the epochs of a fit, one for the passes of each name."""
 
     def __init__(self, console: Console):
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-        from rich.table import Column
-
-        columns = (
-            TextColumn("{task.description:>14}", markup=False),
-            BarColumn(20),
-            TextColumn(
-                "{task.completed:,.0f}/{task.total:,.0f} rows {task.fields[rate]} {task.fields[remark]}"
-            ),
-            TimeElapsedColumn(Column(min_width=7)),
-            TimeRemainingColumn(table_column=Column(min_width=7)),
+        from rich.progress import (
+            BarColumn,
+            Progress,
+            ProgressColumn,
+            Task,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
         )
+        from rich.text import Text
+
+        class Rate(ProgressColumn):
+            def render(self, task: Task) -> Text:
+                return Text(f"{task.finished_speed or task.speed or 0:,.0f} rows/s")
+
         # What is printed goes to a file, or into the cell of a notebook, where output does.
         self.bars = Progress(
-            *columns,
+            TextColumn("{task.description:>14}", markup=False),
+            BarColumn(20),
+            TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows"),
+            Rate(),
+            TextColumn("{task.fields[remark]}", markup=False),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
             console=console,
             redirect_stdout=sys.stdout.isatty() and not console.is_jupyter,
             redirect_stderr=not console.is_jupyter,
         )
-        self._works = Works()
-        self._drawn: dict[str, tuple[Work | None, Any]] = {}
+        self._drawn: dict[str, tuple[str, Any]] = {}
         self._lock = threading.Lock()
 
     def __call__(self, label: str, done: int, total: int) -> None:
-        kind, work = self._works.update(label, done, total)
+        name, remark = split_label(label)
+        kind = re.split(r" *\d", name)[0] or name
         with self._lock:
-            self.bars.start()
-            drawn: Work | None
-            task: Any
-            drawn, task = self._drawn.get(kind, (None, None))
-            if drawn is not work:
-                if task is not None:
-                    self.bars.remove_task(task)
-                task = self.bars.add_task(work.name, total=total, rate="", remark="")
-                self._drawn[kind] = work, task
-            rate = f"{work.rate:,.0f} rows/s" if work.rate else ""
-            self.bars.update(task, completed=done, total=total, rate=rate, remark=work.remark)
-
-    def remark(self, text: str) -> None:
-        self.bars.console.print(text, markup=False, highlight=False)
+            self.bars.start()  # not before the first pass: an error before it would follow an empty line
+            before, task = self._drawn.get(kind, ("", None))
+            if task is None:
+                task = self.bars.add_task(name, total=total, remark=remark)
+            elif not done or before != name:
+                self.bars.reset(task, total=total, description=name)
+            self._drawn[kind] = name, task
+            self.bars.update(task, completed=done, remark=remark)
 
     def close(self) -> None:
-        if self.bars.live.is_started:  # else it would print an empty line, before an error too
+        if self.bars.live.is_started:
             self.bars.refresh()  # in a notebook `stop` does not draw the end
             self.bars.stop()

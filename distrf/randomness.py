@@ -12,8 +12,8 @@ import numbers
 import secrets
 
 import numpy as np
+from scipy.special import ndtri
 
-from .compiled import normal_quantiles, words_to_uniforms
 from .errors import InputError
 
 _MAX_SEED = 2**63
@@ -85,9 +85,10 @@ def below(words: np.ndarray, k: int) -> np.ndarray:
 
 
 def uniforms(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
-    """`count` numbers uniform in the open interval (0, 1), float64."""
-    out = np.empty(count)
-    words_to_uniforms(raw_words(seed, stream, block, count, start), out)
+    """`count` numbers uniform in the open interval (0, 1), float64: (k + 1/2) / 2^52 for the upper 52 bits k of each word."""
+    out = (raw_words(seed, stream, block, count, start) >> np.uint64(12)).astype(np.float64)
+    out += 0.5
+    out *= 2.0**-52
     return out
 
 
@@ -100,9 +101,7 @@ def quantile(law: str, u: np.ndarray) -> np.ndarray:
     u : array, any shape
     """
     if law == "normal":
-        out = np.empty(u.size)
-        normal_quantiles(np.ascontiguousarray(u, dtype=np.float64).ravel(), out)
-        return out.reshape(u.shape)
+        return ndtri(np.asarray(u, dtype=np.float64))
     if law == "cauchy":
         return np.tan(np.pi * (u - 0.5))
     if law == "laplace":

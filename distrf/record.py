@@ -50,6 +50,7 @@ class Training:
     warnings : what was found wrong
     target : the column of the table that was learned, None for rows without names
     form : how the text of the target writes its numbers; empty where it is none
+    csv : what was said of the CSV that was read, see `distrf.store.csv_format`; empty where nothing was
     """
 
     choices: tuple[Choice, ...] = ()
@@ -57,6 +58,7 @@ class Training:
     warnings: tuple[str, ...] = field(default=())
     target: str | None = None
     form: str = ""
+    csv: Mapping[str, Any] = field(default_factory=dict)
 
     def chosen(self, what: str) -> Any:
         """The value of a choice, None where it was not made."""
@@ -84,6 +86,7 @@ class Training:
             "warnings": list(self.warnings),
             **({} if self.target is None else {"target": self.target}),
             **({"form": self.form} if self.form else {}),
+            **({"csv": dict(self.csv)} if self.csv else {}),
         }
 
     @classmethod
@@ -94,6 +97,7 @@ class Training:
             tuple(stored["warnings"]),
             stored.get("target"),
             stored.get("form", ""),
+            stored.get("csv", {}),
         )
 
 

@@ -1,6 +1,6 @@
 """The maps and models that have a name: one line each, or a call from outside the package.
 
-From here the command line takes its options, job files their keys, `make_model` its names, and models their folders.
+From here `--map`, `--model` and `make_model` take their names, and models their folders.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def register_map(name: str, estimator: type[FeatureEstimator], *maps: type[Featu
     name : str
         Of `--map` and of `make_model(map=...)`.
     estimator : subclass of FeatureEstimator
-        Its constructor's signature, `parameter_rules` and numpydoc text become options and their help.
+        What its `parameter_rules` name can be set by `--set map__NAME=VALUE` too.
     *maps : subclasses of FeatureMap
         Frozen maps of its own, by which a spec is read.
 
@@ -149,11 +149,9 @@ register_model("ridge", StreamingRidge)
 register_model("ridge-classifier", StreamingRidgeClassifier)
 register_model("sgd-regressor", StreamingSGDRegressor)
 register_model("sgd-classifier", StreamingSGDClassifier)
-register_model("linear-classifier", StreamingLinearClassifier)
-register_model("linear-regressor", StreamingLinearRegressor)
+register_model("logistic", StreamingLinearClassifier, ("multinomial", "logistic"))
+register_model("svm", StreamingLinearClassifier, ("squared_hinge",))
 register_model("huber", StreamingLinearRegressor, ("huber",))
-register_model("svm", StreamingSGDClassifier, ("hinge", "squared_hinge"))
-register_model("logistic", StreamingSGDClassifier, ("multinomial", "logistic"))
 
 for _class in (
     StreamingScaler,

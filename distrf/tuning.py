@@ -11,10 +11,11 @@ import itertools
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import dask
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import clone, is_classifier
@@ -24,7 +25,7 @@ from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.memory import PassMemory, Workers
 from .execution.sampling import sampled_rows, take_rows
-from .execution.scheduler import current_client, results_in_order
+from .execution.scheduler import computed, current_client
 from .execution.worker_checks import able_workers
 from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
@@ -149,7 +150,6 @@ class Tuned:
         return notes
 
 
-# Its keyword-only parameters are the options that a user has.
 @reads_csv
 @ruled(n_rows=whole(20), factor=whole(2), random_state=whole(0), split=SPLIT)
 def tune(
@@ -266,10 +266,11 @@ def _halving(
     for level, rows in enumerate(sizes):
         if on_level is not None:
             on_level(level, len(candidates), rows)
-        calls = [(task, candidate, level, rows) for candidate in candidates]
-        done: list[Trial] = []
-        for trial in results_in_order(run_trial, sample.arrays, calls, client, able, "trial"):
-            done.append(trial)
+        arrays, run = dask.delayed(sample.arrays, traverse=False), dask.delayed(run_trial)
+        with dask.annotate(workers=[*able], allow_other_workers=True) if able else nullcontext():
+            calls = [run(arrays, task, candidate, level, rows) for candidate in candidates]
+        done: list[Trial] = list(computed(*calls))
+        for trial in done:
             if on_trial is not None:
                 on_trial(trial)
         survivors = _best(done, 1 if level + 1 == len(sizes) else -(-len(done) // factor))

@@ -128,7 +128,7 @@ def cli(request, monkeypatch, capsys):
 
     cli("train", store, out, code=0) checks the exit code; with `cluster=True` it works on the shared cluster.
     """
-    from distrf.cli.app import run
+    from distrf.cli.app import main as run
 
     def command(*arguments, code=0, cluster=False):
         words = [str(a) for a in arguments]

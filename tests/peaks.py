@@ -11,7 +11,7 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 
 MIB = 2**20
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
 from distrf.features.base import FeatureEstimator, validate_rows
 from distrf.maps import FeatureMap
-from distrf.parameters import SEED, number, whole
+from distrf.parameters import SEED, estimator, number, param, whole
 from distrf.randomness import draw_seed, variates
 from distrf.registry import register_map
 
@@ -23,21 +21,17 @@ class ReluMap(FeatureMap):
     bias: float
 
     kind = "relu"
-    spec_fields = ("n_features_in", "n_components", "seed", "bias")
 
     def fill_columns(self, X, out, start, stop):
         count = self.n_features_in * self.n_components
         weights = variates(self.seed, "relu", 0, count, "normal").reshape(self.n_components, -1)
         out[:] = np.sqrt(2 / self.n_components) * np.maximum(X @ weights[start:stop].T + self.bias, 0)
 
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ReluMap:
-        return cls(**cls._plain_fields(spec))
-
     def work(self):
         return 2.0 * self.n_features_in * self.n_components, 8.0 * self.n_features_in * self.n_components
 
 
+@estimator
 class RandomReluFeatures(FeatureEstimator):
     """Rectified random projections.
 
@@ -51,10 +45,9 @@ class RandomReluFeatures(FeatureEstimator):
         Seed of the weights.
     """
 
-    parameter_rules: ClassVar = {"n_components": whole(), "bias": number(), "random_state": SEED}
-
-    def __init__(self, n_components=256, *, bias=0.0, random_state=None):
-        self.n_components, self.bias, self.random_state = n_components, bias, random_state
+    n_components: int = param(default=256, rule=whole(), kw_only=False)
+    bias: float = param(default=0.0, rule=number())
+    random_state: int | None = param(default=None, rule=SEED)
 
     def _planned_map(self, d):
         return ReluMap(d, int(self.n_components), draw_seed(self.random_state), float(self.bias))

@@ -51,9 +51,9 @@ def test_mnist(cli, tmp_path, shared_data):
             "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet",
         )  # fmt: skip
     cli(
-        "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--kernel", "gaussian", "--gamma", 0.01,
+        "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--kernel", "gaussian", "--set", "map__gamma=0.01",
         "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--seed", 7, "--quiet",
-        "--divisor", 255, "--raw-columns", "no",
+        "--scale", "divide", "--set", "scale__divisor=255", "--raw-columns", "no",
     )  # fmt: skip
     scored = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "test.zarr", "--json").out)
     print(scored)

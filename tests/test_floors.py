@@ -98,7 +98,7 @@ def test_seams(files):
         )
         assert not found & {"typer", "rich"} or name.startswith(("distrf.cli", "distrf.progress")), name
         assert not found & {"pyarrow", "zarr", "fsspec"} or name.startswith(
-            ("distrf.store", "distrf.ingestion", "distrf.execution.write_parquet")
+            ("distrf.store", "distrf.ingestion")
         )
         if floor_of(name) == "store":
             assert not found & {"dask", "distributed"}, (

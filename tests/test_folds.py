@@ -28,11 +28,9 @@ from distrf.folds import given_folds
 from distrf.maps.table_columns import FOLDS, TargetMeans, given_cells, row_folds
 from distrf.pipeline.making import check_takes_folds
 from distrf.sgd.alpha import sample_alpha
-from distrf.sgd.batch_sizes import make_schedule
-from distrf.sgd.batch_work import BatchWork
-from distrf.sgd.local_batches import memory_loader
+from distrf.sgd.batch_work import BatchWork, memory_loader
 from distrf.sgd.rows import Rows
-from distrf.sgd.schedules import Holdout
+from distrf.sgd.schedules import Holdout, Schedule
 from distrf.targets import Targets
 
 #: Epochs are few, and the map of some is small.
@@ -187,8 +185,8 @@ def test_batches_take_every_row_but_those_of_fold_0(name):
     rows = Rows.of(X, numbers, None, given_folds(X, folds))
     rows = replace(rows, blocks=(100, 250, 1, 249))
     holdout = Holdout.of(0.1, 0, True)
-    schedule = make_schedule(rows, rows.trained(holdout), 64, True, 0)
-    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0, True, holdout)
+    schedule = Schedule(rows.trained(holdout), 64, rows.block_bytes, 0)
+    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0, holdout)
     load = memory_loader((X, numbers, folds), rows.blocks, True)
     for epoch in range(2):
         seen = [

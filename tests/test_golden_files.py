@@ -39,7 +39,7 @@ from distrf import (
     open_rows,
     save_model,
 )
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 from distrf.kernels import Matern
 from distrf.randomness import variates
 

@@ -147,10 +147,7 @@ CASES = {
        for loss in ("squared", "huber", "epsilon_insensitive")},
     **{f"classifier {loss}": lambda loss=loss: classifier(loss=loss)
        for loss in ("hinge", "squared_hinge", "logistic", "multinomial", "squared")},
-    **{f"rate {rate}": lambda rate=rate: regressor(learning_rate=rate, eta0=0.05, n_epochs=4, tol=0.1)
-       for rate in ("constant", "inverse_scaling", "adaptive")},
     "float32": lambda: classifier("float32", loss="logistic"),
-    "pegasos": lambda: classifier(learning_rate="pegasos", alpha=0.1),
     "early stopping": lambda: classifier(early_stopping=True, n_epochs=6, n_iter_no_change=2),
     "weights": lambda: regressor(y=scores(), weight=weights(), n_directions=3),
     "balanced": lambda: classifier(class_weight="balanced", y=labels(2), fit_intercept=False),
@@ -159,11 +156,11 @@ CASES = {
     "stream": stream,
     "resumed": lambda: resumed(classifier, tol=None),
     "compact dense": compact,
-    "compact paired": lambda: compact(phase="paired", loss="logistic", theta_l1=1e-3),
+    "compact paired": lambda: compact(phase="paired", loss="logistic"),
     "compact circulant": lambda: compact(structure="circulant", loss="hinge", early_stopping=True),
     "compact pegasos": lambda: compact(learning_rate="pegasos", alpha=0.1, loss="hinge", alternate=(2, 3)),
     "compact kept": lambda: kept(
-        lambda path: compact(theta_learning_rate="pegasos", alpha=1.0, checkpoint=path, resume=True), dict),
+        lambda path: compact(early_stopping=True, checkpoint=path, resume=True), dict),
     "compact regressor": lambda: compact(CompactNonlinearRegressor, scores(), loss="squared"),
     "compact circulant regressor": lambda: compact(CompactNonlinearRegressor, scores(), structure="circulant"),
     "map of a loss": lambda: compact(CompactNonlinearMap, objective="multinomial"),

@@ -70,7 +70,7 @@ def check_larger_than_memory(text, images):
     assert number(r"rows ([\d.]+) GiB", text) > number(r"both workers ([\d.]+) GiB", text)
     assert "was refused: it needs" in text
     assert number(r"R² ([\d.]+)", text) > 0.8
-    assert number(r"peak of a worker (\d+) MiB", text) < 1.1 * number(r"planned (\d+) MiB", text)
+    assert number(r"peak of both workers (\d+) MiB", text) < 1.1 * number(r"planned (\d+) MiB", text)
     assert "killed (exit status -9)" in text
     assert "only a complete store can be read" in text
     done, blocks = map(int, re.search(r"(\d+) of (\d+) blocks computed", text).groups())

@@ -109,8 +109,8 @@ def test_values_are_checked_by_type_and_range(kind):
         (distrf.StreamingRidge, "cv", 0, "cv must be an integer >= 2, 'holdout' or 'auto', got 0"),
         (distrf.StreamingRidge, "fit_intercept", "x", "fit_intercept must be True or False, got 'x'"),
         (distrf.StreamingSGDRegressor, "n_epochs", float("inf"), "n_epochs must be an integer.*got inf"),
-        (distrf.StreamingSGDRegressor, "eta0", float("inf"), "eta0 must be a finite number > 0 or None, got inf"),
-        (distrf.StreamingSGDRegressor, "power_t", float("nan"), "power_t must be a finite number >= 0, got nan"),
+        (distrf.StreamingSGDRegressor, "epsilon", float("inf"), "epsilon must be a finite number >= 0 or 'auto', got inf"),
+        (distrf.StreamingSGDRegressor, "tol", float("nan"), "tol must be a finite number >= 0 or None, got nan"),
         (distrf.StreamingSGDRegressor, "alpha", float("inf"), "alpha must be a finite number >= 0 or 'auto'"),
         (distrf.StreamingRidgeClassifier, "class_weight", {0: np.nan}, "a dictionary {label: factor} of finite"),
         (distrf.TEFM, "random_state", -1, "random_state must be an integer >= 0, .*got -1"),
@@ -138,10 +138,8 @@ def test_errors_travel_and_values_are_shown_short():
 
 @pytest.mark.parametrize("kind", [distrf.StreamingSGDClassifier, distrf.StreamingSGDRegressor])
 def test_partial_fit_checks_too(kind):
-    with pytest.raises(InputError, match="eta0 must be"):
-        kind(eta0=-1).partial_fit(
-            X, Y, **({"classes": [0, 1]} if kind is distrf.StreamingSGDClassifier else {})
-        )
+    with pytest.raises(InputError, match="tol must be"):
+        kind(tol=-1).partial_fit(X, Y, **({"classes": [0, 1]} if kind is distrf.StreamingSGDClassifier else {}))
 
 
 @pytest.mark.parametrize(

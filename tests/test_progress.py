@@ -5,9 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -21,16 +18,7 @@ from distrf import StreamingRidge, StreamingSGDRegressor, show_progress
 from distrf.errors import InputError
 from distrf.execution import progress
 from distrf.execution.passes import run_pass
-from distrf.execution.progress import (
-    TOPIC,
-    Lines,
-    Work,
-    Works,
-    current_listener,
-    listening,
-    saw_workers,
-    split_label,
-)
+from distrf.execution.progress import TOPIC, Lines, current_listener, listening, split_label
 from distrf.progress import _BATCH, _Bars, is_log
 
 
@@ -42,52 +30,28 @@ def clock(monkeypatch):
     return now
 
 
-def test_labels():
+def fitted_in_epochs(n_epochs):
+    X = np.random.default_rng(0).normal(size=(600, 3))
+    StreamingSGDRegressor(alpha=1e-3, n_epochs=n_epochs, tol=None, random_state=0).fit(X, X[:, 0])
+
+
+def test_a_line_has_rate_time_left_and_remark(clock):
     assert split_label("epoch 1/3|loss 0.3") == ("epoch 1/3", "loss 0.3")
     assert split_label("gram") == ("gram", "")
-
-
-def test_rate_and_time_left(clock):
-    work = Work("gram", 1000)
-    assert work.rate is work.left is None
-    clock[0] += 2.0
-    work.done = 500
-    assert (work.rate, work.left) == (250.0, 2.0)
-    assert work.text == "gram: 500 of 1,000 rows, 250 rows/s, 2 s left"
-    work.done, work.remark = 1000, "loss 0.1"
-    assert work.text == "gram: 1,000 of 1,000 rows, 500 rows/s, loss 0.1"
-
-
-def test_epochs_are_one_kind_of_work():
-    works = Works()
-    first = works.update("epoch 1/2|loss 2", 5, 10)
-    assert works.update("epoch 1/2|loss 1", 10, 10)[1] is first[1]
-    second = works.update("epoch 2/2|loss 1", 5, 10)
-    assert first[0] == second[0] == "epoch"
-    assert second[1] is not first[1]
-    assert [work.name for work in works.kinds.values()] == ["epoch 2/2"]
+    lines = []
+    listen = Lines(lines.append, ends=True)
     # The next pass of the same name begins anew.
-    ended = works.update("conjugate gradients|residual 0.1", 10, 10)[1]
-    assert works.update("conjugate gradients|residual 0.01", 0, 10)[1] is not ended
-
-
-def test_what_is_done_keeps_its_rate(clock):
-    works = Works()
-    works.update("gram", 0, 100)
-    clock[0] += 2.0
-    _, work = works.update("gram", 100, 100)
-    clock[0] += 50.0
-    assert work.rate == 50.0
-
-
-def test_a_log_ends_with_what_was_said_of_workers():
-    file = io.StringIO()
-    log = Lines(lambda text: file.write(text + "\n"))
-    log.remark("workers: 1 lost; 1 now")
-    log.remark("workers: 1 came; 2 now")
-    log.close()
-    log.close()
-    assert file.getvalue() == "workers: 1 lost; 1 now; workers: 1 came; 2 now\n"
+    for label, done, seconds in [
+        ("gram|loss 0.1", 0, 2.0), ("gram|loss 0.1", 500, 60.0), ("gram|loss 0.1", 1000, 0.0),
+        ("gram", 0, 4.0), ("gram", 1000, 60.0), ("gram", 0, 60.0), ("gram", 500, 0.0),
+    ]:  # fmt: skip
+        listen(label, done, 1000)
+        clock[0] += seconds
+    assert lines == [
+        "gram: 1,000 of 1,000 rows, 16 rows/s, loss 0.1",
+        "gram: 1,000 of 1,000 rows, 250 rows/s",
+        "gram: 500 of 1,000 rows, 8 rows/s, 60 s left",
+    ]
 
 
 def test_a_log_has_a_line_a_minute_at_most(clock):
@@ -103,16 +67,17 @@ def test_a_log_has_a_line_a_minute_at_most(clock):
 def test_terminal_has_one_bar_for_all_epochs():
     console = Console(file=io.StringIO(), force_terminal=True, width=100)
     display = _Bars(console)
-    display("targets", 0, 10)
-    display("targets", 10, 10)
-    for epoch in (1, 2):
-        for done in (5, 10):
-            display(f"epoch {epoch}/2|loss {done / epoch:.1f}", done, 10)
-    display.remark("workers: 1 came; 2 now")
+    for label, rows in (
+        ("targets", (0, 10)),
+        ("epoch 1/2|loss 10.0", (5, 10)),
+        ("epoch 2/2|loss 5.0", (5, 10)),
+    ):
+        for done in rows:
+            display(label, done, 10)
     shown = [(task.description, task.fields["remark"], task.completed) for task in display.bars.tasks]
     display.close()
     assert shown == [("targets", "", 10), ("epoch 2/2", "loss 5.0", 10)]
-    assert "workers: 1 came; 2 now" in console.file.getvalue()
+    assert "epoch 2/2" in console.file.getvalue()
 
 
 def test_a_notebook_without_widgets_has_a_line_for_each_pass(monkeypatch):
@@ -121,57 +86,41 @@ def test_a_notebook_without_widgets_has_a_line_for_each_pass(monkeypatch):
     console, lines = Console(force_jupyter=True), []
     monkeypatch.setattr(console, "print", lambda text, **_: lines.append(text))
     with show_progress(console):
-        StreamingSGDRegressor(alpha=1e-3, n_epochs=2, tol=None, random_state=0).fit(np.eye(6), np.arange(6.0))
-    assert [line.split(":")[0] for line in lines] == ["targets", "epoch 1/2", "epoch 2/2"]
+        fitted_in_epochs(2)
+    assert [line.split(":")[0] for line in lines] == ["targets", "epoch 1/2", "epoch 2/2", "objective"]
 
 
-def test_where_lines_are_read(tmp_path):
+def test_where_lines_are_read(tmp_path, monkeypatch):
     """In a file and in what a batch job prints, not in a pipe."""
+    monkeypatch.setattr(progress, "EVERY", 0.0)
+    for name in _BATCH:
+        monkeypatch.delenv(name, raising=False)
     read, write = os.pipe()
-    with (
-        open(tmp_path / "log", "w") as file,
-        os.fdopen(write, "w") as pipe,
-        os.fdopen(read),
-        open(os.devnull, "w") as nothing,
-    ):
-        assert is_log(file, {})
-        assert is_log(io.StringIO(), {})
-        assert not is_log(pipe, {})
-        assert not is_log(nothing, {})
+    with os.fdopen(read) as end, os.fdopen(write, "w") as pipe, open(tmp_path / "log", "w") as file:
+        assert is_log(file)
+        assert is_log(io.StringIO())
         assert is_log(pipe, {"SLURM_JOB_ID": "7"})
+        with open(os.devnull, "w") as nothing:
+            assert not is_log(nothing)
+        with show_progress(Console(file=pipe)):
+            fitted_in_epochs(1)
+        pipe.close()
+        assert end.read() == ""
 
 
-@pytest.mark.slow
-def test_nothing_is_written_to_a_pipe():
-    code = (
-        "import numpy as np, distrf\nfrom distrf.execution import progress\nprogress.EVERY = 0.0\n"
-        "with distrf.show_progress():\n    distrf.StreamingRidge(alpha=1.0).fit(np.eye(4), np.ones(4))\n"
-    )
-    environment = {k: v for k, v in os.environ.items() if k not in _BATCH}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-
-
-def test_a_log_file_gets_lines(monkeypatch):
+def test_files_and_python_have_lines_in_their_logs(monkeypatch, caplog):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     console = Console(file=io.StringIO(), width=100)
-    X = np.random.default_rng(0).normal(size=(600, 3))
-    with show_progress(console):
-        StreamingSGDRegressor(alpha=1e-3, n_epochs=3, tol=None, random_state=0).fit(X, X[:, 0])
-    lines = [line for line in console.file.getvalue().splitlines() if line.startswith("epoch")]
-    assert {line.split()[1] for line in lines} == {"1/3:", "2/3:", "3/3:"}
-    assert all("loss" in line for line in lines)
-
-
-def test_python_has_the_lines_in_its_log(caplog):
-    X = np.random.default_rng(0).normal(size=(600, 3))
     assert current_listener() is None
-    with caplog.at_level(logging.INFO, "distrf"):
-        StreamingSGDRegressor(alpha=1e-3, n_epochs=3, tol=None, random_state=0).fit(X, X[:, 0])
+    with caplog.at_level(logging.INFO, "distrf"), show_progress(console):
+        fitted_in_epochs(3)
         assert current_listener() is not None
-    said = [r.getMessage() for r in caplog.records if r.name == "distrf.progress"]
-    assert [line.split()[1] for line in said if line.startswith("epoch")] == ["1/3:", "2/3:", "3/3:"]
-    assert any(line.startswith("targets: 600 of 600 rows") for line in said)
+    logged = [r.getMessage() for r in caplog.records if r.name == "distrf.progress"]
+    for lines in (console.file.getvalue().splitlines(), logged):
+        epochs = [line for line in lines if line.startswith("epoch")]
+        assert {line.split()[1] for line in epochs} == {"1/3:", "2/3:", "3/3:"}
+        assert all("loss" in line for line in epochs)
+    assert any(line.startswith("targets: 600 of 600 rows") for line in logged)
 
 
 def test_conjugate_gradients_tell_the_residual():
@@ -182,47 +131,6 @@ def test_conjugate_gradients_tell_the_residual():
         StreamingRidge(alpha=1e-6, solver="cg", n_directions=4, tol=1e-2).fit(X, X @ rng.normal(size=80))
     residuals = [float(label.split("residual ")[1]) for label in heard if "residual" in label]
     assert residuals[-1] < residuals[0]
-
-
-class Client:
-    pass
-
-
-def test_workers_that_are_lost_and_come(caplog):
-    client, said = Client(), []
-    with caplog.at_level(logging.INFO, "distrf"), listening(lambda *_: None, said.append):
-        saw_workers(client, ["a", "b"])
-        saw_workers(client, ["b", "a"])
-        assert said == []
-        saw_workers(client, ["b"])
-        saw_workers(client, ["b", "c", "d"])
-    assert said == ["workers: lost a; 1 now", "workers: 2 came; 3 now"]
-    assert [r.getMessage() for r in caplog.records] == said
-
-
-@pytest.mark.slow
-def test_a_lost_worker_is_told(client, caplog):
-    """A worker that ends in a pass, and the one that its nanny starts in its place."""
-    X = da.from_array(np.random.default_rng(0).normal(size=(3000, 2)), chunks=(50, 2))
-    slow = X.map_blocks(_slowly, dtype=float)
-    said, killed = [], []
-    victim, pid = next(iter(client.run(os.getpid).items()))
-
-    def kill(label, done, total):
-        if done and label == "gram" and not killed:
-            killed.append(victim)
-            os.kill(pid, signal.SIGKILL)
-
-    with listening(kill, said.append):
-        model = StreamingRidge(alpha=1e-3).fit(slow, X[:, 0])
-    assert any(killed[0] in text for text in said)
-    client.wait_for_workers(2)
-    np.testing.assert_array_equal(model.coef_, StreamingRidge(alpha=1e-3).fit(X, X[:, 0]).coef_)
-
-
-def _slowly(block):
-    time.sleep(0.1)
-    return block
 
 
 def test_workers_tell_of_their_rows_once_a_second(client):

@@ -183,9 +183,8 @@ def test_stores(problem, tmp_path):
     written = write_rows(X, path, da.from_array(problem[1], chunks=100))
     assert str(written) == f"300 rows in {written.info.path}: 3 of 3 blocks computed"
     for facts in (facts_of(written.info), facts_of(info(path))):
-        assert facts["rows"] == "300 in blocks of 100"
-        assert facts["X"] == "300 x 4 float64"
-        assert facts["state"] == "complete"
+        assert facts["rows"] == "300 in 3 blocks of 100 (complete)"
+        assert facts["X"] == "300 x 4 float64, chunks (100, 4)"
     facts = facts_of(describe(path))
     assert facts["rows"] == "300"
     assert facts["X"] == "float64, dense, 9.38 kiB"

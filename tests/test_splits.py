@@ -287,10 +287,10 @@ def test_standard_errors_count_groups():
 @pytest.mark.slow
 def test_train_gives_the_folds_to_every_step(monkeypatch):
     """Ridge, SGD and a learned map each hold out whole groups: what they are given is the split."""
-    from distrf.linear_model import ridge, sgd_regressor
+    from distrf.linear_model import ridge_base, sgd_base
 
     seen = []
-    for module in (ridge, sgd_regressor):
+    for module in (ridge_base, sgd_base):
         known = module.given_folds
         monkeypatch.setattr(
             module,

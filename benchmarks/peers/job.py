@@ -3,17 +3,18 @@
 Run by the Python of a peer, which has neither distrf nor this package. JOB and METHOD are names of `methods.JOBS`, FOLDER
 holds the rows, OPTIONS are JSON. A first go on few rows imports, compiles and starts what there is to start: `start`. `fit`
 and `predict` are processor seconds of all threads after that; `peak` is the largest resident size in bytes, of all; `error` is
-that of the kernel matrix or of the singular values.
+that of the kernel matrix.
 """
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
 import resource
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,20 +22,59 @@ import numpy as np
 
 if __package__:
     from .methods import JOBS, Options
-    from .rows import Rows
-else:  # a script, run by the Python of a peer: they lie beside it
+else:  # a script, run by the Python of a peer: it lies beside it
     from methods import JOBS, Options
-    from rows import Rows
 
-#: Rows, features and directions of the first go.
-FIRST = {"D": 64, "k": 8}
-FIRST_ROWS = 600
+#: Features and rows of the first go.
+FIRST, FIRST_ROWS = 64, 600
 #: Rows on which a kernel is compared with that of its features.
 KERNEL_ROWS = 500
-PACKAGES = (
-    "distrf", "numpy", "scipy", "scikit-learn", "scikit-learn-extra", "dask", "dask-ml", "xgboost-cpu", "lightgbm",
-    "thundersvm-cpu", "snapml",
-)  # fmt: skip
+
+
+#: Rows of a block, for all who read in blocks.
+BLOCK = 16_384
+
+
+class Rows:
+    """Rows of the files of a folder; of each file the first `most` at most."""
+
+    def __init__(self, folder: str, most: int | None = None):
+        self.folder, self.most = folder, most
+
+    def _file(self, name: str) -> np.ndarray:
+        return np.load(Path(self.folder) / f"{name}.npy", mmap_mode="r")[: self.most]
+
+    def __len__(self) -> int:
+        return len(self._file("X"))
+
+    def array(self, name: str) -> np.ndarray:
+        """All rows of a file."""
+        return np.array(self._file(name))
+
+    def block(self, name: str, first: int, last: int) -> np.ndarray:
+        """Some rows. The file is closed after: pages of an open one would count as memory of the process."""
+        return np.array(self._file(name)[first:last])
+
+    def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """X and y, block by block."""
+        for first in range(0, len(self), BLOCK):
+            yield self.block("X", first, first + BLOCK), self.block("y", first, first + BLOCK)
+
+    def lazy(self, name: str) -> Any:
+        """A Dask array whose tasks read a block each."""
+        import dask.array as da
+
+        file = self._file(name)
+        n = len(file)
+        sizes = tuple(min(BLOCK, n - first) for first in range(0, n, BLOCK))
+        chunks = (sizes, *((width,) for width in file.shape[1:]))
+        meta = np.empty((0,) * file.ndim, file.dtype)
+        return da.map_blocks(_read, self, name, chunks=chunks, dtype=file.dtype, meta=meta)
+
+
+def _read(rows: Rows, name: str, block_info: Any = None) -> np.ndarray:
+    first, last = block_info[None]["array-location"][0]
+    return rows.block(name, first, last)
 
 
 def cpu() -> float:
@@ -47,16 +87,6 @@ def peak() -> int:
     """Bytes. Not ru_maxrss, which starts at the size of the parent."""
     with open("/proc/self/status") as status:
         return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-
-
-def versions() -> dict[str, str]:
-    found = {}
-    for name in PACKAGES:
-        try:
-            found[name] = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found
 
 
 def gaussian(X: np.ndarray, o: Options) -> np.ndarray:
@@ -77,32 +107,11 @@ def kernel_error(method: str, transform: Any, rows: Rows, o: Options) -> float:
     return float(np.linalg.norm(K - Z @ Z.T) / np.linalg.norm(K))
 
 
-def score(predicted: Any, t: np.ndarray, o: Options) -> float:
-    """Accuracy, or R^2 of numbers."""
-    if o.labels:
-        return float(np.mean(np.asarray(predicted).ravel() == t))
-    return float(1 - np.sum((np.asarray(predicted).ravel() - t) ** 2) / np.sum((t - t.mean()) ** 2))
-
-
-def singular_values(transform: Any, rows: Rows, k: int) -> np.ndarray:
-    """The k largest of the features, from their Gram matrix in float64."""
-    gram: Any = 0.0
-    for X, _ in rows.blocks():
-        Z = np.asarray(transform(X), dtype=np.float64)
-        gram = gram + Z.T @ Z
-    return np.sqrt(np.maximum(np.linalg.eigvalsh(gram)[::-1][:k], 0))
-
-
 def run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, Any]:
     """What `python job.py` prints."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return _run(job, method, folder, given)
-
-
-def _run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, Any]:
+    warnings.simplefilter("ignore")
     o, call = SimpleNamespace(**given), JOBS[job][method].call
-    first = SimpleNamespace(**{**given, **{name: min(FIRST[name], given.get(name, 1)) for name in FIRST}})
+    first = SimpleNamespace(**given | {"D": FIRST})
     began = cpu() if __package__ else 0.0  # a process of its own starts at 0
     call(Rows(folder, FIRST_ROWS), first)
     rows = Rows(folder)
@@ -110,7 +119,7 @@ def _run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str,
     began, wall = cpu(), time.perf_counter()
     made = call(rows, o)
     found["fit"] = cpu() - began
-    if job in ("ridge", "tables"):
+    if job == "ridge":
         T, t = rows.array("T"), rows.array("t")
         began = cpu()
         predicted = made(T)
@@ -118,12 +127,9 @@ def _run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str,
     found |= {"wall": time.perf_counter() - wall, "peak": peak()}
     if job == "features":
         found["error"] = kernel_error(method, made[1], rows, o)
-    elif job == "subspace":
-        exact = singular_values(made[1], rows, o.k)
-        found["error"] = float(np.max(np.abs(np.asarray(made[0]) - exact) / exact))
     else:
-        found["score"] = score(predicted, t, o)
-    return found | {"versions": versions()}
+        found["score"] = float(np.mean(np.asarray(predicted).ravel() == t))
+    return found
 
 
 def main() -> None:

@@ -1,20 +1,27 @@
-"""Runs a job in a process of its own, with one thread, and ends it where it takes too much memory or time."""
+"""Runs a job by the Python of a peer, in a process of its own with one thread, and ends it where it takes too much memory or time.
+
+A virtual environment for each peer is made the first time that it is needed, in the folder that the environment variable
+DISTRF_BENCHMARKS_CACHE names, or in ~/.cache/distrf-benchmarks.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
+import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
+import venv
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from benchmarks.benchmark import Record
-from benchmarks.peers import environments
 from benchmarks.peers.methods import JOBS
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +29,41 @@ LIMIT = 4 * 2**30
 #: Seconds between two looks at a process.
 LOOK = 0.05
 THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
+#: peer: what pip installs. Empty: the packages of this Python.
+PEERS: dict[str, tuple[str, ...]] = {
+    "distrf": (),
+    "scikit-learn": (),
+    # Its wheels were built for NumPy 1.
+    "scikit-learn-extra": ("scikit-learn-extra==0.3.0", "numpy<2", "scikit-learn<1.6"),
+    "dask-ml": ("dask-ml==2025.1.0", "dask[array,dataframe]", "distributed"),
+    "thundersvm": ("thundersvm-cpu==0.3.3", "scikit-learn"),
+    "snapml": ("snapml==1.17.2", "scikit-learn"),
+}
+
+
+def python_of(peer: str) -> Path:
+    """The Python of a peer.
+
+    Raises RuntimeError with the last error of pip.
+    """
+    wanted = PEERS[peer]
+    if not wanted:
+        return Path(sys.executable)
+    cache = Path(os.environ.get("DISTRF_BENCHMARKS_CACHE", "~/.cache/distrf-benchmarks")).expanduser()
+    place = cache / f"{peer}-{hashlib.sha256(repr((wanted, sys.version_info[:2])).encode()).hexdigest()[:8]}"
+    python, ready = place / "bin" / "python", place / "ready"
+    if not ready.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        venv.create(place, with_pip=True)
+        done = subprocess.run(
+            [python, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            shutil.rmtree(place, ignore_errors=True)
+            lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or ["no message"]
+            raise RuntimeError(f"pip install {' '.join(wanted)}: {lines[-1][:300]}")
+        ready.touch()
+    return python
 
 
 def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds: float) -> Record:
@@ -32,8 +74,8 @@ def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds
     peer = JOBS[job][method].peer
     record: Record = {"peer": peer, "method": method}
     try:
-        python = environments.python_of(peer)
-    except environments.UnavailableError as error:
+        python = python_of(peer)
+    except RuntimeError as error:
         return record | {"failed": str(error)}
     words = [job, method, folder, json.dumps(options)]
     return record | watched([str(python), str(Path(__file__).parent / "job.py"), *words], peer, seconds)

@@ -17,7 +17,7 @@ import zarr
 from distributed import SchedulerPlugin, get_worker
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.benchmark import Record, Run, markdown
+from benchmarks.benchmark import Record, Run, lines
 from benchmarks.workers import connected
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, featurize
 
@@ -108,19 +108,16 @@ def measure(each: int, nap: float, job: str, workers: int, slow=1, later=0, grow
 
 
 def cluster(run: Run) -> Iterator[Record]:
+    """Blocks take 1 s to read, 24 for each worker. Efficiency is the least time in which these workers can sleep through all blocks, over
+    that of the job. Workers come or go after 5 s; those that go finish their block. States are the most that one worker held at a
+    time. Every case runs once.
+    """
     for case in CASES:
         if not run.small or (case["workers"] == 1 and "later" not in case):
             yield measure(*run.pick((24, 1.0), (2, 0.01)), **case)
 
 
-def show_cluster(records: list[Record]) -> str:
-    cells = []
-    for r in records:
-        figures = ["-", f"{1000 * r['step']:.0f}"] if r["step"] else [f"{r['efficiency']:.2f}", "-"]
-        cells.append([f"{r['job']}, {r['case']}", f"{r['wall']:.1f}", *figures, r["states"] or "-", r["bits"]])
-    said = (
-        f"Blocks take {records[0]['nap']:g} s to read, {records[0]['blocks']} for each worker. Efficiency is the least time in which these workers "
-        "can sleep through all blocks, over that of the job. Workers come or go after 5 s; those that go finish their block. States are the most "
-        "that one worker held at a time. Every case runs once."
-    )
-    return f"{said}\n\n{markdown(['job, workers', 's', 'efficiency', 'ms a step', 'states', 'bits'], cells)}"
+show_cluster = lines({
+    "job, workers": "{job}, {case}", "s": "{wall:.1f}", "efficiency": lambda r: "-" if r["step"] else f"{r['efficiency']:.2f}",
+    "ms a step": lambda r: f"{1000 * r['step']:.0f}" if r["step"] else "-", "states": lambda r: r["states"] or "-", "bits": "{bits}",
+})  # fmt: skip

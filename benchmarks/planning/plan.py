@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import statistics
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from benchmarks.benchmark import MIB, UNKNOWN, Benchmark, Claim, Part, Record, Run, judged, markdown
+from benchmarks.benchmark import MIB, Part, Record, Run, lines
 from benchmarks.planning.jobs import JOBS, Job, make_rows, small
 from benchmarks.workers import connected, measured
 from distrf.planning.summary import Plan
@@ -50,6 +48,7 @@ def do(job: Job, in_process: bool) -> tuple[Plan, Record]:
 
 
 def jobs(run: Run) -> Iterator[Record]:
+    """Memory of a worker that `distrf.plan` says, and what the job takes (`VmHWM`): each on fresh worker processes of one thread, once."""
     for name in SMALL if run.small else JOBS:
         job = small(JOBS[name]) if run.small else JOBS[name]
         planned, found = do(job, run.small)
@@ -58,43 +57,7 @@ def jobs(run: Run) -> Iterator[Record]:
         yield about | figures | {"parts": planned.memory.parts}
 
 
-def show(records: list[Record]) -> str:
-    rows = []
-    for r in records:
-        what = f"{r['job']}: {r['kind']}, {r['rows']:,} x {r['columns']:,}, D = {r['size']:,}"
-        said, taken = r["planned_bytes"] / MIB, r["bytes"] / MIB
-        rows.append([what, f"{said:,.0f}", f"{taken:,.0f}", f"{said / taken:.2f}", f"{r['seconds']:.1f}"])
-    return markdown(["job", "plan MiB", "MiB", "ratio", "s"], rows)
-
-
-def claims(found: dict[str, list[Record]]) -> list[Claim]:
-    """Whether plans say enough, and not far too much."""
-    ratios = {r["job"]: r["planned_bytes"] / r["bytes"] for r in found.get("jobs", [])}
-    if not ratios:
-        return []
-    enough = claim("No worker takes more memory than the plan says: planned / measured", ratios, low=1)
-    return [
-        enough,
-        claim("A plan is not far above the memory that is taken: planned / measured", ratios, high=1.5),
-    ]
-
-
-def claim(said: str, found: dict[str, float], low: float = -math.inf, high: float = math.inf) -> Claim:
-    """A claim on figures of cases, which are to lie between two bars."""
-    beyond = [f"{case} {x:.2f}" for case, x in found.items() if not low <= x <= high]
-    held, middle = len(found) - len(beyond), statistics.median(found.values())
-    ours = (
-        f"{held} of {len(found)}, {min(found.values()):.2f} to {max(found.values()):.2f}, median {middle:.2f}"
-    )
-    bars = [f"at least {low:g}"] * (low > -math.inf) + [f"at most {high:g}"] * (high < math.inf)
-    why = f"{UNKNOWN}: {', '.join(beyond)}" if beyond else ""
-    return Claim(said, " and ".join(bars), ours, judged(held, len(found)), why)
-
-
-ABOUT = """
-Memory that `distrf.plan` says before a job, and what the job then takes, for jobs of every kind: each on a fresh local cluster of worker processes
-with one thread. Measured is the largest size of a worker process (`VmHWM`); a plan is to be no less, and at most 1.5 times as much. Every job runs
-once; its seconds are those on the clock.
-"""
-
-BENCHMARK = Benchmark("plan", "Plan and measurement", ABOUT, (Part("jobs", jobs, show, data=False),), claims)
+PARTS = (Part(jobs, lines({
+    "job": "{job}: {kind}, {rows:,} x {columns:,}, D = {size:,}", "plan MiB": lambda r: f"{r['planned_bytes'] / MIB:,.0f}",
+    "MiB": lambda r: f"{r['bytes'] / MIB:,.0f}", "ratio": lambda r: f"{r['planned_bytes'] / r['bytes']:.2f}", "s": "{seconds:.1f}",
+}), data=False),)  # fmt: skip

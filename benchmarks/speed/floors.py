@@ -1,4 +1,4 @@
-"""What a map cannot do without: the transforms or the product of its projection, its cosines, and writing the result."""
+"""What a map cannot do without: the transforms or the product of its projection, on arrays that stay in the cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import scipy.fft
 
-from distrf.compiled import cos_offset, cos_sin, jit, walsh_hadamard
+from distrf.compiled import jit, walsh_hadamard
 from distrf.compiled.circular_products import (
     forward_transform,
     inverse_transform,
@@ -93,29 +93,3 @@ def project(map_: FourierMap, X: np.ndarray) -> None:
     for a in range(0, len(X), tile):
         for _ in projector.phases(X[a : a + tile], 0, map_.n_frequencies, scale, X.dtype):
             pass
-
-
-def cosines(n: int, D: int, phase: str, dtype: np.dtype) -> None:
-    """The cosines alone, from a column block in cache into new memory, as the map makes them."""
-    width, rows = min(D, 1024), 64
-    column_block = np.zeros((rows, width), dtype)
-    offsets = np.zeros(width, dtype)
-    out = np.empty((n, D), dtype)
-    step = width if phase == "offset" else 2 * width
-    for a in range(0, n, rows):
-        target = out[a : a + rows]
-        for column in range(0, D, step):
-            w = min(step, D - column)
-            phases = column_block[: len(target), : w if phase == "offset" else w // 2]
-            phases = phases if phases.flags.c_contiguous else np.ascontiguousarray(phases)
-            if phase == "offset":
-                cos_offset(phases, offsets[:w], target, column, 1.0)
-            else:
-                cos_sin(phases, target, column, 1.0)
-
-
-def write(n: int, D: int, dtype: np.dtype) -> np.ndarray:
-    """The bare writing of the result into new memory."""
-    out = np.empty((n, D), dtype)
-    out.fill(1.0)
-    return out

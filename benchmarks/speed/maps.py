@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.decomposition import TruncatedSVD
 from sklearn.kernel_approximation import RBFSampler
+from sklearn.pipeline import make_pipeline
 
-from benchmarks.benchmark import Benchmark, Part, Record, Run, markdown, where
+import distrf
+from benchmarks import results
+from benchmarks.benchmark import Part, Record, Run, lines, where
 from benchmarks.clocks import in_turn, medians
-from benchmarks.speed import transforms
-from benchmarks.speed.floors import cosines, floor, project, write
-from benchmarks.speed.maps_claims import claims, crossover
+from benchmarks.speed.floors import floor, project
+from benchmarks.speed.transforms import WAYS, fft, hadamard
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections.auto import auto_projection
@@ -29,8 +33,13 @@ def rows_of(n: int, d: int, dtype: str) -> np.ndarray:
     return np.random.default_rng(0).normal(size=(n, d)).astype(dtype)
 
 
-def map_of(d: int, D: int, projection: str, phase: str = "offset") -> FourierMap:
-    return FourierMap(d, D, Gaussian(), float(np.sqrt(d)), projection, phase, 1)
+def map_of(d: int, D: int, projection: str) -> FourierMap:
+    return FourierMap(d, D, Gaussian(), float(np.sqrt(d)), projection, "offset", 1)
+
+
+def write(n: int, D: int, dtype: str) -> None:
+    """Write a result. A virtual machine takes back memory that idles through a long product; who allocates next would pay for it."""
+    np.empty((n, D), dtype).fill(1.0)
 
 
 @contextmanager
@@ -44,150 +53,112 @@ def all_kept() -> Iterator[None]:
         weight_cache.clear()
 
 
-def size(count: int) -> str:
-    return f"{count / 2**20:.1f} MiB" if count >= 2**20 else f"{count / 2**10:.1f} KiB"
-
-
-# ---- Many columns -------------------------------------------------------------------------------------
-
-
-def wide_of(n: int, D: int, d: int, dtype: str, rounds: int) -> Iterator[Record]:
-    """A record for each projection: the map, its projection and cosines alone, and the floor of the projection."""
-    X, kind = rows_of(n, d, dtype), np.dtype(dtype)
-    peer = RBFSampler(gamma=0.5 / d, n_components=D, random_state=0).fit(X)
-    maps = {name: map_of(d, D, name) for name in PROJECTIONS}
-    writing = partial(write, n, D, kind)
-    calls: dict[str, Any] = {"RBFSampler": lambda: peer.transform(X), "write": writing}
-    calls["cosines"] = partial(cosines, n, D, "offset", kind)
-    for name, map_ in maps.items():
-        calls[f"{name} map"] = partial(map_, X)
-        calls[f"{name} product"] = partial(project, map_, X)
-        calls[f"{name} floor"] = floor(map_.projector, X)
-    # A virtual machine takes back memory that idles through a long product; who allocates next would pay for it.
-    with all_kept():
-        seconds = medians(in_turn(calls, rounds, before=writing))
-    common = {name: seconds[name] for name in ("RBFSampler", "write", "cosines")}
-    for name, map_ in maps.items():
-        own = {what: seconds[f"{name} {what}"] for what in ("map", "product", "floor")}
-        kept = {
-            "weights": int(map_.projector.work()[1] * kind.itemsize / 4),
-            "pickle": len(pickle.dumps(map_)),
-        }
-        yield {"n": n, "D": D, "d": d, "dtype": dtype, "projection": name, **own, **common, **kept}
-
-
 def wide(run: Run) -> Iterator[Record]:
+    """Milliseconds of processor time for 2,000 rows and D = 8,192 features with offsets, medians of runs that take turns. A *map* is a
+    projection and the cosines, and writes its result once. *Product* is the projection alone, its column blocks dropped; *floor* is
+    what it cannot do without: the bare matrix product, or the bare transforms, of numbers in the cache.
+    """
+    n, D = run.pick((2000, 8192), (50, 256))
     for dtype in DTYPES:
         for d in run.pick((512, 1024, 4096), (64, 128)):
-            yield from wide_of(run.pick(2000, 50), run.pick(8192, 256), d, dtype, run.pick(5, 1))
-
-
-def show_wide(records: list[Record]) -> str:
-    first = records[0]
-    blocks = [
-        f"Milliseconds of processor time for {first['n']:,} rows and D = {first['D']:,} features with offsets, medians of runs "
-        "that take turns. A *map* is a projection and the cosines, and writes its result once. *Product* is the "
-        "projection alone, its column blocks dropped; *floor* is what it cannot do without: the bare matrix product, or the bare "
-        "transforms, of numbers in the cache."
-    ]
-    for dtype, d in dict.fromkeys((r["dtype"], r["d"]) for r in records):
-        here = where(records, dtype=dtype, d=d)
-        lines = [
-            [
-                r["projection"],
-                *(f"{1e3 * r[what]:.0f}" for what in ("map", "product", "floor")),
-                f"{r['product'] / r['floor']:.2f}",
-                f"**{r['RBFSampler'] / r['map']:.1f}**",
-                size(r["weights"]),
-                f"{r['pickle']} B",
-            ]
-            for r in here
-        ]
-        head = here[0]
-        blocks.append(
-            f"d = {d:,}, {dtype}: RBFSampler {1e3 * head['RBFSampler']:.0f} ms, the cosines {1e3 * head['cosines']:.0f} ms, "
-            f"writing {1e3 * head['write']:.0f} ms."
-        )
-        blocks.append(
-            markdown(
-                [
-                    "projection",
-                    "map",
-                    "product",
-                    "floor",
-                    "x floor",
-                    "faster than RBFSampler",
-                    "weights",
-                    "pickled",
-                ],
-                lines,
-            )
-        )
-    return "\n\n".join(blocks)
-
-
-# ---- Few columns --------------------------------------------------------------------------------------
+            X = rows_of(n, d, dtype)
+            peer = RBFSampler(gamma=0.5 / d, n_components=D, random_state=0).fit(X)
+            calls: dict[str, Any] = {"RBFSampler": partial(peer.transform, X)}
+            maps = {name: map_of(d, D, name) for name in PROJECTIONS}
+            for name, map_ in maps.items():
+                ways = {
+                    "map": partial(map_, X),
+                    "product": partial(project, map_, X),
+                    "floor": floor(map_.projector, X),
+                }
+                calls |= {f"{name} {what}": call for what, call in ways.items()}
+            with all_kept():
+                seconds = medians(in_turn(calls, run.pick(5, 1), before=partial(write, n, D, dtype)))
+            for name, map_ in maps.items():
+                own = {what: seconds[f"{name} {what}"] for what in ("map", "product", "floor")}
+                kept = {
+                    "weights": int(map_.projector.work()[1] * X.itemsize / 4),
+                    "pickle": len(pickle.dumps(map_)),
+                }
+                about = {"n": n, "D": D, "d": d, "dtype": dtype, "projection": name}
+                yield about | own | {"RBFSampler": seconds["RBFSampler"]} | kept
 
 
 def narrow(run: Run) -> Iterator[Record]:
-    """Whole maps where dense weights are as fast as structured ones."""
+    """Billions of features a second of whole maps, offsets, where dense weights may be as fast as structured ones, and what `auto` takes:
+    quasi-random weights are multiplied as dense ones are.
+    """
     for dtype in DTYPES:
         for D in run.pick((8192, 512), (64,)):
             for d in run.pick((16, 32, 64, 128, 256, 512), (16, 32)):
                 n = run.pick(2000 if D == 8192 else 16_000, 50)
-                X = rows_of(n, d, dtype)
-                calls = {name: partial(map_of(d, D, name), X) for name in PROJECTIONS}
-                writing = partial(write, n, D, np.dtype(dtype))
+                calls = {name: partial(map_of(d, D, name), rows_of(n, d, dtype)) for name in PROJECTIONS}
                 with all_kept():
-                    seconds = medians(in_turn(calls, run.pick(7, 1), before=writing))
-                # Quasi-random weights are multiplied as dense ones are.
+                    seconds = medians(in_turn(calls, run.pick(7, 1), before=partial(write, n, D, dtype)))
                 chosen = auto_projection(Gaussian(), d, D).replace("quasi", "dense")
                 yield {"n": n, "D": D, "d": d, "dtype": dtype, "auto": chosen, **seconds}
 
 
-def show_narrow(records: list[Record]) -> str:
-    """The columns from which on a projection is faster than dense weights."""
-    sizes = list(dict.fromkeys((r["D"], r["dtype"]) for r in records))
-    lines = [
-        [f"`{name}`", *(crossover(where(records, D=D, dtype=dtype), name) for D, dtype in sizes)]
-        for name in PROJECTIONS[1:]
-    ]
-    text = "The number of columns from which on a whole map is faster than that of dense weights (offsets, one thread)."
-    return text + "\n\n" + markdown(["", *(f"D = {D:,}, {dtype}" for D, dtype in sizes)], lines)
+def pairs(run: Run) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
+    """Ours and scikit-learn's, on drawn float32 rows: Table 1 of `scrf_2015` on fewer rows, features into a store, a subspace."""
+    D = run.pick(8192, 256)
+    for d in run.pick((512, 1024, 2048, 4096), (64,)):
+        X = np.random.default_rng(0).uniform(size=(run.pick(2000, 50), d)).astype(np.float32)
+        map_ = FourierMap(d, D, Gaussian(), float(np.sqrt(2 * d)), "circulant", "offset", 0)
+        peer = RBFSampler(gamma=0.25 / d, n_components=D, random_state=0).fit(X)
+        yield f"SCRF, d = {d:,}", partial(map_, X), partial(peer.transform, X)
+    X = np.random.default_rng(0).normal(size=(run.pick(20_000, 200), 64)).astype(np.float32)
+    ours = distrf.RandomFourierFeatures(gamma=0.01, n_components=D // 4, random_state=0).fit(X)
+    peer = RBFSampler(gamma=0.01, n_components=D // 4, random_state=0).fit(X)
+    yield (
+        "featurize, d = 64",
+        lambda: stored(lambda path: distrf.featurize(ours, X, f"{path}.zarr")),
+        lambda: stored(lambda path: np.save(f"{path}.npy", peer.transform(X))),
+    )
+    base = distrf.RandomFourierFeatures(gamma=0.01, n_components=D // 8, random_state=0)
+    finder = distrf.TEFM(base, n_components=16, solver="finder", n_iter=2, random_state=0)
+    sampler = RBFSampler(gamma=0.01, n_components=D // 8, random_state=0)
+    svd = make_pipeline(sampler, TruncatedSVD(16, n_iter=2, random_state=0))
+    yield "TEFM, 16 directions", partial(finder.fit, X), partial(svd.fit, X)
 
 
-def draw_narrow(records: list[Record], figure: Any) -> None:
-    from matplotlib.ticker import NullLocator
-
-    sizes = list(dict.fromkeys((r["D"], r["dtype"]) for r in records))
-    figure.set_size_inches(3.5 * len(sizes), 3.4)
-    axes = np.atleast_1d(figure.subplots(1, len(sizes), sharey=True))
-    for ax, (D, dtype) in zip(axes, sizes, strict=True):
-        here = where(records, D=D, dtype=dtype)
-        for name in PROJECTIONS:
-            rate = [r["n"] * D / r[name] / 1e9 for r in here]
-            ax.plot([r["d"] for r in here], rate, marker="o", markersize=3, label=name)
-        ax.set(xscale="log", yscale="log", xlabel="columns d", title=f"D = {D:,}, {dtype}")
-        columns = [r["d"] for r in here]
-        ax.set_xticks(columns, [str(d) for d in columns], fontsize=8)
-        ax.xaxis.set_minor_locator(NullLocator())
-    axes[0].set_ylabel("billions of features a second")
-    axes[-1].legend(fontsize=7)
+def stored(call: Callable[[str], Any]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        call(f"{folder}/made")
 
 
-ABOUT = """
-[Fourier maps](../methods/fourier.md) with every [structured projection](../methods/projections.md), on one thread. Times are
-processor seconds. The peer is scikit-learn's `RBFSampler`, which multiplies by a dense matrix and takes NumPy's cosines, of the same
-dtype. The floors say how much faster a map could become without another algorithm.
-"""
+def guard(run: Run) -> Iterator[Record]:
+    """How many times as fast as scikit-learn, beside commit aea275b (of one kind of processor): least processor seconds of runs that take
+    turns. A ratio is to be at least .9 of what it was.
+    """
+    for what, ours, theirs in pairs(run):
+        if not run.has(what=what):
+            taken = in_turn({"ours": ours, "theirs": theirs}, run.pick(5, 1))
+            yield {"what": what, **{name: min(values) for name, values in taken.items()}}
 
-BENCHMARK = Benchmark(
-    "speed", "Speed of maps", ABOUT,
-    (
-        Part("wide", wide, show_wide, data=False, by_processor=True),
-        Part("narrow", narrow, show_narrow, draw_narrow, data=False),
-        Part("hadamard", transforms.measure, transforms.show, data=False),
-        Part("fft", transforms.measure_fft, transforms.show_fft, data=False),
-    ),
-    claims,
+
+def was(r: Record) -> str:
+    """The ratio of the frozen run."""
+    frozen = where(results.read(results.FOLDER / "frozen.json")["parts"]["speed"]["records"], what=r["what"])
+    return f"{frozen[0]['theirs'] / frozen[0]['ours']:.2f}" if frozen else ""
+
+
+PARTS = (
+    Part(wide, lines({
+        "d": "{d:,}", "dtype": "{dtype}", "projection": "{projection}", "RBFSampler": lambda r: f"{1e3 * r['RBFSampler']:.0f}",
+        **{what: lambda r, what=what: f"{1e3 * r[what]:.0f}" for what in ("map", "product", "floor")},
+        "product / floor": lambda r: f"{r['product'] / r['floor']:.2f}",
+        "RBFSampler / map": lambda r: f"**{r['RBFSampler'] / r['map']:.1f}**",
+        "weights, KiB": lambda r: f"{r['weights'] / 2**10:,.1f}", "pickled, bytes": "{pickle}",
+    }), data=False),
+    Part(narrow, lines({
+        "D": "{D:,}", "d": "{d}", "dtype": "{dtype}", "auto": "`{auto}`",
+        **{name: lambda r, name=name: f"{r['n'] * r['D'] / r[name] / 1e9:.2f}" for name in PROJECTIONS},
+    }), data=False),
+    Part(hadamard, lines({"p": "{p:,}", "dtype": "{dtype}", **{said: f"{{{way}:.2f}}" for way, said in WAYS.items()}}), data=False),
+    Part(fft, lines({
+        "L": "{L:,}", "dtype": "{dtype}", "distrf": "{distrf:.2f}", "scipy.fft": "{scipy:.2f}",
+        "ratio": lambda r: f"{r['distrf'] / r['scipy']:.1f}", "error": "{error:.0e}",
+    }), data=False),
+    Part(guard, lines({"": "{what}", "aea275b": was, "now": lambda r: f"{r['theirs'] / r['ours']:.2f}"}), data=False, resumes=True),
 )  # fmt: skip

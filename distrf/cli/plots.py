@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import typer
+
 from ..errors import InputError
-from ..store import check_apart, check_writable
-from .usage import UsageError
 
 
 def check_place(path: str | None, source: str) -> None:
-    """Raise for a plot that cannot be written: UsageError for a kind of file that matplotlib does not write."""
+    """Raise for a plot that cannot be written, or of a kind that matplotlib does not write."""
     if path is None:
         return
+    from ..store import check_apart, check_writable
+
     check_apart(path, [source], what="--plot")
     check_writable(path)
     try:
@@ -22,22 +24,45 @@ def check_place(path: str | None, source: str) -> None:
         matplotlib.use("Agg")
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
-        raise InputError(
-            f'--plot needs matplotlib, which cannot be imported ({error}); pip install "distrf[plot]"'
-        ) from error
+        raise InputError(f'--plot needs matplotlib ({error}); pip install "distrf[plot]"') from error
     known = FigureCanvasBase.get_supported_filetypes()
-    ending = os.path.splitext(path)[1].removeprefix(".").lower()
-    if ending not in known:
-        raise UsageError(f"--plot writes {', '.join(sorted(known))} by the ending of the file, got {path!r}")
+    if os.path.splitext(path)[1].removeprefix(".").lower() not in known:
+        raise typer.BadParameter(
+            f"--plot writes {', '.join(sorted(known))} by the ending of the file, got {path!r}"
+        )
     if os.path.isdir(path):
-        raise UsageError(f"--plot names a file, but {path!r} is a folder")
+        raise typer.BadParameter(f"--plot names a file, but {path!r} is a folder")
 
 
-def write_plot(axes: Any, path: str) -> None:
+def check_drawable(pipeline: Any) -> None:
+    """Raise for a pipeline whose training leaves nothing to draw."""
+    spectrum = any(hasattr(step, "n_iter") and hasattr(step, "sketch") for step in pipeline)
+    if not (spectrum or hasattr(pipeline[-1], "n_epochs") or getattr(pipeline[-1], "compares_alphas", False)):
+        raise typer.BadParameter(
+            "--plot draws epochs, the errors of several --alpha, or the spectrum of --map tefm"
+        )
+
+
+def draw_training(model: Any, path: str) -> str:
+    """Draw how a model, or the one in a folder, was trained; returns the path."""
+    from ..persistence import load_model
+    from ..plot import plot_training
+
+    return _write(plot_training(load_model(model) if isinstance(model, str) else model), path)
+
+
+def draw_importance(found: Any, path: str) -> str:
+    """Draw what `permutation_importance` found; returns the path."""
+    from ..plot import displays
+
+    return _write(displays(found)["importance"].plot().ax_, path)
+
+
+def _write(axes: Any, path: str) -> str:
     """Save the figure of the axes and close it; missing folders are made."""
     from matplotlib import pyplot
 
-    if folder := os.path.dirname(path):
-        os.makedirs(folder, exist_ok=True)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
     axes.figure.savefig(path, dpi=150)
     pyplot.close(axes.figure)
+    return path

@@ -1,27 +1,19 @@
-"""What every command does around its work: console, progress, cluster, result, exit code."""
+"""What every command does around its work: progress, cluster, warnings, report, result."""
 
 from __future__ import annotations
 
 import json
 import logging
+import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from ..planning.workers import running
-from .faults import print_error
-from .options import RunOptions
-from .usage import checked
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from ..execution.memory_trace import MemoryTrace
-    from ..planning.summary import Plan
+from .errors import debugging, print_line
 
 _LOG = logging.getLogger(__name__)
 #: Bytes of rows up to which a command needs no processes of its own. They take seconds to start, and threads are no slower:
@@ -30,202 +22,162 @@ _LOG = logging.getLogger(__name__)
 _SMALL = 64 * 2**20
 
 
-@dataclass
 class Session:
-    """One command's surroundings.
+    """One command's surroundings; the arguments are its options of the group "Run".
 
     Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
     """
 
-    run: RunOptions = field(default_factory=RunOptions)
-    started: float = field(default_factory=time.perf_counter)
-    peaks: dict[str, int] = field(default_factory=dict)
-    noted: list[str] = field(default_factory=list)
-    report: str | None = None
-    heard: list[str] = field(default_factory=list)
-    plan: Plan | None = None
-    trace: MemoryTrace | None = None
+    def __init__(self, ctx: Any, *, quiet: bool = False, json: bool = False, **where: str):
+        self.started, self.quiet, self.json = time.perf_counter(), quiet, json
+        self.plan: Any = None
+        self.report: str | None = None
+        self.warnings: list[str] = []
+        self.peaks: dict[str, int] = {}
+        self.where: dict[str, Any] = {"cluster": None, "memory_limit": None, "tls": None} | where
+        cluster, limit = self.where["cluster"], self.where["memory_limit"]
+        self.asked: str | None = cluster
+        if limit and running(cluster) and ctx.get_parameter_source("memory_limit").name == "DEFAULT_MAP":
+            self.say(
+                f"memory_limit of the job file is left out: it is of local workers, and {cluster} has its own"
+            )
+            self.where["memory_limit"] = None
+        if self.where["memory_limit"] or self.where["tls"]:
+            from ..cluster import (  # half a second, which most commands never need
+                check_memory_limit,
+                tls_settings,
+            )
 
-    def __post_init__(self) -> None:
-        from rich.console import Console
-
-        self.errors = Console(stderr=True, quiet=self.run.quiet, highlight=False)
-        self.output = Console(highlight=False)
-        if self.run.memory_limit is None and self.run.tls is None:
-            return
-        from ..cluster import check_memory_limit, tls_settings  # half a second, which most commands never need
-
-        checked(lambda: check_memory_limit(self.run.memory_limit, self.run.cluster))
-        checked(lambda: tls_settings(self.run.tls))
+            check_memory_limit(self.where["memory_limit"], cluster)
+            tls_settings(self.where["tls"])
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet, and in Python's log."""
         _LOG.info(text)
-        if not self.run.json:
-            self.errors.print(text, markup=False)
+        if not (self.json or self.quiet):
+            print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Warnings of the rows inside are printed behind the result, one line each, and stand in the JSON."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *more, **others: self.warnings.append(str(message))
+            try:
+                yield
+            except BaseException:
+                self._print_warnings(self.warnings)
+                raise
 
     def report_to(self, path: str | None, *sources: str | None) -> None:
-        """Write a page about this command at its end; a place where that fails is an error now.
-
-        sources : places that it must not lie in
-        """
+        """Write a page about this command at its end; a place where that fails, or that is a source, is an error now."""
         if path is not None:
             from ..plot.report import check_report
 
-            checked(lambda: check_report(path, *sources))
+            check_report(path, *sources)
             self.report = path
 
-    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Plan:
-        """The plan of a job where it will run: on small data in threads of this process.
+    def need_no_workers(self, data: Any) -> None:
+        """Run in threads of this process where the Input `data` is small, and nothing was said of where to run."""
+        if not any(self.where.values()) and data.info.nbytes <= _SMALL:
+            self.where["cluster"] = "none"
 
-        more : of `distrf.plan`
-        """
+    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
+        """The plan of a job; more : of `distrf.plan`."""
         from ..planning.job import plan
 
-        if not more.get("workers"):
-            self.need_no_workers(data)
-        self.plan = plan(pipeline, data, job=job, **more, **self.run.where)
+        self.plan = plan(pipeline, data, job=job, **more)
         return self.plan
 
-    def need_no_workers(self, data: Any) -> None:
-        """Run in threads of this process where the Input `data` is small, and the command line says nothing of where to run."""
-        run = self.run
-        if not (run.cluster or run.memory_limit or run.tls) and data.info.nbytes <= _SMALL:
-            self.run = replace(run, cluster="none")
-
-    def refuse_if_too_big(
-        self, job: str, pipeline: Any, data: Any, *, connected: bool = False, **more: Any
-    ) -> None:
-        """Raise MemoryPlanError before anything starts, where the size of the cluster is known in advance.
-
-        connected : whether it has been reached; more : of `distrf.plan`
-        """
-        from ..planning.job import plan
-
-        if connected and self.run.cluster != "none":
-            self.plan = plan(pipeline, data, job=job, **more)
-            self.plan.check()
-        elif not connected and not running(self.run.cluster):
-            self.planned(job, pipeline, data, **more).check()
+    @contextmanager
+    def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
+        """The cluster for a job on an Input. Raises MemoryPlanError before anything runs, or starts."""
+        self.need_no_workers(data)
+        if not running(self.where["cluster"]):
+            self.planned(job, pipeline, data, **more, **self.where).check()
+        with self.on_cluster():
+            if self.where["cluster"] != "none":
+                self.planned(job, pipeline, data, **more).check()
+            yield
 
     @contextmanager
-    def connected(self) -> Iterator[Any]:
+    def on_cluster(self) -> Iterator[None]:
         """The cluster, with a progress bar for every pass that runs on it."""
+        if self.where["cluster"] == "none":  # without distributed, whose import takes as long as a small job
+            import dask
+            from dask.threaded import get
+
+            self.say("threads of this process; --cluster local starts workers")
+            with dask.config.set(scheduler=get), self.progress():
+                yield
+            return
         from ..cluster import connect
         from ..execution.workers import peak_memory
-        from .faults import debugging, quieten, quieten_workers
+        from .quiet import quieten, quieten_workers
 
         if not debugging():
             quieten()
-        with connect(**self.run.where) as client:
-            if client is None:
-                self.say("threads of this process; --cluster local starts workers")
-                with self.progress(), self._observed(None):
-                    yield None
-                return
-            if not debugging() and not running(self.run.cluster):
+        with connect(**self.where) as client:
+            if not debugging() and not running(self.where["cluster"]):
                 quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]
             self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
-            with self.progress(), self._observed(client):
-                yield client
+            with self.progress():
+                yield
             self.peaks = peak_memory(client)
 
-    @contextmanager
-    def _observed(self, client: Any) -> Iterator[None]:
-        """Memory and warnings of the rows inside, for the report; nothing without one."""
-        if self.report is None:
-            yield
-            return
-        from ..plot import tracing_memory
-
-        with warnings.catch_warnings(), tracing_memory(client) as self.trace:
-            show = warnings.showwarning
-
-            def hear(message: Any, category: Any, *where: Any, **more: Any) -> None:
-                self.heard.append(str(message))
-                show(message, category, *where, **more)
-
-            warnings.showwarning = hear
-            yield
-
-    @contextmanager
-    def noting(self) -> Iterator[None]:
-        """Warnings of the rows inside come with the result."""
-        from ..tables.drift import DriftWarning
-        from ..tables.kinds import ColumnWarning
-
-        noted = DriftWarning, ColumnWarning
-        with warnings.catch_warnings(record=True) as caught:
-            for category in noted:
-                warnings.simplefilter("always", category)
-            yield
-        for one in caught:
-            if issubclass(one.category, noted):
-                self.noted.append(str(one.message))
-            else:
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-
-    @contextmanager
-    def progress(self) -> Iterator[None]:
+    def progress(self) -> Any:
         """Bars for the passes inside; nothing when quiet or writing JSON."""
-        if self.run.quiet or self.run.json:
-            yield
-            return
+        if self.quiet or self.json:
+            return nullcontext()
         from ..progress import show_progress
 
-        with show_progress(self.errors):
-            yield
+        return show_progress()
 
     def finish(
-        self,
-        result: dict[str, Any],
-        show: Callable[[Console], None],
-        *,
-        about: Any = None,
-        title: str | None = None,
-        data: Any = None,
+        self, result: dict[str, Any], shown: str, about: Any = None, title: str = "", data: Any = None
     ) -> None:
-        """Print the result: one JSON object, or what `show` prints; and warnings, which are in the object, even if quiet.
+        """Print the result: one JSON object, or the text; then warnings, which are in the object, even if quiet.
 
         about, title, data : of the report, if there is to be one: what `distrf.plot.write_report` takes, and an Input
         """
         result["seconds"] = round(time.perf_counter() - self.started, 3)
-        if self.noted:
-            result["warnings"] = [*result.get("warnings", ()), *self.noted]
+        if texts := list(dict.fromkeys([*result.get("warnings", ()), *self.warnings])):
+            result["warnings"] = texts
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
         failure = None if self.report is None else self._try_report(result, about, title, data)
-        if self.run.json:
-            json.dump(result, sys.stdout, indent=2, default=str)
-            sys.stdout.write("\n")
+        if self.json:
+            print(json.dumps(result, indent=2, default=str))
         else:
-            if not self.run.quiet:
-                show(self.output)
-            for text in result.get("warnings", ()):
-                print_error("Warning", text)
+            if not self.quiet:
+                peaks = [f"{bytes_ / 2**20:,.0f} MiB" for bytes_ in self.peaks.values()]
+                more = [f"peak memory per worker: {', '.join(peaks)}"] if peaks else []
+                print(shown, *more, f"seconds: {result['seconds']}", sep="\n")
+            self._print_warnings(texts)
         if failure is not None:
             raise failure
 
-    def _try_report(self, *about: Any) -> Exception | None:
-        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
-        try:
-            self._write_report(*about)
-        except Exception as error:  # whatever a disk, a service or a drawing does
-            return error
-        return None
+    def _print_warnings(self, texts: list[str]) -> None:
+        for text in dict.fromkeys(texts):
+            print_line("warning", text)
 
-    def _write_report(self, result: dict[str, Any], about: Any, title: str | None, data: Any) -> None:
+    def _try_report(self, result: dict[str, Any], about: Any, title: str, data: Any) -> Exception | None:
+        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
         from ..plot import write_report
-        from .jobs import command_line
 
         assert self.report is not None
-        facts = result | {"warnings": list(dict.fromkeys([*result.get("warnings", ()), *self.heard]))}
-        if result.get("done"):  # long ago: the model knows how long it took
-            del facts["seconds"]
-        write_report(
-            about, self.report, title=title, facts=facts, data=None if data is None else data.facts(), plan=self.plan,
-            trace=self.trace, command=f"distrf {command_line()}",
-        )  # fmt: skip
+        # A model that was done long ago knows how long it took.
+        facts = {
+            name: value for name, value in result.items() if not (result.get("done") and name == "seconds")
+        }
+        command, known = shlex.join(["distrf", *sys.argv[1:]]), None if data is None else data.facts()
+        try:
+            write_report(
+                about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
+            )
+        except Exception as error:  # whatever a disk, a service or a drawing does
+            return error
         result["report"] = self.report
         self.say(f"report {self.report}")
+        return None

@@ -1,198 +1,161 @@
-"""Search of length scale, D and alpha; the winner becomes a job file."""
+"""Search of length scale, D, alpha and other parameters; the winner becomes a job file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ..errors import SpecMismatchError
-from ..planning.workers import WORDS
-from .function_options import FunctionOptions, SplitOptions, TrainingReadOptions
-from .groups import path_parameters
-from .jobs import job_text, keys_of
-from .options import RunOptions
-from .session import Session, running
-from .signatures import Place
-from .usage import UsageError
+import typer
 
-if TYPE_CHECKING:
-    from ..pipeline.inputs import Input
-    from ..tuning import Trial, Tuned
-    from .estimator_options import ScaleOptions
-    from .search_options import SearchedMap, SearchedModel
+from .command import command
+from .data import Rows
+from .options import MAP, MODEL, ROWS, SPLIT
+from .session import Session
+from .values import by_rules, read, several
+
+_USUAL: dict[str, Any] = {"map": "fourier", "alpha": "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3"}
+_SIZES = "1024,4096"
+Given = dict[str, Any]
 
 
-class TuneOptions(FunctionOptions):
-    """The options of `distrf.tune` beside those of the map, the model and scaling."""
+@command("out model_out n_rows factor overwrite report", model=MAP | MODEL, rows=ROWS, held_out=SPLIT)
+def tune(session: Session, X: Rows, given: Given, model: Given, rows: Given, held_out: Given) -> None:
+    """Search length scale, D, alpha on growing row samples; write the winner as a job file of train.
 
-    function = "distrf.tuning:tune"
-    only = ("n_rows", "factor")
+    What has several values between commas is searched: -D 1024,4096, --alpha, --length-scale (or a rule, which stands for
+    seven numbers around it), and parameters of the map by --set.
 
-
-def tune(
-    X: Place,
-    *,
-    out: Place,
-    map: SearchedMap,
-    model: SearchedModel,
-    rows: TrainingReadOptions,
-    split: SplitOptions,
-    scale: ScaleOptions,
-    given: TuneOptions,
-    model_out: Place = "model",
-    report: Place | None = None,
-    overwrite: bool = False,
-    run: RunOptions,
-) -> None:
-    """Search length scale, D and alpha on growing row samples; write the winner as a job file.
-
-    Parameters
-    ----------
-    X : Place
-        Rows: a Zarr store, Parquet or CSV.
-    out : Place
-        The job file to write, such as best.toml.
-    model_out : Place
-        The folder of the model that the job file will train.
-    report : Place or None
-        Write a page about the search to this file, report.html: figures, trials, time, memory, environment.
-    overwrite : bool
-        Replace an output made with another spec.
-
-    Examples
-    --------
-    distrf tune data.zarr --out best.toml -D 1024,8192
-    distrf run best.toml
+    \b
+    Examples:
+      distrf tune data.zarr --out best.yaml -D 1024,8192
+      distrf train --job best.yaml
     """
     from sklearn.base import is_classifier
 
-    from ..pipeline.inputs import rows_with_target
-    from ..pipeline.sample import look_at_target, numbers_of
+    from ..pipeline.inputs import open_input, rows_with_target
+    from ..ridge.alphas import ALPHA
+    from ..tuning import tune as search
+    from .estimators import Parts
 
-    session = Session(run)
-    data = rows.open(X, split=split)
-    by = split.column(data).get("by")
-    scaler = scale.make()
-    estimator, parameters = map.searched(data.d)
-    features, targets = rows_with_target(data, "training")
-    with session.noting():
-        targets, _ = numbers_of(targets, map.seed, model.model)
-    model = model.for_target(look_at_target(targets, map.seed))
-    learner = model.first.make(seed=map.seed)
-    map.follow_target(estimator, is_classifier(learner))
+    parts = Parts(**_USUAL | model)
+    out, model_out = given.pop("out", None), given.pop("model_out", "model")
+    overwrite, report = given.pop("overwrite", False), given.pop("report", None)
+    given = by_rules(search, given)
+    data = open_input(X, **rows, **held_out)
     _check_places(X, out, model_out, overwrite)
     session.report_to(report, X, out, model_out)
-    shown = {} if run.json or run.quiet else _printer(session, hasattr(learner, "compares_alphas"))
+    by = data.by_column(held_out["by"], held_out["split"])[0] if "by" in held_out else None
+    features, y = rows_with_target(data, "training")
+    target = parts.target(data, y)
+    alphas = several("alpha", parts.given["model"]["alpha"], ALPHA)
+    parts.given["model"]["alpha"] = repr(alphas[0])
+    learner = parts.learner(target)
+    estimator, searched = _searched(parts, data.d, is_classifier(learner))
     session.need_no_workers(data)
-    with session.connected():
-        tuned = given.call(
-            features, targets, estimator, parameters, learner, model.alphas, scale=scaler,
-            random_state=map.seed, sample_weight=data.weights(), split=split.kind, by=by, **shown,
+    with session.on_cluster():
+        tuned = search(
+            features, data.seen[parts.seed, parts.model][0], estimator, searched, learner, alphas, scale=parts.scaler(),
+            random_state=parts.seed, sample_weight=data.weights(), split=held_out.get("split", "random"), by=by, **given,
+            on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
+            on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
         )  # fmt: skip
-    values = _winner(map, model, estimator, tuned)
-    values |= {"X": X, "out": model_out, **rows.typed, **split.typed, "memory_limit": run.memory_limit}
-    if not running(run.cluster):  # a scheduler is gone when others run the job
-        values |= {"cluster": run.cluster, "tls": run.tls}
-    _write(out, values, tuned, data)
+    where = {"memory_limit": session.where["memory_limit"]}
+    if "://" not in (session.asked or ""):  # a scheduler is gone when others run the job
+        where |= {"cluster": session.asked, "tls": session.where["tls"]}
+    job = {"X": X, "out": model_out, **rows, **held_out, **_winner(parts, estimator, tuned), **where}
+    _write(out, job, tuned, data)
+    best = tuned.best
+    lines = [
+        f"best: {_named(best)}: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
+    ]
+    lines += [f"split by {tuned.split}"] if tuned.split else []
+    lines += [f"note: {note}" for note in tuned.notes]
+    lines += [f"written {out}; train on all rows: distrf train --job {out}"]
     result = tuned.to_dict() | {"job": out}
-    title = f"Search on {X}"
-    session.finish(result, lambda console: _report(console, result, tuned), about=tuned, title=title, data=data)
+    session.finish(result, "\n".join(lines), tuned, f"Search on {X}", data)
 
 
-def _check_places(source: str, out: str, model_out: str, overwrite: bool) -> None:
+def _searched(parts: Any, d: int, labels: bool) -> tuple[Any, Given]:
+    """The unfitted map, and {parameter: values, or a rule for its length scale}; None for no map."""
+    from sklearn.base import clone
+
+    if parts.map == "none":
+        return None, {}
+    found: Given = {}
+    if hasattr(parts.made_map(labels, found), "n_components"):
+        parts.given["map"].setdefault("n_components", _SIZES)
+    found.clear()
+    made = parts.made_map(labels, found)
+    made.planned_map(d)
+    if "n_components" in parts.given["map"]:
+        found["n_components"] = sorted(found.get("n_components", [made.n_components]))
+        for size in found["n_components"]:
+            clone(made).set_params(n_components=size).planned_map(d)  # odd or too large, before anything runs
+    scale = made.scale_parameter()
+    if scale is not None and scale not in found:
+        value = made.get_params()[scale]
+        found[scale] = value if isinstance(value, str) else [value]
+    return made, found
+
+
+def _winner(parts: Any, made: Any, tuned: Any) -> Given:
+    """{option of `train`: value} of the best candidate; `made` is of `_searched`."""
+    job: Given = {"map": parts.map, "model": parts.model, "alpha": tuned.best.alpha, "random_state": parts.seed}
+    best, chosen = tuned.best.parameters, {}
+    if made is not None:
+        size = made.get_params().get("base__n_components")
+        values = {name: read(text) for name, text in parts.given["map"].items() if f"base__{name}" not in best}
+        chosen = ({} if size is None else {"base__n_components": size}) | values | best
+        job |= {name: chosen.pop(name) for name in ("kernel", "n_components", "length_scale") if name in chosen}
+        job["raw_columns"] = "no"
+    parameters = {f"map__{name}": value for name, value in chosen.items()}
+    parameters |= {
+        f"model__{name}": read(text) for name, text in parts.given["model"].items() if name != "alpha"
+    }
+    job["scale"] = "none" if tuned.scaler is None else tuned.scaler.method
+    if job["scale"] == "divide":
+        parameters["scale__divisor"] = tuned.scaler.divisor
+    return job | ({"set": parameters} if parameters else {})
+
+
+def _check_places(source: str, out: str | None, model_out: str, overwrite: bool) -> None:
     """Raise for a job file that cannot be written, or lies in what it names."""
+    from ..errors import SpecMismatchError
     from ..store import check_apart, check_writable, files
 
+    if out is None:
+        raise typer.BadParameter("--out is missing: the job file to write, such as best.yaml")
     check_apart(out, [source], what="--out")
     check_apart(model_out, [source], what="--model-out")
     check_apart(out, [model_out], what="--out", than="--model-out")
     fs, root = files.filesystem(files.normalise(out))
     if fs.isdir(root):
-        raise UsageError(f"--out names a file, but {out!r} is a folder")
+        raise typer.BadParameter(f"--out names a file, but {out!r} is a folder")
     if fs.exists(root) and not overwrite:
         raise SpecMismatchError(f"{out!r} exists; choose another file, or --overwrite")
     check_writable(out)
 
 
-def _winner(map: SearchedMap, model: SearchedModel, estimator: Any, tuned: Tuned) -> dict[str, Any]:
-    """{option of `train`: value} of the best map, model and scaling."""
-    from .signatures import as_number
-
-    values: dict[str, Any] = dict(model.typed)
-    if estimator is not None:
-        values |= map.typed | map.found(estimator, tuned.best.parameters) | {"raw_columns": "no"}
-    values = {name: as_number(value) if isinstance(value, str) else value for name, value in values.items()}
-    values |= {"map": map.map, "model": model.model, "alpha": tuned.best.alpha, "random_state": map.seed}
-    if tuned.scaler is not None and tuned.scaler.method == "divide":
-        values["divisor"] = tuned.scaler.divisor
-    return values | {"scale": "none" if tuned.scaler is None else tuned.scaler.method}
-
-
-def _write(path: str, values: Mapping[str, Any], tuned: Tuned, data: Input) -> None:
+def _write(path: str, job: Given, tuned: Any, data: Any) -> None:
     from ..store import files
-    from .app import get_command
+    from .reports import document
 
-    command = get_command("train")
-    path = files.normalise(path)
-    local, paths, folder = files.is_local(path), path_parameters(command), os.path.dirname(path)
-    entries = {}
-    for key, parameter in keys_of(command).items():
-        value = values.get(parameter.name)
-        if value == parameter.default:
-            continue
-        if (
-            parameter.name in paths
-            and value is not None
-            and value not in WORDS
-            and "://" not in value
-            and not os.path.isabs(value)
-        ):
-            value = os.path.relpath(os.path.abspath(value), folder) if local else os.path.abspath(value)
-        entries[key] = value
-    best = tuned.best
-    comment = (
-        f"Found by distrf tune: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows, trained "
-        f"on {best.rows:,} of {data.info.n:,}."
-    )
+    path, best = files.normalise(path), tuned.best
+    for name in ("X", "out", "cluster", "tls"):  # relative to the file, where it is on this machine
+        value = job.get(name)
+        if not (value is None or value in ("local", "none") or "://" in value or os.path.isabs(value)):
+            place = os.path.abspath(value)
+            job[name] = os.path.relpath(place, os.path.dirname(path)) if files.is_local(path) else place
+    said = f"{tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
+    comment = f"# Found by distrf tune: {said}, trained on {best.rows:,} of {data.info.n:,}.\n"
+    job = {"command": "train"} | {name: value for name, value in job.items() if value is not None}
     fs, root = files.filesystem(path)
-    files.write_bytes(fs, root, job_text("train", entries, comment).encode())
+    files.write_bytes(fs, root, (comment + document(job) + "\n").encode())
 
 
-def _printer(session: Session, squares: bool) -> dict[str, Any]:
-    """Callbacks that print the table as it grows; mean squared errors for models that minimise them."""
-
-    def on_level(level: int, candidates: int, rows: int) -> None:
-        session.output.print(f"\nlevel {level + 1}: {candidates} candidates on {rows:,} rows")
-
-    def on_trial(trial: Trial) -> None:
-        named = _named(trial, " {:>7,}")
-        error = f"  error {trial.error:<8.4g}" if squares else ""
-        session.output.print(
-            f"  {named}  alpha {trial.alpha:<7g} score {trial.score:.4f}{error}  {trial.seconds:6.2f} s",
-            soft_wrap=True,
-        )
-
-    return {"on_level": on_level, "on_trial": on_trial}
-
-
-def _named(trial: Trial, form: str) -> str:
-    """The parameters of a trial, D first, and the value of each in a form."""
+def _named(trial: Any) -> str:
+    """The parameters of a trial, D first."""
     found = sorted(trial.parameters.items(), key=lambda item: item[0] != "n_components")
     words = {name: name.removeprefix("base__").replace("_", " ") for name, _ in found} | {"n_components": "D"}
-    return ", ".join(words[name] + form.format(value) for name, value in found)
-
-
-def _report(console: Any, result: dict[str, Any], tuned: Tuned) -> None:
-    best = tuned.best
-    named = _named(best, " = {:,}")
-    console.print(
-        f"\nbest: {named}{', ' if named else ''}alpha = {best.alpha:g}: {tuned.metric} {best.score:.4f} on "
-        f"{tuned.validation_rows:,} held-out rows",
-        soft_wrap=True,
-    )
-    if tuned.split:
-        console.print(f"split by {tuned.split}", soft_wrap=True)
-    for note in result["notes"]:
-        console.print(f"note: {note}", soft_wrap=True)
-    console.print(f"written {result['job']}; train on all rows: distrf run {result['job']}", soft_wrap=True)
+    values = [(words[name], f"{v:,}" if isinstance(v, (int, float)) else str(v)) for name, v in found]
+    return ", ".join(f"{name} {value}" for name, value in [*values, ("alpha", f"{trial.alpha:g}")])

@@ -2,7 +2,6 @@
 
 from .cosine import cos_offset, cos_sin
 from .jit import jit
-from .normal_quantiles import normal_quantiles, words_to_uniforms
 from .walsh_hadamard import hadamard_blocks, walsh_hadamard
 
 __all__ = [
@@ -10,7 +9,5 @@ __all__ = [
     "cos_sin",
     "hadamard_blocks",
     "jit",
-    "normal_quantiles",
     "walsh_hadamard",
-    "words_to_uniforms",
 ]

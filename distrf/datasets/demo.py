@@ -10,7 +10,7 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from ..execution.open_rows import open_rows
-from ..execution.write_zarr import write_rows
+from ..execution.writing import write_rows
 from ..features import RandomFourierFeatures
 from ..linear_model import StreamingRidgeClassifier
 from ..parameters import ruled, whole

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..store import place_of_array
+from ..store import files, place_of_array
+from ..store.file_lists import version_of
+from .graph_nodes import DataNode
 
 
 def graph_inputs(arrays: Iterable[Any]) -> list[str]:
@@ -24,6 +26,16 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(_inputs(arrays)))
 
 
+def input_version(arrays: Iterable[Any]) -> dict[str, str]:
+    """{"version": a text that changes when a file that lazy arrays read is written anew}; {} where they read stores alone, which tell.
+
+    Size, time and inode, or what an object store says: to read all bytes for it would take the client longer than the job.
+    """
+    places = ((name, *files.filesystem(name)) for name in graph_inputs(arrays))
+    names = [name for name, fs, inner in places if fs.isfile(inner)]
+    return {"version": version_of(names)} if names else {}
+
+
 def reads_files(array: Any) -> bool:
     """Whether a lazy array reads a store or a file. Looks no further than the first."""
     return next(_inputs([array]), None) is not None
@@ -40,18 +52,14 @@ def _inputs(arrays: Iterable[Any]) -> Iterator[str]:
 
 
 def _paths_in(value: Any) -> Iterator[str]:
-    paths = getattr(value, "paths", None)
-    if isinstance(paths, tuple):  # of a RowReader
-        yield from paths
+    if isinstance(value, DataNode):
+        value = value.value
+    if isinstance(getattr(value, "paths", None), tuple):  # of a RowReader
+        yield from value.paths
     elif (place := place_of_array(value)) is not None:
         yield place
-    elif isinstance(value, dict):
-        for item in value.values():
+    else:
+        inner = getattr(value, "args", value)  # of a task
+        items = inner.values() if isinstance(inner, dict) else inner if isinstance(inner, tuple | list) else ()
+        for item in items:
             yield from _paths_in(item)
-    elif isinstance(value, tuple | list):
-        for item in value:
-            yield from _paths_in(item)
-    elif hasattr(value, "args"):  # a task
-        yield from _paths_in(value.args)
-    elif hasattr(value, "value") and hasattr(value, "key"):  # data in a graph
-        yield from _paths_in(value.value)

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 
-__all__ = ["Alias", "DataNode", "GraphNode", "Task", "TaskRef", "as_producer", "convert_legacy_graph"]
+__all__ = [
+    "PRODUCER",
+    "Alias",
+    "DataNode",
+    "GraphNode",
+    "Task",
+    "TaskRef",
+    "as_producer",
+    "convert_legacy_graph",
+]
+
+#: The attribute of a task, and the option of a layer, that marks producers of data.
+PRODUCER = "_data_producer"
 
 
 def as_producer(task: Task) -> Task:
     """The task, marked as a producer of data: Dask then queues it whatever it depends on, until a thread is free."""
-    task._data_producer = True
+    setattr(task, PRODUCER, True)
     return task

@@ -5,16 +5,16 @@ pandas, Dask's data frames and xarray are never imported: who passes such an obj
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import dask
 import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
+from .graph_nodes import Alias
 from .scheduler import computed
 
 #: Of an array: an empty data frame of the columns it was made of; and whether its blocks are data frames.
@@ -100,9 +100,7 @@ def frame_blocks(X: Any) -> da.Array:
 
     Text is of dtype object, and missing text NaN, as scikit-learn takes it; Dask makes it a dtype of its own with NA. Only a block function that takes data frames can compute with it: see `map_rows`.
     """
-    array = _with_lengths(
-        X.map_partitions(_with_text, meta=np.empty((0, X.shape[1]), dtype=object), enforce_metadata=False), "X"
-    )
+    array = _blocks(X, "X", object, _with_text)
     array.__dict__[_FRAMES] = True
     return array
 
@@ -112,45 +110,66 @@ def has_frames(X: Any) -> bool:
     return _FRAMES in vars(X)
 
 
-def take_frame_rows(X: Any, rows: np.ndarray) -> Any:
-    """Rows of a Dask DataFrame with these sorted numbers, as a data frame; only their partitions are computed."""
+def join_frames(parts: Sequence[Any]) -> Any:
+    """Rows of neighbouring partitions as one data frame."""
     from dask.dataframe.dispatch import concat
 
-    blocks = frame_blocks(X)
-    ends = np.cumsum(blocks.chunks[0])
-    block = np.searchsorted(ends, rows, side="right")
-    take = dask.delayed(_take)
-    parts = blocks.to_delayed().ravel()
-    taken = [
-        take(parts[i], rows[block == i] - (ends[i] - blocks.chunks[0][i])) for i in np.unique(block).tolist()
-    ]
-    return concat(list(computed(*taken)))
+    return concat(list(parts))
+
+
+def partition_blocks(
+    X: Any, dtype: Any, function: Callable, *arguments: Any, tail: tuple[int, ...] = ()
+) -> da.Array:
+    """What a function makes of each partition of a Dask DataFrame or Series: an array whose blocks have unknown lengths.
+
+    Parameters
+    ----------
+    X : Dask DataFrame or Series
+    dtype : dtype
+        Of the array.
+    function : callable
+        Called as ``function(partition, *arguments)`` on a worker. It may return other blocks than arrays.
+    *arguments : object
+    tail : tuple of int
+        Shape of the array without rows.
+
+    Returns
+    -------
+    Dask array
+        One layer reads the partitions: all that is made of it has the same ones. With fewer columns, Dask may read several
+        files as one.
+    """
+    meta = np.empty((0, *tail), dtype)
+    parts = X.map_partitions(function, *arguments, meta=meta, enforce_metadata=False)
+    # Frames of delayed values have aliases under other names than their own, which Dask does not resolve when it fuses tasks.
+    nodes = {k: Alias(k, v.target) if isinstance(v, Alias) else v for k, v in dict(parts.dask).items()}
+    return da.Array(nodes, parts.name, parts.chunks, meta=meta)
+
+
+def block_values(function: Callable, X: Any, *arguments: Any) -> list[Any]:
+    """``function(block, *arguments)`` of every block of an array of one column of blocks, computed."""
+    values = X.map_blocks(function, *arguments, dtype=object, meta=np.empty((0,) * X.ndim, object))
+    return list(computed(*values.to_delayed().ravel()))
 
 
 def _with_text(frame: Any) -> Any:
     """The partition with its text as objects. Runs on a worker."""
-    texts = [j for j, dtype in enumerate(frame.dtypes) if str(dtype).startswith(("string", "large_string"))]
-    made = {frame.columns[j]: _objects(frame.iloc[:, j]) for j in texts}
+    made = {
+        name: frame[name].astype(object).where(frame[name].notna(), np.nan)
+        for name, dtype in frame.dtypes.items()
+        if str(dtype).startswith(("string", "large_string"))
+    }
     return frame.assign(**made) if made else frame
-
-
-def _objects(column: Any) -> Any:
-    return column.astype(object).where(column.notna(), np.nan)
-
-
-def _take(frame: Any, rows: np.ndarray) -> Any:
-    return frame.iloc[rows]
 
 
 def _lazy_values(X: Any, name: str) -> da.Array:
     """The values of a Dask DataFrame or Series; text is fixed-width, as NumPy has it."""
     meta = X._meta
     if X.ndim == 1:
-        dtype = _label_dtype(meta.dtype) if name == "y" else _numeric(meta.dtype)
+        dtype = _numeric(meta.dtype, labels=name == "y")
         if dtype is None and name != "y":
             raise InputError(f"{name} must be numeric, got a Series of dtype {meta.dtype}")
-        parts = X.map_partitions(_values, dtype, meta=np.empty(0, dtype or "<U1"), enforce_metadata=False)
-        return _with_lengths(parts, name)
+        return _blocks(X, name, dtype or "<U1", _values, dtype)
     dtypes = [_numeric(dtype) for dtype in meta.dtypes]
     odd = [str(column) for column, dtype in zip(meta.columns, dtypes, strict=True) if dtype is None]
     if odd or not dtypes:
@@ -161,28 +180,22 @@ def _lazy_values(X: Any, name: str) -> da.Array:
             else f"{name} must have at least one column, got shape (n, 0)"
         )
     dtype = np.result_type(*(dtype for dtype in dtypes if dtype is not None))
-    parts = X.map_partitions(_values, dtype, meta=np.empty((0, len(dtypes)), dtype), enforce_metadata=False)
-    array = _with_lengths(parts, name)
+    array = _blocks(X, name, dtype, _values, dtype)
     array.__dict__[_HEADER] = meta
     return array
 
 
-def _numeric(dtype: Any) -> np.dtype | None:
-    """The NumPy dtype that holds the numbers of a column, with NaN for what is missing; None if it has none."""
-    if isinstance(dtype, np.dtype):
-        return dtype if dtype.kind in "fiub" else None
-    inner = getattr(dtype, "numpy_dtype", None)  # of nullable columns
-    if inner is None or inner.kind not in "fiub":
+def _numeric(dtype: Any, *, labels: bool = False) -> np.dtype | None:
+    """The NumPy dtype that holds the numbers of a column, with NaN for what is missing; None if it has none.
+
+    labels : of targets, of which none is missing; those of categories are their values
+    """
+    if labels and getattr(dtype, "categories", None) is not None:
+        dtype = dtype.categories.dtype
+    inner = getattr(dtype, "numpy_dtype", dtype)  # of nullable columns
+    if not isinstance(inner, np.dtype) or inner.kind not in "fiub":
         return None
-    return inner if inner.kind == "f" else np.dtype(np.float64)
-
-
-def _label_dtype(dtype: Any) -> np.dtype | None:
-    """The dtype of targets: that of the values, of nullable types and of categories too; None for text."""
-    values = getattr(dtype, "categories", None)
-    dtype = dtype if values is None else values.dtype
-    inner = getattr(dtype, "numpy_dtype", dtype)
-    return inner if isinstance(inner, np.dtype) and inner.kind in "fiub" else None
+    return inner if labels or inner is dtype or inner.kind == "f" else np.dtype(np.float64)
 
 
 def _values(part: Any, dtype: np.dtype | None) -> np.ndarray:
@@ -196,38 +209,22 @@ def _values(part: Any, dtype: np.dtype | None) -> np.ndarray:
             f"y must have a value in every row, but row {row} of a partition (index {part.index[row]!r}) is missing; "
             "drop such rows"
         )
-    return (
-        part.to_numpy(dtype=object).astype(str)
-        if dtype is None
-        else np.ascontiguousarray(part.to_numpy(dtype=dtype))
-    )
+    values = part.to_numpy(dtype=dtype or object)
+    return np.ascontiguousarray(values if dtype else values.astype(str))
 
 
-_counted: OrderedDict[str, tuple[int, ...]] = OrderedDict()
-_lock = threading.Lock()
+#: Rows of each partition, by the name of the array that is made of them, which tells whether it is the same.
+_counted: OrderedDict[str, list[int]] = OrderedDict()
 
 
-def _with_lengths(parts: Any, name: str) -> da.Array:
-    """The array of the partitions with the number of rows of each.
-
-    They are counted once for a frame: its name tells whether it is the same.
-    """
-    with _lock:
-        lengths = _counted.get(parts.name)
+def _blocks(X: Any, name: str, dtype: Any, function: Callable, *arguments: Any) -> da.Array:
+    """As `partition_blocks`, with the lengths of the blocks, which are counted once."""
+    parts = partition_blocks(X, dtype, function, *arguments, tail=X.shape[1:])
+    lengths = _counted.get(parts.name)
     if lengths is None:
-        one = ((1,) * parts.npartitions, *((1,) for _ in parts.shape[1:]))
-        counts = parts.map_blocks(
-            _count, dtype=np.int64, chunks=one, meta=np.empty((0,) * parts.ndim, np.int64)
-        )
-        lengths = tuple(int(n) for n in computed(counts)[0].ravel())
-        with _lock:
-            _counted[parts.name] = lengths
-            while len(_counted) > 256:
-                _counted.popitem(last=False)
+        lengths = _counted[parts.name] = block_values(len, parts)
+        if len(_counted) > 256:
+            _counted.popitem(last=False)
     if not sum(lengths):
         raise InputError(f"{name}: Found array with 0 sample(s), at least 1 is required")
-    return da.Array(parts.dask, parts.name, (lengths, *parts.chunks[1:]), dtype=parts.dtype)
-
-
-def _count(block: Any) -> np.ndarray:
-    return np.full((1,) * block.ndim, len(block))
+    return da.Array(parts.dask, parts.name, (tuple(lengths), *parts.chunks[1:]), dtype=parts.dtype)

@@ -8,7 +8,6 @@ that wait to be added, and those that are being made. While a state is sent it t
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +15,10 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..errors import MemoryPlanError
+from ..errors import ClusterError, MemoryPlanError
 from ..machine import machine_memory
 from .states import tree_height
-from .worker_checks import WorkerMemoryError, able_workers, in_plain_words, threads_and_limits
+from .worker_checks import WorkersFail, able_workers, in_plain_words, threads_and_limits
 
 _LOG = logging.getLogger(__name__)
 #: Bytes of a worker process that has imported everything and holds no data.
@@ -30,21 +29,12 @@ CLIENT_BYTES = 200 * 2**20
 SLACK = 1.15
 #: The most segments of a pass: the graph of so many costs the client below half a second.
 MOST_SEGMENTS = 4096
-#: The most segments for each thread in a graph that Dask does not queue.
-_BOUND = 16
 #: While a state is sent, it takes this many times its size.
 _SENT = 3
-_REMEDIES = {
-    "partial results": "fewer components, cv='holdout' or a single alpha, or workers with more memory",
-    "blocks": "smaller blocks (Dask's array.chunk-size, or rows_per_block), or fewer threads per worker",
-    "scratch": "smaller blocks (Dask's array.chunk-size), or fewer threads per worker",
-    "cached weights": "a structured projection, or a smaller DISTRF_CACHE_BYTES",
-    "features": "a smaller batch_size, fewer components, or more workers",
-    "process": "fewer workers, or with more memory; one process for all is in cluster/local/small.yaml",
-    "gradients": "fewer components or outputs, or workers with more memory",
-}
-#: Parts that the job decides on.
-_ASKED = _REMEDIES.keys() - {"process"}
+_REMEDY = (
+    "fewer components or outputs, a structured projection, a smaller batch_size, smaller blocks (Dask's array.chunk-size, or "
+    "rows_per_block), cv='holdout' or a single alpha; fewer workers, each with more memory, or the one of cluster/local/small.yaml"
+)
 
 
 @dataclass(frozen=True)
@@ -90,6 +80,14 @@ def reading_scratch(stored: float, block: float) -> int:
     return max(0, int(3 * stored - block))
 
 
+def reduction_scratch(reduction: Any, rows: int, csr: bool) -> int:
+    """Bytes of scratch of a thread for a block of so many rows, and whether they are CSR: see `passes.pass_memory`."""
+    scratch = rows * getattr(reduction, "scratch_per_row", 0)
+    if csr:
+        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+    return int(scratch + getattr(reduction, "scratch_bytes", 0))
+
+
 @dataclass(frozen=True)
 class PassMemory:
     """Bytes one worker needs at the peak of a pass, by part.
@@ -120,19 +118,6 @@ class PassMemory:
     def peak(self) -> int:
         return sum(self.parts.values())
 
-    def segments_together(self, workers: Workers, bound: bool) -> int:
-        """How many segments of a pass that Dask does not queue go into one graph: a power of two.
-
-        All states of a graph may wait at once, on all workers alike, and be sent. Where tasks are bound to workers, others that
-        come get work from the next graph on.
-        """
-        most = _BOUND * workers.count * workers.threads if bound else MOST_SEGMENTS
-        if workers.memory_limit and self.partial:
-            free = workers.memory_limit - self.peak + self.parts["partial results"]
-            states = int(free / (SLACK * self.partial)) - self.threads
-            most = min(most, workers.count * (states // 2))
-        return 2 ** int(math.log2(max(most, 1)))
-
     def check(self, workers: Workers, label: str) -> None:
         """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""
         if not workers.memory_limit or self.peak <= workers.memory_limit:
@@ -143,31 +128,26 @@ class PassMemory:
                     left_out, len(workers.each), label, format_bytes(self.peak),
                 )  # fmt: skip
             return
-        remedy = self._remedy if workers.memory_limit > PROCESS_BYTES else _REMEDIES["process"]
         raise MemoryPlanError(
             f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
-            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {remedy}, or "
+            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {_REMEDY}, or a "
             f"memory_limit of at least {format_bytes(self.peak)}"
         )
 
     @contextmanager
     def explains(self, label: str) -> Iterator[None]:
-        """Context of the tasks of this plan. If a worker runs out of memory all the same, the error states the plan."""
+        """Context of the tasks of this plan. If workers run out of memory all the same, the error states the plan."""
         try:
             yield
-        except WorkerMemoryError as error:
-            raise MemoryPlanError(
+        except WorkersFail as error:
+            raise ClusterError(
                 f"{label} was ended: {error}. Planned was a peak of {format_bytes(self.peak)} ({self._listed}). Remedy: "
-                f"{self._remedy}, or workers with more memory (memory_limit=)"
+                f"{_REMEDY} (memory_limit=)"
             ) from error
 
     @property
     def _listed(self) -> str:
         return ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
-
-    @property
-    def _remedy(self) -> str:
-        return _REMEDIES[max(self.parts, key=lambda part: self.parts[part] if part in _ASKED else 0)]
 
 
 def check_client(needed: int, label: str) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import dask.array as da
@@ -21,7 +23,7 @@ from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.zarr_source import ZarrSource
-from .csr_rows import note_source
+from .graph_nodes import PRODUCER
 
 
 @reads_csv
@@ -95,9 +97,8 @@ def open_rows(
         rows_per_block=rows_per_block,
         uniform=uniform,
         missing=impute is not None,
-        storage_options=storage_options,
     )
-    source, weights = open_weighted(path, weight, selection)
+    source, weights = open_weighted(files.normalise(path, storage_options), weight, selection)
     labels = source.target_source()
     for opened in (source, labels, weights):
         if opened is not None:
@@ -138,21 +139,13 @@ def open_array(
     StoreError
         There is no such array, or the store is not complete.
     """
-    selection = Selection(rows_per_block=rows_per_block, storage_options=storage_options)
-    source = ZarrSource.open_array(files.normalise(path), name, selection)
+    selection = Selection(rows_per_block=rows_per_block)
+    source = ZarrSource.open_array(files.normalise(path, storage_options), name, selection)
     source.check_missing(strict)
     return lazy_rows(source)
 
 
-def open_column(
-    path: str | os.PathLike[str],
-    name: str,
-    *,
-    target: str | None = None,
-    columns: Sequence[Any] | None = None,
-    impute: Any = None,
-    coded: bool = False,
-) -> da.Array:
+def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False, **reading: Any) -> da.Array:
     """One column of rows lazily, in their blocks, with its missing values.
 
     Parameters
@@ -161,8 +154,10 @@ def open_column(
         As of `open_rows`.
     name : str
         A column of Parquet, whether of X or not; an array of a Zarr store, or a column of its X by name or number.
-    target, columns, impute, coded
-        With which X is read; coded : as coded rows.
+    exact : bool
+        As of `RowSource.column_source`.
+    **reading : object
+        What else a `Selection` says of how X is read.
 
     Returns
     -------
@@ -174,11 +169,8 @@ def open_column(
     InputError
         There is no such column.
     """
-    source = open_source(
-        path,
-        Selection(target=target, columns=columns, missing=impute is not None, coded=coded, others=[name]),
-    )
-    return lazy_rows(source.column_source(name))
+    source = open_source(path, Selection(others=[name], **reading))
+    return lazy_rows(source.column_source(name, exact))
 
 
 def lazy_rows(source: RowSource) -> da.Array:
@@ -194,37 +186,56 @@ def lazy_rows(source: RowSource) -> da.Array:
     Dask array of the shape of the source
         Its row chunks are the blocks; other axes are whole.
     """
-    tail = source.shape[1:]
-    empty = (0,) * len(source.shape)
+    empty = (0, *source.shape[1:])
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
-    blocks = list(source.blocks())
+    return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source if source.sparse else None)
+
+
+def lazy_blocks(
+    blocks: Sequence[tuple[RowReader, int, int]],
+    meta: Any,
+    tail: tuple[int, ...],
+    csr_source: RowSource | None = None,
+) -> da.Array:
+    """A Dask array of the rows that each reader reads from the first to the last; `tail` is its shape without rows."""
     readers = list({id(reader): reader for reader, _, _ in blocks}.values())
     bounds = np.array([(first, last) for _, first, last in blocks])
     name = "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
-    chunks = (source.block_lengths, *((size,) for size in tail))
+    chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
     index = tuple(range(len(chunks)))
-    options: dict[str, Any] = {"numblocks": {}, "_data_producer": True}
-    layer = blockwise(read_block, name, index, ReadBlocks(name, blocks, readers, len(tail)), index, **options)
-    if source.sparse:
-        note_source(name, source)
+    reads = ReadBlocks(name, blocks, readers, (len(blocks), *(1,) * len(tail)), csr_source)
+    options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
+    layer = blockwise(read_block, name, index, reads, index, **options)
     made = da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
     made.__dict__["distrf_read"] = name, blocks  # for stored_blocks.py
     return made
 
 
+@dataclass(eq=False, repr=False)
 class ReadBlocks(BlockwiseDep):
-    """The argument of each `read_block` task of an array: the reader and the rows of a block. readers : all, each once"""
+    """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
-    produces_tasks = False
+    readers : all, each once; csr_source : of CSR rows, whose entries it counts (see csr_rows.py); it does not travel
+    """
 
-    def __init__(
-        self, name: str, blocks: Sequence[tuple[RowReader, int, int]], readers: Sequence[RowReader], axes: int
-    ):
-        self._name, self._blocks, self.readers = name, blocks, readers
-        self.numblocks = (len(blocks), *(1,) * axes)
+    name: str
+    blocks: Sequence[tuple[RowReader, int, int]]
+    readers: Sequence[RowReader]
+    numblocks: tuple[int, ...]
+    csr_source: RowSource | None = None
+    produces_tasks: bool = False
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"csr_source": None}
+
+    @functools.cached_property
+    def csr_nbytes(self) -> int:
+        """Bytes of all rows in memory, for which some blocks are looked at."""
+        assert self.csr_source is not None
+        return self.csr_source.nbytes
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
-        return self._blocks[index[0]]
+        return self.blocks[index[0]]
 
     def __dask_tokenize__(self) -> str:
-        return self._name
+        return self.name

@@ -3,33 +3,32 @@
 from __future__ import annotations
 
 import itertools
+import operator
 import os
-import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
-from dask.base import is_dask_collection, tokenize
-from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
+from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..randomness import sample_indices
 from ..representation import facts_html
 from ..store import formats, frames
-from ..store.arrow_types import target_dtype
 from ..store.csv_format import reads_csv
-from ..store.files import Options
+from ..store.files import Options, normalise
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
-from ..store.table_schema import BASES, TableSchema, drift, merged
+from ..store.table_schema import BASES, TableSchema, drift, merged, target_dtype
 from ..store.table_source import Layout, TableSource, chosen_names, lay_out
-from .graph_nodes import Alias, Task, TaskRef
+from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
-from .scheduler import compute, current_client
+from .scheduler import computed
 
 #: Blocks of which a sample takes rows, unless they hold too few.
 _BLOCKS, _MOST_BLOCKS = 12, 100
@@ -57,6 +56,8 @@ class Table:
         Where the files are; None for rows in memory and Dask DataFrames.
     place : object
         Who reads the rows.
+    present : (Dask array of bool, sequence of int) or None, default=None
+        Which rows of the files the table has, and how many in each block. None: all.
 
     Attributes
     ----------
@@ -78,6 +79,7 @@ class Table:
     target: str | None
     path: str | None
     place: Any = field(repr=False, compare=False)
+    present: tuple[da.Array, Sequence[int]] | None = field(default=None, repr=False, compare=False)
 
     def _repr_html_(self) -> str:
         names = [("path", self.path), ("rows", self.n), ("columns", self.d), ("target", self.target)]
@@ -116,7 +118,7 @@ class Table:
             The table has no such columns, or a value cannot be read as `schema` says. Of a lazy array, when it is
             computed.
         """
-        return self.place.rows(self.schema if schema is None else schema)
+        return self.labelled_rows(self.place.rows(self.schema if schema is None else schema))
 
     def sample(self, n_rows: int = 4000) -> Any:
         """Some rows as they are, in their order, spread over the table.
@@ -133,9 +135,11 @@ class Table:
         pyarrow.Table
             The columns of `schema`; categories as their values.
         """
-        return self.place.sample(n_rows)
+        wanted, names = _sampled(self.place.lengths, n_rows), self.schema.names
+        parts = computed(*self.place.parts(wanted, names))
+        return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
 
-    def kept(self, values: da.Array) -> da.Array:
+    def labelled_rows(self, values: da.Array) -> da.Array:
         """Of a column beside this table the rows that it has: some may have been left out.
 
         Parameters
@@ -148,7 +152,14 @@ class Table:
         Dask array
             Those rows, in their order.
         """
-        return values if isinstance(self.place, (_Files, _Frame, _Partitions)) else self.place.kept(values)
+        if self.present is None:
+            return values
+        there, counts = self.present
+        left = da.blockwise(
+            operator.getitem, range(values.ndim), values, range(values.ndim), there, (0,), dtype=values.dtype,
+            meta=values._meta, adjust_chunks={0: tuple(counts)},
+        )  # fmt: skip
+        return left.blocks[np.flatnonzero(counts).tolist()]
 
     def uniform(self) -> Table:
         """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
@@ -156,9 +167,10 @@ class Table:
         Returns
         -------
         Table
-            Of files others are cut. In memory there are no blocks, and those of a Dask DataFrame stay.
+            Of files others are cut. In memory there are no blocks, and those of a Dask DataFrame stay, and where rows are
+            left out.
         """
-        if not isinstance(self.place, _Files):
+        if not isinstance(self.place, _Files) or self.present is not None:
             return self
         return _table_of(self.place.source.uniform())
 
@@ -176,16 +188,12 @@ def is_table(data: Any) -> bool:
         True for a `Table`, a path, and what else `open_table` takes.
     """
     if is_dask_collection(data):
-        return _is_dask_frame(data)
+        return is_frame(data)
     if isinstance(data, (Table, str, os.PathLike)):
         return True
     if type(data).__module__.startswith("xarray"):  # numbers of one dtype, though it exports Arrow data too
         return False
     return getattr(data, "ndim", 2) == 2 and (hasattr(data, "__arrow_c_stream__") or hasattr(data, "iloc"))
-
-
-def _is_dask_frame(data: Any) -> bool:
-    return getattr(data, "ndim", 0) == 2 and hasattr(data, "to_delayed") and hasattr(data, "columns")
 
 
 @reads_csv
@@ -265,10 +273,9 @@ def open_table(
         exclude=exclude or (),
         rows_per_block=rows_per_block,
         coded=True if schema is None else schema,
-        storage_options=storage_options,
     )
     if isinstance(data, (str, os.PathLike)):
-        return _open_files(data, selection)
+        return _open_files(normalise(data, storage_options), selection)
     if rows_per_block is not None or storage_options is not None:
         raise InputError(
             f"rows_per_block= and storage_options= say how files are read; received a {type(data).__name__}; leave them out"
@@ -291,7 +298,8 @@ def _table_of(source: TableSource) -> Table:
     assert source.coded is not None
     labels = source.target_source()
     y = None if labels is None else lazy_rows(labels)
-    return Table(source.coded, y, source.shape[0], source.target, source.path, _Files(source))
+    place = _Files(source.block_lengths, source.schema, source)
+    return Table(source.coded, y, source.shape[0], source.target, source.path, place)
 
 
 def _open_frame(data: Any, selection: Selection) -> Table:
@@ -301,7 +309,8 @@ def _open_frame(data: Any, selection: Selection) -> Table:
     if not len(table):
         raise InputError(f"a table has rows; received a {type(data).__name__} without any; give one with rows")
     y = None if selection.target is None else frames.target_values(table, selection.target)
-    return Table(layout.coded, y, len(table), selection.target, None, _Frame(table, layout))
+    place = _Frame((len(table),), layout.schema, table)
+    return Table(layout.coded, y, len(table), selection.target, None, place)
 
 
 def _layout(found: Any, name: str, selection: Selection) -> Layout:
@@ -314,80 +323,71 @@ def _layout(found: Any, name: str, selection: Selection) -> Layout:
 
 
 @dataclass(frozen=True)
-class _Files:
-    """A table in files."""
+class _Place:
+    """Who reads a table: the rows of its blocks, and the Arrow types of its columns."""
+
+    lengths: Sequence[int]
+    types: Any
+
+
+@dataclass(frozen=True)
+class _Files(_Place):
+    """A table in files. Its parts are tasks that read some rows of some blocks; see `Table.sample`."""
 
     source: TableSource
 
     def rows(self, schema: TableSchema) -> da.Array:
         return lazy_rows(self.source.coded_as(schema))
 
-    def sample(self, n_rows: int) -> Any:
-        wanted = _sampled(self.source.block_lengths, n_rows)
-        blocks = self.source.table_blocks()
-        calls = [(frames.rows_of_block, blocks[i], rows) for i, rows in wanted.items()]
-        names = self.source.columns or []
-        return frames.one_table(_computed({}, calls), self.source.schema, names)
+    def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
+        take, blocks = dask.delayed(frames.rows_of_block), self.source.table_blocks()
+        return [take(blocks[i], rows) for i, rows in wanted.items()]
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """A table in memory."""
+class _Frame(_Place):
+    """A table in memory: one block."""
 
     table: Any
-    layout: Layout
 
     def rows(self, schema: TableSchema) -> np.ndarray:
         return coded(self.table, schema)
 
-    def sample(self, n_rows: int) -> Any:
-        (rows,) = _sampled([len(self.table)], n_rows).values()
-        part = frames.rows_of_frame(self.table, self.layout.names, rows)
-        return frames.one_table([part], self.layout.schema, self.layout.names)
+    def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
+        return [frames.rows_of_frame(self.table, names, rows) for rows in wanted.values()]
 
 
 @dataclass(frozen=True)
-class _Partitions:
-    """A Dask DataFrame: the keys of the partitions that have rows, and how many, in the graph that makes them."""
+class _Partitions(_Place):
+    """A Dask DataFrame: the partitions that have rows, as the blocks of an array, each an Arrow table."""
 
-    graph: dict[Any, Any] = field(repr=False)
-    keys: tuple[Any, ...]
-    lengths: tuple[int, ...]
-    layout: Layout
+    blocks: Any
 
     def rows(self, schema: TableSchema) -> da.Array:
-        if fault := drift(schema, self.layout.schema):
+        if fault := drift(schema, self.types):
             raise InputError(fault)
-        shape = (sum(self.lengths), len(schema.columns))
-        return self._array("coded", frames.coded_frame, (schema,), shape, np.dtype(np.float64))
+        function = partial(frames.coded_frame, schema=schema)
+        return self.array("coded", function, np.dtype(np.float64), len(schema.columns))
 
-    def target(self, name: str, dtype: np.dtype) -> da.Array:
-        return self._array("target", frames.target_frame, (name, dtype.str), (sum(self.lengths),), dtype)
+    def array(self, name: str, function: Callable, dtype: np.dtype, *tail: int) -> da.Array:
+        """The rows that a function makes of each partition, shape (n, *tail). They read it once, where they are read together."""
+        return self.blocks.map_blocks(
+            _as_opened, function, token=name, dtype=dtype, chunks=(self.lengths, *((size,) for size in tail)),
+            new_axis=[1] if tail else None, meta=np.empty((0,) * (1 + len(tail)), dtype),
+        )  # fmt: skip
 
-    def _array(
-        self, what: str, function: Any, arguments: tuple[Any, ...], shape: tuple[int, ...], dtype: np.dtype
-    ) -> da.Array:
-        """One task for each partition; its rows and its target read the partition once, where they are read together."""
-        name = f"{what}-{tokenize(self.keys, self.lengths, arguments)}"
-        zeros = (0,) * (len(shape) - 1)
-        layer: dict[Any, Any] = {
-            (name, i, *zeros): Task((name, i, *zeros), function, TaskRef(key), *arguments, rows)
-            for i, (key, rows) in enumerate(zip(self.keys, self.lengths, strict=True))
-        }
-        base = f"partitions-{tokenize(self.keys)}"
-        graph = HighLevelGraph({base: self.graph, name: layer}, {base: set(), name: {base}})
-        chunks = (self.lengths, *((size,) for size in shape[1:]))
-        return da.Array(graph, name, chunks, meta=np.empty((0,) * len(shape), dtype))
+    def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
+        take, blocks = dask.delayed(frames.rows_of_frame), self.blocks.blocks[list(wanted)].to_delayed()
+        return [take(block, names, rows) for block, rows in zip(blocks, wanted.values(), strict=True)]
 
-    def sample(self, n_rows: int) -> Any:
-        names = self.layout.names
-        wanted = _sampled(self.lengths, n_rows)
-        calls = [(frames.rows_of_frame, TaskRef(self.keys[i]), names, rows) for i, rows in wanted.items()]
-        return frames.one_table(_computed(self.graph, calls), self.layout.schema, names)
+
+def _as_opened(table: Any, function: Callable, block_info: Any = None) -> np.ndarray:
+    """What a function makes of a partition, which must have the rows that it had when it was opened. Runs on a worker."""
+    return function(table, rows=block_info[None]["chunk-shape"][0])
 
 
 def _open_partitions(data: Any, selection: Selection) -> Table:
-    if not _is_dask_frame(data):
+    if not is_frame(data):
         raise InputError(
             f"a lazy table is a Dask DataFrame; received a {type(data).__module__}.{type(data).__name__}; an array has "
             "no columns with names: give it as it is"
@@ -399,48 +399,26 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     names = chosen_names(name, found, selection)
     if isinstance(given, TableSchema) and (fault := drift(given, found)):
         raise InputError(fault)
-    needed = list(dict.fromkeys([*names, *([] if target is None else [target])]))
-    unknown = frames.undescribed(found, needed)
-    # The same partitions for all that is asked of them: with fewer columns, Dask may read several files as one.
+    targets = [] if target is None else [target]
+    needed = list(dict.fromkeys([*names, *targets]))
+    unknown = [name for name in needed if name in found.names and found.field(name).type == "null"]
     labels = {str(label): label for label in data.columns}
-    frame = data[[labels[column] for column in needed]].optimize()
-    graph, keys = _graph(frame), frame.__dask_keys__()
-    asked = [*unknown, *([] if target is None or target in unknown else [target])]
-    looked = _computed(graph, [(frames.look_at, TaskRef(key), asked, target) for key in keys])
-    filled = [(key, facts) for key, facts in zip(keys, looked, strict=True) if facts.rows]
+    blocks = partition_blocks(data[[labels[column] for column in needed]], object, frames.chosen, needed)
+    looked = block_values(frames.look_at, blocks, list(dict.fromkeys([*unknown, *targets])), target)
+    filled = [(i, facts) for i, facts in enumerate(looked) if facts.rows]
     if not filled:
         raise InputError("a table has rows; received a Dask DataFrame without any; give one with rows")
-    types = merged([(f"partition {key[1]}", facts.schema) for key, facts in filled], unknown)
+    types = merged([(f"partition {i}", facts.schema) for i, facts in filled], unknown)
     layout = _layout(frames.with_types(found, types), name, selection)
     assert layout.coded is not None
-    lengths = tuple(facts.rows for _, facts in filled)
-    place = _Partitions(graph, tuple(key for key, _ in filled), lengths, layout)
-    y = None
+    chunks = (tuple(facts.rows for facts in looked),)
+    blocks = da.Array(blocks.dask, blocks.name, chunks, dtype=object).blocks[[i for i, _ in filled]]
+    place, y = _Partitions(blocks.chunks[0], layout.schema, blocks), None
     if target is not None:
-        width = max(facts.width for _, facts in filled)
-        y = place.target(target, target_dtype(layout.schema.field(target).type, max(1, width)))
-    return Table(layout.coded, y, sum(lengths), target, None, place)
-
-
-def _graph(frame: Any) -> dict[Any, Any]:
-    """The graph of a Dask DataFrame.
-
-    That of delayed frames has aliases under other names than their own, which Dask does not resolve when it fuses tasks.
-    """
-    nodes = dict(frame.__dask_graph__())
-    return {k: Alias(k, v.target) if isinstance(v, Alias) and v.key != k else v for k, v in nodes.items()}
-
-
-def _computed(graph: dict[Any, Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """The results of some calls, each a function and its arguments, which may be nodes of the graph."""
-    name = f"table-{uuid.uuid4().hex}"
-    tasks = {(name, i): Task((name, i), *call) for i, call in enumerate(calls)}
-    last = Task(name, _listed, *(TaskRef(key) for key in tasks))
-    return list(compute(Delayed(name, graph | tasks | {name: last}), current_client()))
-
-
-def _listed(*values: Any) -> tuple[Any, ...]:
-    return values
+        width = max(1, *(facts.width for facts in looked))
+        dtype = target_dtype(layout.schema.field(target).type, width)
+        y = place.array("target", partial(frames.target_frame, target=target, dtype=dtype.str), dtype)
+    return Table(layout.coded, y, sum(place.lengths), target, None, place)
 
 
 def _sampled(lengths: Sequence[int], n_rows: int) -> dict[int, np.ndarray]:
@@ -456,12 +434,10 @@ def _sampled(lengths: Sequence[int], n_rows: int) -> dict[int, np.ndarray]:
         for low, high in itertools.pairwise(edges)
     ]
     share = min(1.0, n_rows / sum(lengths[i] for i in blocks))
-    whole = n_blocks <= _BLOCKS
-    return {i: _sampled_rows(i, lengths[i], max(1, round(lengths[i] * share)), whole) for i in blocks}
-
-
-def _sampled_rows(block: int, length: int, count: int, whole: bool) -> np.ndarray:
-    """Rows of a block: of all of them, or of neighbouring ones, so that others need not be decoded."""
-    window = length if whole else min(length, _WINDOW * count)
-    first = int(sample_indices(0, f"table window {block}", length - window + 1, 1)[0])
-    return first + sample_indices(0, f"table rows {block}", window, count)
+    wanted = {}
+    for i in blocks:  # of a block some of all rows, or of neighbouring ones, so that others need not be decoded
+        size = max(1, round(lengths[i] * share))
+        window = lengths[i] if n_blocks <= _BLOCKS else min(lengths[i], _WINDOW * size)
+        first = int(sample_indices(0, f"table window {i}", lengths[i] - window + 1, 1)[0])
+        wanted[i] = first + sample_indices(0, f"table rows {i}", window, size)
+    return wanted

@@ -9,8 +9,8 @@ segments are added on a fixed binary tree (states.py). So one worker and twenty 
 
 A pass is one graph. Its segments are marked as producers of data: Dask keeps them in a queue, gives the next one to a worker
 that has a free thread, and adds states first. So a worker holds few states, however slow one segment is. Dask queues no tasks
-that are bound to workers: those whose rows a worker holds, or for which some workers are too small. Such a pass is several
-graphs, of as many segments as the workers can hold states of.
+that are bound to workers: those whose rows a worker holds, or for which some workers are too small. There a slow worker lets
+more states wait, which Dask spills to disk where memory ends.
 """
 
 from __future__ import annotations
@@ -18,8 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -33,15 +32,15 @@ from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from .graph_inputs import reads_files
 from .graph_nodes import Task, TaskRef, as_producer
-from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch
+from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
 from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
-from .scheduler import compute, current_client
+from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies
-from .states import Span, add_in_order, add_states, tree_sums
+from .states import add_states, tree_sum
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 from .task_names import span_of, task_name
-from .worker_checks import PlacementError, Watch
+from .worker_checks import able_workers
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -164,19 +163,19 @@ def _run_in_memory(reduction: Reduction, arrays: Sequence[Any], label: str, bloc
     rows = [min(step, n - a) for a in range(0, n, step)]
     segments = cut_segments(rows, range(len(rows)), count_segments(n, reduction))
 
-    def states() -> Iterator[Any]:
-        for first, last in segments:
-            state = reduction.initial()
-            for a in range(first * step, min(last * step, n), step):
-                b = min(a + step, n)
-                state = add_block(reduction, state, a, [x[a:b] for x in arrays])
-                report(topic, b - a)
-            yield state
+    def state_of(i: int) -> Any:
+        first, last = segments[i]
+        state = reduction.initial()
+        for a in range(first * step, min(last * step, n), step):
+            b = min(a + step, n)
+            state = add_block(reduction, state, a, [x[a:b] for x in arrays])
+            report(topic, b - a)
+        return state
 
     with pass_topic(label, n, None) as topic:
         if not segments:
             return reduction.initial()
-        return add_in_order(states(), len(segments), reduction.combine)
+        return tree_sum(state_of, 0, len(segments), reduction.combine)
 
 
 def _run_dask(
@@ -193,52 +192,44 @@ def _run_dask(
     if not segments:
         return reduction.initial()
     name = task_name(label)
-    with pass_topic(label, sum(rows), client) as topic, dask.annotate(span=span_of(name)):
 
-        def run() -> Any:
-            workers = Workers.of_client(client)
-            memory = pass_memory(reduction, arrays, len(segments), workers, learned)
-            if blocks.held:  # those of a segment come to its worker
-                moved = sum(rows) * sum(row_bytes(array) for array in arrays) / len(segments)
-                memory = replace(memory, block=memory.block + int(moved))
-            memory.check(workers, label)
-            watch = client and Watch(
-                client, memory.peak, workers.each, lambda: memory.check(Workers.of_client(client), label)
-            )
-            # Dask queues segments, but where their rows are held by workers, or some workers are too small for them.
-            queued = client is None or not (blocks.held or watch.bound)
-            together = len(segments) if queued else memory.segments_together(workers, bool(watch.bound))
-            spans = [(a, min(a + together, len(segments))) for a in range(0, len(segments), together)]
-            # Keys are unique to this run: a pass that runs again reads its rows again.
-            token = uuid.uuid4().hex
-            tasks = [
-                blocks.segment_task(f"{name}-{token}-segment-{i}", reduction, a, b, firsts[a:b], topic)
-                for i, (a, b) in enumerate(segments)
-            ]
-            with memory.explains(label):
-                states = (
-                    compute(_sum(f"{name}-sum-{token}-{a}", reduction, blocks, tasks[a:b]), client, watch)
-                    for a, b in spans
-                )
-                return add_in_order(states, len(spans), reduction.combine)
-
-        while True:
-            with suppress(PlacementError):
-                return run()
+    if client is not None and not client.nthreads():
+        # An adaptive cluster starts a worker for this. Then there is one to plan with.
+        gather([client.submit(int, pure=False)])
+    workers = Workers.of_client(client)
+    memory = pass_memory(reduction, arrays, len(segments), workers, learned)
+    if blocks.held:  # those of a segment come to its worker
+        moved = sum(rows) * sum(row_bytes(array) for array in arrays) / len(segments)
+        memory = replace(memory, block=memory.block + int(moved))
+    memory.check(workers, label)
+    able = able_workers(workers.each, memory.peak)
+    # Keys are unique to this run: a pass that runs again reads its rows again.
+    token = uuid.uuid4().hex
+    with (
+        memory.explains(label),
+        pass_topic(label, sum(rows), client) as topic,
+        dask.annotate(span=span_of(name)),
+    ):
+        tasks = [
+            blocks.segment_task(f"{name}-{token}-segment-{i}", reduction, a, b, firsts[a:b], topic)
+            for i, (a, b) in enumerate(segments)
+        ]
+        total = _sum(f"{name}-sum-{token}", reduction, blocks, tasks)
+        return compute(total, client, None if len(able) == len(workers.each) else [*able])
 
 
 def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Task]) -> Delayed:
-    """The sum of the states of some segments, whose tasks are marked as producers of data unless rows are held."""
+    """The sum of the states of all segments, whose tasks are marked as producers of data unless rows are held."""
     graph: dict[Any, Any] = {}
-    keys: dict[Span, str] = {}
-    for i, task in enumerate(segments):
+    for task in segments:
         graph |= with_dependencies(task if blocks.held else as_producer(task), blocks.inputs, graph)
-        keys[i, i + 1] = str(task.key)
-    key = keys[0, 1]
-    for left, right in tree_sums(len(keys)):
-        key = keys[left[0], right[1]] = f"{name}-{left[0]}-{right[1]}"
-        graph[key] = Task(key, add_states, reduction, TaskRef(keys[left]), TaskRef(keys[right]))
-    return Delayed(key, graph)
+
+    def add(left: str, right: str) -> str:
+        key = f"{name}-{len(graph)}"
+        graph[key] = Task(key, add_states, reduction, TaskRef(left), TaskRef(right))
+        return key
+
+    return Delayed(tree_sum(lambda i: segments[i].key, 0, len(segments), add), graph)
 
 
 def _segments(
@@ -306,10 +297,7 @@ def pass_memory(
             block -= int(max(source.chunks[0]) * row_bytes(source))
     largest = {name: int(max(source.chunks[0]) * row_bytes(source)) for name, source in sources.items()}
     block += sum(nbytes for name, nbytes in largest.items() if name not in {array.name for array in arrays})
-    scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
-    if blocks_are_csr(arrays[0]):
-        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
-    scratch += getattr(reduction, "scratch_bytes", 0)
+    scratch = reduction_scratch(reduction, max(arrays[0].chunks[0]), blocks_are_csr(arrays[0]))
     for name, source in sources.items():
         if reads_files(source):  # others are made, not read
             scratch = max(scratch, reading_scratch(largest[name], block))
@@ -317,4 +305,4 @@ def pass_memory(
     weights = sum(map_.work()[1] for map_ in dict.fromkeys(maps) if hasattr(map_, "work"))
     if weights:
         held += cached_bytes(weights, working_dtype(dtype).itemsize)
-    return PassMemory(block, int(scratch), reduction.nbytes, held, n_segments, workers.threads)
+    return PassMemory(block, scratch, reduction.nbytes, held, n_segments, workers.threads)

@@ -9,13 +9,16 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 
-from ..maps import FeatureMap
+from ..errors import InputError
+from ..maps import FeatureMap, working_dtype
 from ..projections.cache import cached_bytes
-from .csr_rows import csr_row_bytes
-from .memory import PassMemory, Workers, reading_scratch
+from .block_graphs import is_held
+from .csr_rows import csr_row_bytes, stored_row_bytes
+from .memory import PassMemory, Workers, reading_scratch, reduction_scratch
 from .passes import count_segments, held_segments
-from .row_blocks import split_chunk, target_block_bytes
+from .row_blocks import blocks_are_csr, rows_per_block, split_chunk, target_block_bytes
 from .sampling import TakeReduction, neighbours
 from .stored_blocks import map_flops, shared_segments
 
@@ -50,6 +53,10 @@ class Phase:
         return cls(passes, tasks, passes, segments) if sweeps is None else cls(passes, tasks, sweeps, 0)
 
 
+#: A worker that holds nothing.
+_BARE = PassMemory(0, 0, 0)
+
+
 @dataclass(frozen=True)
 class Costs:
     """What one step of a job costs.
@@ -60,7 +67,7 @@ class Costs:
         What runs, one phase after the other.
     written : int
         Bytes written.
-    memory : PassMemory, optional
+    memory : PassMemory
         Of the pass with the highest peak on a worker.
     client_bytes : int
         The most that the client holds.
@@ -70,27 +77,20 @@ class Costs:
 
     phases: tuple[Phase, ...] = ()
     written: int = 0
-    memory: PassMemory | None = None
+    memory: PassMemory = _BARE
     client_bytes: int = 0
     notes: tuple[str, ...] = ()
 
     def __add__(self, other: Costs) -> Costs:
-        """The costs of two steps, one after the other."""
+        """The costs of two steps, one after the other. A worker has the records that it kept from the first during the second."""
+        then = replace(other.memory, records=max(self.memory.records, other.memory.records))
         return Costs(
             self.phases + other.phases,
             self.written + other.written,
-            _highest(self.memory, other.memory),
+            then if then.peak > self.memory.peak else self.memory,
             max(self.client_bytes, other.client_bytes),
             self.notes + other.notes,
         )
-
-
-def _highest(first: PassMemory | None, then: PassMemory | None) -> PassMemory | None:
-    """The memory of the pass with the higher peak; of the second one a worker has the records that it kept from the first."""
-    if first is None or then is None:
-        return first or then
-    then = replace(then, records=max(first.records, then.records))
-    return then if then.peak > first.peak else first
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,19 @@ class PlannedRows:
     maps: tuple[FeatureMap, ...] = ()
     held: bool = False
 
+    @classmethod
+    def of(cls, X: Any, workers: Workers, labelled: bool = False) -> PlannedRows:
+        """The rows of a Dask array, an array or a CSR matrix, before any step."""
+        n, d = X.shape
+        if not n:
+            raise InputError(f"X: Found array with 0 sample(s), at least 1 is required; got shape {(n, d)}")
+        lazy, sparse, size = is_dask_collection(X), blocks_are_csr(X), working_dtype(X.dtype).itemsize
+        block = max(X.chunks[0]) if lazy else min(n, rows_per_block(X.dtype.itemsize * d))
+        nbytes = int(n * stored_row_bytes(X)) if sparse else X.nbytes
+        return cls(
+            n, d, size, size, block, nbytes, workers, sparse, labelled=labelled, held=lazy and is_held(X)
+        )
+
     def after(self, map_: FeatureMap) -> PlannedRows:
         """The rows that the next step gets: the features that `map_` makes of these."""
         itemsize = map_.out_dtype(np.dtype(f"f{self.itemsize}")).itemsize
@@ -163,12 +176,9 @@ class PlannedRows:
     @property
     def row_bytes(self) -> int:
         """Bytes that a row takes in all its forms together: as it is read, after each map that widens it, and scaled."""
-        scaled = (
-            [map_.entries_per_row for map_ in self.maps if map_.same_columns]
-            if self.read_itemsize != self.itemsize
-            else []
-        )
-        made = sum(map_.entries_per_row for map_ in self.widening) + max(scaled, default=0)
+        made = sum(map_.entries_per_row for map_ in self.widening)
+        if self.read_itemsize != self.itemsize:  # scaled rows are no longer those that were read
+            made += max((map_.entries_per_row for map_ in self.maps if map_.same_columns), default=0)
         return self.read_bytes + made * self.itemsize
 
     @property
@@ -183,10 +193,8 @@ class PlannedRows:
     @property
     def block_rows(self) -> int:
         """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        widest = max(
-            self.d * self.read_itemsize, *(map_.entries_per_row * self.itemsize for map_ in self.maps), 0
-        )
-        limit = max(1, target_block_bytes() // widest)
+        made = (map_.entries_per_row * self.itemsize for map_ in self.maps)
+        limit = max(1, target_block_bytes() // max(self.d * self.read_itemsize, *made, 0))
         return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
 
     @property
@@ -230,8 +238,7 @@ class PlannedRows:
         if self.held:
             nbytes = self.n * (self.entries * self.itemsize + 8 * self.outputs)
             return min(held_segments(reduction, nbytes, wanted), self.stored_blocks)
-        flops = reduction.flops_per_row + map_flops(self.maps)
-        largest = self.stored_rows * self.read_bytes
+        largest, flops = self.stored_rows * self.read_bytes, reduction.flops_per_row + map_flops(self.maps)
         shared = shared_segments(self.stored_blocks, largest, self.n, flops, wanted)
         if self.blocks > self.stored_blocks and shared:
             return min(shared, self.blocks)
@@ -245,10 +252,8 @@ class PlannedRows:
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
         """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""
-        scratch = int(self.block_rows * getattr(reduction, "scratch_per_row", 0))
-        if self.maps and self.maps[-1].sparse_output:
-            scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
-        scratch = max(scratch + getattr(reduction, "scratch_bytes", 0), self.reading)
+        csr = bool(self.maps) and self.maps[-1].sparse_output
+        scratch = max(reduction_scratch(reduction, self.block_rows, csr), self.reading)
         segments, threads = self.segments(reduction), self.workers.threads
         return PassMemory(self.block_bytes, scratch, reduction.nbytes, self.cached + sent, segments, threads)
 

@@ -14,6 +14,7 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
+from dask.blockwise import BlockwiseDep, blockwise
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import parse_bytes
@@ -21,6 +22,7 @@ from dask.utils import parse_bytes
 from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_fingerprint
+from ..store.zarr_arrays import joined
 from ..typing import Rows
 from .csr_rows import csr_row_bytes, stored_row_bytes
 from .graph_nodes import DataNode, Task, TaskRef
@@ -195,16 +197,17 @@ def _joined(cuts: Sequence[tuple[int, int]], *blocks: Any) -> Any:
 
 
 def join_rows(parts: Sequence[Any]) -> Any:
-    """Rows that stand in several arrays as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
+    """Rows that stand in several arrays, or Arrow tables, as one."""
+    if len(parts) > 1 and hasattr(parts[0], "to_batches"):
+        batches = [batch for part in parts for batch in part.to_batches()]
+        return type(parts[0]).from_batches(batches, parts[0].schema)
+    return joined(parts)
 
 
 def cut_rows(block: Any, first: int, last: int) -> Any:
     """Some rows of a block: of a few a copy, as Dask makes it too, since a view would hold the whole block."""
     rows = block[first:last]
-    return rows.copy() if 2 * rows.shape[0] < block.shape[0] and not sp.issparse(rows) else rows
+    return rows.copy() if 2 * rows.shape[0] < block.shape[0] and isinstance(rows, np.ndarray) else rows
 
 
 def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
@@ -296,14 +299,27 @@ def merge_rows(X: da.Array) -> da.Array:
 
 
 @dataclass(frozen=True)
-class _Given:
-    """Reads rows that are given, as stored ones are read. first : the number of the first"""
+class ArrayRows:
+    """Reads rows of an array in memory, as stored ones are read. first : the number of the first"""
 
     rows: np.ndarray
-    first: int
+    first: int = 0
 
     def read(self, first: int, last: int) -> np.ndarray:
         return self.rows[first - self.first : last - self.first]
+
+
+class _ArrayBlocks(BlockwiseDep):
+    """The blocks of an array in memory, each cut when somebody asks for it. `da.from_array` makes a task of each at once."""
+
+    produces_tasks = False
+
+    def __init__(self, rows: np.ndarray, chunks: Sequence[int]):
+        self._rows, self._ends = rows, np.cumsum(chunks)
+        self.numblocks = (len(chunks), *(1,) * (rows.ndim - 1))
+
+    def __getitem__(self, index: tuple[int, ...]) -> np.ndarray:
+        return self._rows[self._ends[index[0] - 1] if index[0] else 0 : self._ends[index[0]]]
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
@@ -331,9 +347,11 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
             f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
         )
     if not is_dask_collection(y):
-        out = da.from_array(y, chunks=(X.chunks[0], *((n,) for n in y.shape[1:])))
-        bounds = itertools.pairwise(np.cumsum([0, *X.chunks[0]]).tolist())
-        out.__dict__["distrf_read"] = out.name, [(_Given(y[a:b], a), a, b) for a, b in bounds]
+        axes, key = tuple(range(y.ndim)), f"rows-{tokenize(y, X.chunks[0])}"
+        layer: Any = blockwise(aligned, key, axes, _ArrayBlocks(y, X.chunks[0]), axes, numblocks={})
+        graph, chunks = HighLevelGraph.from_collections(key, layer), (X.chunks[0], *((n,) for n in y.shape[1:]))
+        out = da.Array(graph, key, chunks, meta=y[:0])
+        out.__dict__["distrf_read"] = key, [(ArrayRows(y), 0, len(y))]
         return out
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 

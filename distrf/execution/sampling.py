@@ -12,8 +12,9 @@ from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..randomness import sample_indices
+from .labelled import join_frames
 from .passes import run_pass
-from .row_blocks import align_rows, check_dask_rows, take_blocks
+from .row_blocks import align_rows, check_dask_rows, join_rows, take_blocks
 
 #: Above this many rows, rows are sampled in groups of eight neighbours, so that a sample touches fewer blocks.
 _TOGETHER_ABOVE = 64_000
@@ -64,7 +65,7 @@ def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
 
     Parameters
     ----------
-    X : array, CSR matrix or Dask array of shape (n, d) or (n,)
+    X : array, CSR matrix or Dask array of shape (n, d) or (n,); also a data frame, and the blocks of one
     rows : array of int
         Sorted row numbers.
     sparse : bool
@@ -72,7 +73,7 @@ def take_rows(X: Any, rows: np.ndarray, *, sparse: bool = False) -> Any:
 
     Returns
     -------
-    array of shape (len(rows), d) or (len(rows),), or csr_array
+    array of shape (len(rows), d) or (len(rows),), csr_array, or data frame
     """
     return take_aligned([X], rows, sparse=sparse)[0]
 
@@ -104,21 +105,25 @@ def take_aligned(arrays: Sequence[Any], rows: np.ndarray, *, sparse: bool = Fals
             raise InputError(
                 f"all arrays must have the same number of rows, got {[X.shape[0] for X in arrays]}"
             )
-        return [X[rows] if sparse else _dense(X[rows]) for X in arrays]
+        return [_taken(X, rows, sparse) for X in arrays]
     X = check_dask_rows(arrays[0], "y" if arrays[0].ndim == 1 else "X")
     starts = np.concatenate([[0], np.cumsum(X.chunks[0])])
-    block = np.searchsorted(starts, rows, side="right") - 1
-    used = np.unique(block)
+    used = np.unique(np.searchsorted(starts, rows, side="right") - 1)
     whole = [X, *(align_rows(X, y, "y") for y in arrays[1:])]
     subsets = [take_blocks(array, used.tolist()) for array in whole]
-    packed = np.concatenate([[0], np.cumsum(subsets[0].chunks[0])])[:-1]  # first rows of the blocks kept
-    local = rows - starts[block] + packed[np.searchsorted(used, block)]
-    blocks = zip(*run_pass(TakeReduction(local, sparse=sparse), subsets, label="sample rows"), strict=True)
-    return [sp.vstack(b, format="csr") if sp.issparse(b[0]) else np.concatenate(b) for b in blocks]
+    reduction = TakeReduction(rows, sparse=sparse)
+    taken = run_pass(reduction, subsets, label="sample rows", starts=starts[used].tolist())
+    return [join_frames(b) if hasattr(b[0], "iloc") else join_rows(b) for b in zip(*taken, strict=True)]
 
 
-def _dense(X: Any) -> np.ndarray:
-    return X.toarray() if sp.issparse(X) else np.asarray(X)
+def _taken(X: Any, rows: np.ndarray, sparse: bool) -> Any:
+    """Some rows of an array, dense unless `sparse`, or of a data frame."""
+    if hasattr(X, "iloc"):
+        return X.iloc[rows]
+    taken = X[rows]
+    if sp.issparse(taken):
+        return taken if sparse else taken.toarray()
+    return np.asarray(taken)
 
 
 @dataclass(frozen=True)
@@ -150,7 +155,7 @@ class TakeReduction:
         assert self.rows is not None
         first, last = np.searchsorted(self.rows, [first_row, first_row + blocks[0].shape[0]])
         wanted = self.rows[first:last] - first_row
-        return [*state, tuple(X[wanted] if self.sparse else _dense(X[wanted]) for X in blocks)]
+        return [*state, tuple(_taken(X, wanted, self.sparse) for X in blocks)]
 
     def combine(self, left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return left + right

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
 import dask.system
 from dask.delayed import Delayed
-from distributed import rejoin, secede, threadpoolexecutor, wait, worker
 from threadpoolctl import threadpool_limits
 
 from . import worker_checks
-from .graph_nodes import DataNode, Task, TaskRef
-from .submission import LARGE_GRAPHS, Submission
+from .submission import LARGE_GRAPHS
 from .worker_checks import Watch
-from .workers import prepare
 
 
 def current_client() -> Any:
     """The distributed client that Dask would use now, or None."""
-    if dask.config.get("scheduler", None) not in (None, "dask.distributed", "distributed"):
+    named = dask.config.get("scheduler", None)
+    # Who has a client has imported distributed: it takes as long as a small job.
+    if named not in (None, "dask.distributed", "distributed") or "distributed" not in sys.modules:
         return None
     from distributed import get_client
+
+    from .workers import prepare
 
     try:
         client = get_client()
@@ -45,11 +45,13 @@ def computed(*collections: Any) -> tuple[Any, ...]:
     ClusterError
         As of `compute`.
     """
-    with worker_checks.in_plain_words(current_client()):
+    client = current_client()
+    alone = one_blas_thread() if client is None else dask.config.set(LARGE_GRAPHS)
+    with alone, worker_checks.in_plain_words(client):
         return dask.compute(*collections)
 
 
-def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
+def compute(task: Delayed, client: Any, workers: Collection[str] | None = None) -> Any:
     """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
@@ -59,8 +61,8 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
     ----------
     task : Delayed
     client : distributed.Client or None
-    watch : Watch, optional
-        Checks the workers, and says which ones may run the tasks.
+    workers : collection of str, optional
+        Addresses of those that may run the tasks.
 
     Returns
     -------
@@ -71,45 +73,42 @@ def compute(task: Delayed, client: Any, watch: Watch | None = None) -> Any:
     ------
     ClusterError
         No worker is left, several workers died at the task, or the scheduler is lost.
-    MemoryPlanError
-        A worker ran out of memory.
     """
     if client is None:
         with one_blas_thread():
             return task.compute(optimize_graph=False)
     # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set(LARGE_GRAPHS):
-        future = client.compute(task, optimize_graph=False, workers=watch and watch.bound)
+        future = client.compute(task, optimize_graph=False, workers=workers)
     try:
-        return gather(future, watch)
+        return gather([future])[0]
     finally:
         future.release()
 
 
-def settle(*futures: Any, watch: Watch | None = None) -> None:
+def settle(*futures: Any) -> None:
     """Wait until futures are finished, and check the workers meanwhile (see worker_checks.py).
 
     Parameters
     ----------
     *futures : distributed.Future
-    watch : Watch, optional
 
     Raises
     ------
     ClusterError
         No worker is left, several workers died at a task, or the scheduler is lost.
-    MemoryPlanError
-        A worker ran out of memory.
     Exception
         What a task raised.
     """
+    from distributed import wait
+
     with waiting(futures[0].client if futures else None):
-        while futures:
+        watch = Watch(futures[0].client) if futures else None
+        while watch is not None:
             try:
                 wait(futures, timeout=worker_checks.EVERY)
                 break
             except TimeoutError:
-                watch = watch or Watch(futures[0].client)
                 watch.look()
     for future in futures:
         if future.status != "finished":
@@ -117,85 +116,13 @@ def settle(*futures: Any, watch: Watch | None = None) -> None:
                 future.result()
 
 
-def results_in_order(
-    function: Callable[..., Any],
-    shared: Any,
-    calls: Sequence[tuple[Any, ...]],
-    client: Any,
-    workers: Iterable[str] = (),
-    name: str = "call",
-) -> Iterator[Any]:
-    """Call a function many times in parallel and yield the results in the order of the calls.
-
-    Parameters
-    ----------
-    function : callable
-        Called as ``function(shared, *call)``.
-    shared : object
-        Travels once to each worker.
-    calls : sequence of tuple
-        The other arguments of each call.
-    client : distributed.Client or None
-    workers : iterable of str, optional
-        Addresses of those that are called as long as one of them is there. Without any, all are.
-    name : str, default="call"
-        Of the tasks.
-
-    Returns
-    -------
-    iterator
-        One result for each call.
-    """
-    if client is None:
-        with one_blas_thread(), ThreadPoolExecutor(dask.system.CPU_COUNT) as pool:
-            yield from pool.map(lambda call: function(shared, *call), calls)
-        return
-    batch, data = Submission(name), f"{name}-data-{uuid.uuid4().hex}"
-    tasks = [Task(f"{data}-{i}", function, TaskRef(data), *call) for i, call in enumerate(calls)]
-    keys = [task.key for task in tasks]
-    batch.add({data: DataNode(data, shared)} | {task.key: task for task in tasks}, 0, [*workers] or None, keys)
-    futures = batch.submit(client)
-    try:
-        for key in keys:
-            yield gather(futures[key])
-            futures.pop(key).release()
-    finally:
-        with worker_checks.in_plain_words(client):
-            client.cancel([future for future in futures.values() if not future.done()])
-        for future in futures.values():
-            future.release()
-
-
-def gather(future: Any, watch: Watch | None = None) -> Any:
-    """Wait for a future and return its value.
-
-    Parameters
-    ----------
-    future : distributed.Future
-    watch : Watch, optional
-
-    Returns
-    -------
-    object
-
-    Raises
-    ------
-    ClusterError, MemoryPlanError
-        As of `settle`.
-    """
-    settle(future, watch=watch)
-    with waiting(future.client):
-        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
-        return future.result()
-
-
-def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
+def gather(futures: Sequence[Any]) -> list[Any]:
     """Wait for futures and return their values.
 
     Parameters
     ----------
     futures : sequence of distributed.Future
-    client : distributed.Client
+        At least one.
 
     Returns
     -------
@@ -204,12 +131,13 @@ def gather_all(futures: Sequence[Any], client: Any) -> list[Any]:
 
     Raises
     ------
-    ClusterError, MemoryPlanError
+    ClusterError
         As of `settle`.
     """
     settle(*futures)
-    with waiting(client):
-        return client.gather(list(futures))
+    with waiting(futures[0].client):
+        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
+        return [futures[0].result()] if len(futures) == 1 else futures[0].client.gather(list(futures))
 
 
 @contextmanager
@@ -218,6 +146,8 @@ def waiting(client: Any) -> Iterator[None]:
 
     If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
     """
+    from distributed import rejoin, secede, threadpoolexecutor, worker
+
     with worker_checks.in_plain_words(client), ExitStack() as stack:
         if hasattr(worker.thread_state, "execution_state") and hasattr(
             threadpoolexecutor.thread_state, "executor"

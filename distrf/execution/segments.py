@@ -125,17 +125,14 @@ def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, *inputs: A
     if has_arrays:
         reduction, inputs = reduction.with_arrays(aligned(inputs[0])), inputs[1:]
     values = dict(zip(keys, inputs, strict=True))
-    for pause in PAUSES:  # each try starts from an empty state
+    for pause in (*PAUSES, None):  # each try starts from an empty state
         try:
             return _reduce(reduction, maker, topic, values)
-        except DistrfError:
-            raise
         except OSError as error:
-            if error.errno in _LASTING:
+            if pause is None or isinstance(error, DistrfError) or error.errno in _LASTING:
                 raise
             _LOG.warning("%s: %s; again in %g s", type(error).__name__, error, pause)
             time.sleep(pause)
-    return _reduce(reduction, maker, topic, values)
 
 
 def _reduce(reduction: Any, maker: BlockMaker, topic: str | None, inputs: Mapping[Any, Any]) -> Any:

@@ -3,45 +3,21 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-#: The first state of a sum, and the state after its last.
-Span = tuple[int, int]
 
+def tree_sum(state: Callable[[int], Any], first: int, last: int, combine: Callable[[Any, Any], Any]) -> Any:
+    """The sum of the states first:last on a balanced binary tree.
 
-def tree_sums(n_states: int) -> Iterator[tuple[Span, Span]]:
-    """The sums of a balanced binary tree over so many states, as pairs of neighbours, each after those it needs.
-
-    The tree follows from the number of states alone, so sums have the same bits in whatever order states come. A group of
-    2^k neighbours from a multiple of 2^k on is one part of it.
-
-    Yields
-    ------
-    (Span, Span)
-        The left and the right part.
-    """
-    level = [(i, i + 1) for i in range(n_states)]
-    while len(level) > 1:
-        pairs = list(zip(level[::2], level[1::2], strict=False))
-        yield from pairs
-        level = [(left[0], right[1]) for left, right in pairs] + level[2 * len(pairs) :]
-
-
-def tree_height(n_states: int) -> int:
-    """The sums from a state to the root: as many states wait at most where they come in order."""
-    return max(n_states - 1, 0).bit_length()
-
-
-def add_in_order(states: Iterable[Any], n_states: int, combine: Callable[[Any, Any], Any]) -> Any:
-    """The sum of all states.
+    The tree follows from the number of states alone, so sums have the same bits in whatever order states come.
 
     Parameters
     ----------
-    states : iterable
-        Taken one at a time; at least one.
-    n_states : int
-        Their number.
+    state : callable
+        Gives the state of this number; called in ascending order.
+    first, last : int
+        The first number, and the one after the last; there is at least one.
     combine : callable
         Called as ``combine(left, right)``; it may change `left` in place.
 
@@ -50,15 +26,17 @@ def add_in_order(states: Iterable[Any], n_states: int, combine: Callable[[Any, A
     object
         What `combine` returned last, or the only state.
     """
-    left_of = {right: left for left, right in tree_sums(n_states)}
-    held: dict[Span, Any] = {}
-    for i, state in enumerate(states):
-        span = i, i + 1
-        while span in left_of:
-            left = left_of[span]
-            state, span = combine(held.pop(left), state), (left[0], span[1])
-        held[span] = state
-    return held[0, n_states]
+    n = last - first
+    if n == 1:
+        return state(first)
+    middle = first + 2 ** ((n - 1).bit_length() - 1)
+    left = tree_sum(state, first, middle, combine)
+    return combine(left, tree_sum(state, middle, last, combine))
+
+
+def tree_height(n_states: int) -> int:
+    """The sums from a state to the root: as many states wait at most where they come in order."""
+    return max(n_states - 1, 0).bit_length()
 
 
 def add_states(reduction: Any, left: Any, right: Any) -> Any:
@@ -87,6 +65,25 @@ class SizedState:
     def __sizeof__(self) -> int:
         held: Any = vars(self).values()
         return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in held)
+
+
+class StateOfStates:
+    """Mixin of states that are made of others: `states` lists them, each with `nbytes` and `merge`."""
+
+    states: list[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state, however many rows come."""
+        return sum(state.nbytes for state in self.states)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(state.__sizeof__() for state in self.states)
+
+    def merge(self, other: Any) -> None:
+        """Count the rows of another state, which is left as it is."""
+        for mine, others in zip(self.states, other.states, strict=True):
+            mine.merge(others)
 
 
 class RowCount:

@@ -15,6 +15,7 @@ import numpy as np
 from ..alignment import aligned
 from .block_graphs import BlockGraphs, GraphSegment
 from .row_blocks import (
+    ArrayRows,
     apply_map,
     blocks_with,
     cut_rows,
@@ -122,8 +123,9 @@ class StoredBlocks(Blocks):
             needed.add(step.source)
         firsts = self._bounds[:, 0]
         whole = np.ones(len(firsts), dtype=bool)
-        for starts in self._starts.values():
-            whole &= np.isin(firsts, starts)
+        for name, starts in self._starts.items():
+            if not isinstance(self._pieces[name][0][0], ArrayRows):  # which are cut anywhere
+                whole &= np.isin(firsts, starts)
         if self._graphs is not None:
             whole &= np.isin(np.arange(len(firsts)), self._graphs.edges)
         whole[:1] = True
@@ -131,19 +133,16 @@ class StoredBlocks(Blocks):
 
     def _segment(self, first: int, last: int, starts: Sequence[int]) -> tuple[list[Any], StoredSegment]:
         bounds = self._bounds[first:last]
+        row, end = int(bounds[0, 0]), int(bounds[-1, 1])
         pieces: dict[str, _Pieces] = {}
         for name, edges in self._starts.items():
-            found = blocks_with(edges, bounds[0, 0], bounds[-1, 1])
-            a, b = found.start, found.stop
-            # Of those between, blocks that were left out need none.
-            next_ = np.searchsorted(bounds[:, 1], edges[a:b], side="right")
-            needed = np.append(bounds[:, 0], edges[-1])[next_] < edges[a + 1 : b + 1]
-            for row in bounds[
-                bounds[:, 0] == bounds[:, 1], 0
-            ]:  # no rows of a stored block still have its columns and dtype
-                needed[blocks_with(edges[a : b + 1], row, row).start] = True
-            readers = [self._pieces[name][k] if need else None for k, need in zip(found, needed, strict=True)]
-            pieces[name] = _Pieces(edges[a : b + 1], readers)
+            given = self._pieces[name][0][0]
+            if isinstance(given, ArrayRows):
+                pieces[name] = _Pieces(np.array([row, end]), [(ArrayRows(given.read(row, end), row), row, end)])
+            else:
+                found = blocks_with(edges, row, end)
+                a, b = found.start, found.stop
+                pieces[name] = _Pieces(edges[a : b + 1], self._pieces[name][a:b])
         needs: list[Any] = sorted({step.arrays for step in self._steps.values() if step.arrays is not None})
         graphs = None
         if self._graphs is not None:
@@ -154,7 +153,7 @@ class StoredBlocks(Blocks):
 
 @dataclass(frozen=True)
 class _Pieces:
-    """edges : first row of each stored block, and the row after the last; readers : (reader, first, last) of each, if needed"""
+    """edges : first row of each stored block, and the row after the last; readers : (reader, first, last) of each"""
 
     edges: np.ndarray
     readers: Sequence[Any]

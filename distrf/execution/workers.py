@@ -109,7 +109,7 @@ def prepare(client: Any) -> None:
     """
     check_release(client, client.nthreads())
     if client not in _prepared:
-        register(client, _loose_placement(), "distrf-loose-placement")
+        register(client, _scheduling(), "distrf-scheduling")
         register(client, _PreparedWorker(), "distrf-prepared-worker")
         if isinstance(client.cluster, LocalCluster):
             dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
@@ -170,26 +170,32 @@ def register(client: Any, plugin: Any, name: str) -> None:
             time.sleep(_REGISTER_EVERY)
 
 
-def _loose_placement() -> SchedulerPlugin:
-    """A scheduler plugin: a task that no worker can take now may later run on any worker.
+def _scheduling() -> SchedulerPlugin:
+    """A scheduler plugin, with two settings that a pass needs.
 
-    Dask runs a task with `allow_other_workers` elsewhere if its own worker is lost. But if no worker at all takes tasks
-    when it becomes ready (all are lost, paused or still starting), the task waits for the address of its own worker,
-    which may never come back. The class is defined in here so that it is pickled by value: a scheduler need not have
-    distrf.
+    No task is sent to a worker ahead of time, unless the user has set another `worker-saturation` than Dask's 1.1: with it a worker
+    that is busy with a segment holds back sums that it was sent, and the states that they need pile up (13 on one of 16 workers; 3).
+
+    A task that no worker can take now may later run on any worker. Dask runs a task with `allow_other_workers` elsewhere if its own
+    worker is lost. But if no worker at all takes tasks when it becomes ready (all are lost, paused or still starting), the task waits
+    for the address of its own worker, which may never come back.
+
+    The class is defined in here so that it is pickled by value: a scheduler need not have distrf.
     """
 
-    class LoosePlacement(SchedulerPlugin):
+    class Scheduling(SchedulerPlugin):
         idempotent = True
 
         async def start(self, scheduler: Any) -> None:
             self._tasks = scheduler.tasks
+            if scheduler.WORKER_SATURATION == 1.1:
+                scheduler.WORKER_SATURATION = 1.0
 
         def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
             if finish == "no-worker" and self._tasks[key].loose_restrictions:
                 self._tasks[key].worker_restrictions = None
 
-    return LoosePlacement()
+    return Scheduling()
 
 
 def peak_memory(client: Any) -> dict[str, int]:

@@ -9,7 +9,7 @@ from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
 from ..maps.base import FeatureMap
 from ..maps.binning import BinningMap, check_pitch
-from ..parameters import JOBS, SEED, Rule, whole
+from ..parameters import JOBS, SEED, estimator, learned, param, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
@@ -17,6 +17,7 @@ from .fourier import GAMMA, KERNEL
 from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
 
 
+@estimator
 class RandomBinningFeatures(FeatureEstimator):
     """Random binning features of the Laplacian kernel: sparse rows with one entry for each random grid.
 
@@ -66,37 +67,16 @@ class RandomBinningFeatures(FeatureEstimator):
     ((100, 256), 3200)
     """
 
-    map_: BinningMap
+    map_: BinningMap = learned()
 
     joins_columns: ClassVar[bool] = False
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": KERNEL,
-        "length_scale": LENGTH_SCALE,
-        "gamma": GAMMA,
-        "n_grids": whole(),
-        "n_components": whole(),
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        kernel: str | Kernel = "laplacian",
-        *,
-        length_scale: float | str = "knn",
-        gamma: float | None = None,
-        n_grids: int = 128,
-        n_components: int = 4096,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.gamma = gamma
-        self.n_grids = n_grids
-        self.n_components = n_components
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    kernel: str | Kernel = param(default="laplacian", rule=KERNEL, kw_only=False)
+    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    gamma: float | None = param(default=None, rule=GAMMA)
+    n_grids: int = param(default=128, rule=whole())
+    n_components: int = param(default=4096, rule=whole())
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomBinningFeatures:
         """Set the length scale from a row sample and freeze the map.

@@ -15,19 +15,20 @@ from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _check_feature_names, check_non_negative
 
 from ..errors import InputError, input_errors
-from ..execution.labelled import frame_blocks, has_frames, is_frame, is_lazy_frame, take_frame_rows
+from ..execution.labelled import frame_blocks, has_frames, is_frame, is_lazy_frame
 from ..execution.row_blocks import check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
 from ..maps.blockwise import BlockwiseMap, as_rows, frame_dtype, takes_missing
 from ..maps.transformers import TRANSFORMERS, listed_transformer
-from ..parameters import SEED, Rule, check_parameters, name_in, whole
+from ..parameters import SEED, Rule, check_parameters, estimator, learned, name_in, param, whole
 from ..randomness import draw_seed
 from ..targets import as_columns
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, positive_only, validate_rows
 
 
+@estimator
 class Blockwise(FeatureEstimator):
     """A scikit-learn transformer, fitted on a sample of rows and applied block by block.
 
@@ -68,25 +69,19 @@ class Blockwise(FeatureEstimator):
     (100, 15)
     """
 
-    map_: BlockwiseMap
+    map_: BlockwiseMap = learned()
 
     joins_columns: ClassVar[bool] = False
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "transformer": name_in(TRANSFORMERS)
+    transformer: BaseEstimator | str = param(
+        rule=name_in(TRANSFORMERS)
         | Rule(
             ("a scikit-learn transformer, such as AdditiveChi2Sampler()",),
             lambda value: isinstance(value, BaseEstimator) and hasattr(value, "transform"),
         ),
-        "n_sample": whole(),
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self, transformer: BaseEstimator | str, *, n_sample: int = 10_000, random_state: RandomState = None
-    ):
-        self.transformer = transformer
-        self.n_sample = n_sample
-        self.random_state = random_state
+        kw_only=False,
+    )
+    n_sample: int = param(default=10_000, rule=whole())
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Blockwise:
         """Fit a clone of the transformer on sampled rows, and on their targets where these are given.
@@ -145,11 +140,11 @@ class Blockwise(FeatureEstimator):
         if not hasattr(self, "feature_names_in_"):
             raise InputError("columns of a data frame must have names that are text; rename them")
         self.n_features_in_ = X.shape[1]
-        n = frame_blocks(X).shape[0] if is_lazy_frame(X) else X.shape[0]
-        chosen = sampled_rows(n, int(self.n_sample), draw_seed(self.random_state), "blockwise")
-        rows = take_frame_rows(X, chosen) if is_lazy_frame(X) else X.iloc[chosen]
+        X = frame_blocks(X) if is_lazy_frame(X) else X
+        chosen = sampled_rows(X.shape[0], int(self.n_sample), draw_seed(self.random_state), "blockwise")
+        rows = take_rows(X, chosen)
         needed = get_tags(inner).target_tags.required
-        targets = None if y is None and not needed else _take_targets(X, y, chosen, n)
+        targets = None if y is None and not needed else _take_targets(X, y, chosen, X.shape[0])
         with input_errors():
             inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
             made = inner.transform(rows[:3])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +13,19 @@ from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
-from ..parameters import FLAG, JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
+from ..parameters import (
+    FLAG,
+    JOBS,
+    NONE,
+    SEED,
+    estimator,
+    instance,
+    name_in,
+    number,
+    one_of,
+    param,
+    whole,
+)
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
@@ -27,6 +39,7 @@ GAMMA = number(above=0) | NONE
 NU = parameter_rule("nu")
 
 
+@estimator
 class RandomFourierFeatures(FeatureEstimator):
     """Random Fourier features of a shift-invariant kernel.
 
@@ -95,43 +108,16 @@ class RandomFourierFeatures(FeatureEstimator):
     (100, 512)
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": KERNEL,
-        "length_scale": LENGTH_SCALE,
-        "gamma": GAMMA,
-        "n_components": whole(),
-        "projection": PROJECTION,
-        "phase": one_of(*PHASES),
-        "whiten": FLAG,
-        "nu": NU,
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        kernel: str | Kernel = "gaussian",
-        *,
-        length_scale: float | str = "knn",
-        gamma: float | None = None,
-        n_components: int = 1024,
-        projection: str = "auto",
-        phase: str = "paired",
-        whiten: bool = False,
-        nu: float = 1.5,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.gamma = gamma
-        self.n_components = n_components
-        self.projection = projection
-        self.phase = phase
-        self.whiten = whiten
-        self.nu = nu
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    kernel: str | Kernel = param(default="gaussian", rule=KERNEL, kw_only=False)
+    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    gamma: float | None = param(default=None, rule=GAMMA)
+    n_components: int = param(default=1024, rule=whole())
+    projection: str = param(default="auto", rule=PROJECTION)
+    phase: str = param(default="paired", rule=one_of(*PHASES))
+    whiten: bool = param(default=False, rule=FLAG)
+    nu: float = param(default=1.5, rule=NU)
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from typing import ClassVar
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -13,7 +12,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
-from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
+from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import choose_projection
 from ..randomness import draw_seed, permutation
 from ..typing import ArrayLike, RandomState
@@ -24,6 +23,7 @@ _SAMPLE = 1000
 SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
 
 
+@estimator
 class RandomLaplaceFeatures(FeatureEstimator):
     """Random Laplace features of a semigroup kernel on nonnegative data.
 
@@ -79,43 +79,27 @@ class RandomLaplaceFeatures(FeatureEstimator):
     (100, 256)
     """
 
-    map_: LaplaceMap
+    map_: LaplaceMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": name_in(SEMIGROUP_KERNELS)
+    kernel: str | SemigroupKernel = param(
+        default="exponential_semigroup",
+        rule=name_in(SEMIGROUP_KERNELS)
         | instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel"),
-        "beta": SEMIGROUP_PARAMETER,
-        "lam": SEMIGROUP_PARAMETER,
-        "n_components": whole(),
-        "projection": Rule(
+        kw_only=False,
+    )
+    beta: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
+    lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
+    n_components: int = param(default=1024, rule=whole())
+    projection: str = param(
+        default="auto",
+        rule=Rule(
             (f"one that keeps weights nonnegative (auto, {', '.join(LAPLACE_PROJECTIONS)})",),
             one_of("auto", *LAPLACE_PROJECTIONS).allows,
         ),
-        "n_mixed": one_of(2, "log2"),
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        kernel: str | SemigroupKernel = "exponential_semigroup",
-        *,
-        beta: float | str = "median",
-        lam: float | str = "median",
-        n_components: int = 1024,
-        projection: str = "auto",
-        n_mixed: int | str = 2,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.kernel = kernel
-        self.beta = beta
-        self.lam = lam
-        self.n_components = n_components
-        self.projection = projection
-        self.n_mixed = n_mixed
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    )
+    n_mixed: int | str = param(default=2, rule=one_of(2, "log2"))
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomLaplaceFeatures:
         """Set the kernel's parameter from the rows, and freeze the map.

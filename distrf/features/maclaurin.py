@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ..kernels.dot_product import DOT_PRODUCTS, DotProductKernel
 from ..maps.maclaurin import MaclaurinMap
-from ..parameters import JOBS, SEED, Rule, instance, name_in, number, one_of, whole
+from ..parameters import JOBS, SEED, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import DOT_GAMMA, known_gamma, make_dot_product, resolve_dot_product
 
 
+@estimator
 class RandomMaclaurinFeatures(FeatureEstimator):
     """Random features of any dot-product kernel with nonnegative Maclaurin coefficients.
 
@@ -63,43 +62,22 @@ class RandomMaclaurinFeatures(FeatureEstimator):
     (100, 256)
     """
 
-    map_: MaclaurinMap
+    map_: MaclaurinMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": name_in(DOT_PRODUCTS)
+    kernel: str | DotProductKernel = param(
+        default="polynomial",
+        rule=name_in(DOT_PRODUCTS)
         | instance(DotProductKernel, "a distrf.kernels.dot_product.DotProductKernel"),
-        "degree": whole(),
-        "gamma": DOT_GAMMA,
-        "coef0": number(0),
-        "base": number(above=1),
-        "exact": one_of(-1, 0, 1),
-        "n_components": whole(),
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        kernel: str | DotProductKernel = "polynomial",
-        *,
-        degree: int = 2,
-        gamma: float | str = "norm",
-        coef0: float = 1.0,
-        base: float = 2.0,
-        exact: int = 0,
-        n_components: int = 1024,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.base = base
-        self.exact = exact
-        self.n_components = n_components
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+        kw_only=False,
+    )
+    degree: int = param(default=2, rule=whole())
+    gamma: float | str = param(default="norm", rule=DOT_GAMMA)
+    coef0: float = param(default=1.0, rule=number(0))
+    base: float = param(default=2.0, rule=number(above=1))
+    exact: int = param(default=0, rule=one_of(-1, 0, 1))
+    n_components: int = param(default=1024, rule=whole())
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomMaclaurinFeatures:
         """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.

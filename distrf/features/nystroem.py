@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from ..execution.planned import Costs, PlannedRows
 from ..kernels import FAMILIES
@@ -12,7 +12,19 @@ from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FeatureMap
 from ..maps.nystroem import NystroemMap
-from ..parameters import JOBS, NONE, SEED, Rule, instance, name_in, number, one_of, whole
+from ..parameters import (
+    JOBS,
+    NONE,
+    SEED,
+    estimator,
+    instance,
+    learned,
+    name_in,
+    number,
+    one_of,
+    param,
+    whole,
+)
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
@@ -23,6 +35,7 @@ from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semi
 from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 
+@estimator
 class NystroemFeatures(FeatureEstimator):
     """Features of any kernel from its values at landmark rows.
 
@@ -55,7 +68,7 @@ class NystroemFeatures(FeatureEstimator):
         Smoothness of the Matern kernel. Read by that kernel alone.
     n_components : int, default=512
         m, the number of landmarks; fewer where X has fewer rows.
-    landmarks : {"uniform", "k-means++", "kmeans", "leverage"}, default="uniform"
+    landmarks : {"uniform", "k-means++", "kmeans"}, default="uniform"
         "uniform" draws distinct rows. The others choose within 10 m sampled rows, see
         `distrf.features.landmarks.choose_landmarks`.
     rank : int or None, default=None
@@ -75,8 +88,6 @@ class NystroemFeatures(FeatureEstimator):
     References
     ----------
     .. [1] C. Williams and M. Seeger, "Using the Nystroem Method to Speed Up Kernel Machines", NIPS 2000.
-    .. [2] C. Musco and C. Musco, "Recursive Sampling for the Nystroem Method", NIPS 2017, Algorithm 3
-           (landmarks="leverage").
 
     Examples
     --------
@@ -87,54 +98,25 @@ class NystroemFeatures(FeatureEstimator):
     (100, 20)
     """
 
-    map_: NystroemMap
+    map_: NystroemMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "kernel": name_in(*(family.registry for family in FAMILIES)) | instance(AnyKernel, "a kernel object"),
-        "length_scale": LENGTH_SCALE,
-        "gamma": GAMMA,
-        "degree": whole(),
-        "coef0": number(0),
-        "beta": SEMIGROUP_PARAMETER,
-        "lam": SEMIGROUP_PARAMETER,
-        "nu": NU,
-        "n_components": whole(),
-        "landmarks": one_of(*RULES),
-        "rank": whole() | NONE,
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        kernel: str | AnyKernel = "gaussian",
-        *,
-        length_scale: float | str = "knn",
-        gamma: float | None = None,
-        degree: int = 2,
-        coef0: float = 1.0,
-        beta: float | str = "median",
-        lam: float | str = "median",
-        nu: float = 1.5,
-        n_components: int = 512,
-        landmarks: str = "uniform",
-        rank: int | None = None,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.kernel = kernel
-        self.length_scale = length_scale
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.beta = beta
-        self.lam = lam
-        self.nu = nu
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.rank = rank
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    kernel: str | AnyKernel = param(
+        default="gaussian",
+        rule=name_in(*(family.registry for family in FAMILIES)) | instance(AnyKernel, "a kernel object"),
+        kw_only=False,
+    )
+    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    gamma: float | None = param(default=None, rule=GAMMA)
+    degree: int = param(default=2, rule=whole())
+    coef0: float = param(default=1.0, rule=number(0))
+    beta: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
+    lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
+    nu: float = param(default=1.5, rule=NU)
+    n_components: int = param(default=512, rule=whole())
+    landmarks: str = param(default="uniform", rule=one_of(*RULES))
+    rank: int | None = param(default=None, rule=whole() | NONE)
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
@@ -166,7 +148,7 @@ class NystroemFeatures(FeatureEstimator):
         m, rank = int(self.n_components), self.rank and int(self.rank)
         seed = draw_seed(self.random_state)
         kernel, length_scale = self._resolve_kernel(X, seed)
-        chosen = choose_landmarks(self.landmarks, kernel, length_scale, X, m, seed)
+        chosen = choose_landmarks(self.landmarks, X, m, seed)
         self.map_ = NystroemMap.of_landmarks(kernel, length_scale, chosen, rank)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,7 +18,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
 from ..maps.scaling import LINEAR, METHODS, ROBUST, SHIFTING
-from ..parameters import Rule, number, one_of
+from ..parameters import estimator, learned, number, one_of, param
 from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows
 from .moments import MomentsReduction, column_moments
@@ -32,6 +32,7 @@ _NORMAL_RANGE = 1.3489795003921634
 _SQUARES = 1e-140, 1e140
 
 
+@estimator
 class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
     """Scale the columns or the rows of data larger than memory.
 
@@ -73,16 +74,10 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
            [1. , 0.5]])
     """
 
-    map_: ScalingMap
+    map_: ScalingMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "method": one_of(*METHODS),
-        "divisor": number(above=0) | number(below=0),
-    }
-
-    def __init__(self, method: str = "standard", *, divisor: float = 1.0):
-        self.method = method
-        self.divisor = divisor
+    method: str = param(default="standard", rule=one_of(*METHODS), kw_only=False)
+    divisor: float = param(default=1.0, rule=number(above=0) | number(below=0))
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> StreamingScaler:
         """Learn the scaling from the rows of X.

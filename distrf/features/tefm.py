@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..maps import FeatureMap, SubspaceMap
-from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, Rule, number, one_of, whole
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, learned, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..subspace import SKETCHES, RangeFinder, Search, check_width, choose, subspace_costs
 from ..subspace.choice import SOLVERS
@@ -26,6 +26,7 @@ from .fourier import RandomFourierFeatures
 _BASE_FEATURES = 4
 
 
+@estimator
 class TEFM(FeatureEstimator):
     """The l leading directions of many random features: the training-efficient feature map.
 
@@ -111,53 +112,22 @@ class TEFM(FeatureEstimator):
     (500, 32)
     """
 
-    map_: SubspaceMap
+    map_: SubspaceMap = learned()
 
     #: Where the command line keeps its passes, below a folder of checkpoints.
     checkpoint_folder: ClassVar[str] = "subspace"
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "base": BASE | NONE,
-        "n_components": whole(),
-        "sketch": one_of(*SKETCHES),
-        "n_iter": whole(0),
-        "oversampling": whole(0),
-        "solver": one_of(*SOLVERS),
-        "tol": number(LEAST_TOL, below=1) | NONE,
-        "values": one_of(*VALUES),
-        "whiten": FLAG,
-        "checkpoint": FOLDER,
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        base: FeatureEstimator | None = None,
-        n_components: int = 256,
-        *,
-        sketch: str = "gaussian",
-        n_iter: int = 1,
-        oversampling: int = 10,
-        solver: str = "auto",
-        tol: float | None = None,
-        values: str = "pass",
-        whiten: bool = False,
-        checkpoint: str | os.PathLike[str] | None = None,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.base = base
-        self.n_components = n_components
-        self.sketch = sketch
-        self.n_iter = n_iter
-        self.oversampling = oversampling
-        self.solver = solver
-        self.tol = tol
-        self.values = values
-        self.whiten = whiten
-        self.checkpoint = checkpoint
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
+    n_components: int = param(default=256, rule=whole(), kw_only=False)
+    sketch: str = param(default="gaussian", rule=one_of(*SKETCHES))
+    n_iter: int = param(default=1, rule=whole(0))
+    oversampling: int = param(default=10, rule=whole(0))
+    solver: str = param(default="auto", rule=one_of(*SOLVERS))
+    tol: float | None = param(default=None, rule=number(LEAST_TOL, below=1) | NONE)
+    values: str = param(default="pass", rule=one_of(*VALUES))
+    whiten: bool = param(default=False, rule=FLAG)
+    checkpoint: str | os.PathLike[str] | None = param(default=None, rule=FOLDER)
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator:

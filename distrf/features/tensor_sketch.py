@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from ..kernels.dot_product import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
-from ..parameters import JOBS, SEED, Rule, number, whole
+from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
 from .dot_product_scale import DOT_GAMMA, known_gamma, resolve_gamma
 
 
+@estimator
 class TensorSketchFeatures(FeatureEstimator):
     """Random features of the polynomial kernel (gamma x.y + coef0)^degree by TensorSketch.
 
@@ -56,33 +55,14 @@ class TensorSketchFeatures(FeatureEstimator):
     (100, 256)
     """
 
-    map_: TensorSketchMap
+    map_: TensorSketchMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "degree": whole(),
-        "gamma": DOT_GAMMA,
-        "coef0": number(0),
-        "n_components": whole(),
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        degree: int = 2,
-        *,
-        gamma: float | str = "norm",
-        coef0: float = 1.0,
-        n_components: int = 1024,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.n_components = n_components
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    degree: int = param(default=2, rule=whole(), kw_only=False)
+    gamma: float | str = param(default="norm", rule=DOT_GAMMA)
+    coef0: float = param(default=1.0, rule=number(0))
+    n_components: int = param(default=1024, rule=whole())
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TensorSketchFeatures:
         """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inspect import signature
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,7 +12,7 @@ from sklearn.base import clone
 from ..execution.planned import Costs, PlannedRows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps.with_columns import WithColumnsMap
-from ..parameters import JOBS, NONE, SEED, Rule, number, one_of
+from ..parameters import JOBS, NONE, SEED, estimator, learned, number, one_of, param
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
@@ -21,6 +21,7 @@ from .fourier import RandomFourierFeatures
 _SAMPLE = 1000
 
 
+@estimator
 class WithColumns(FeatureEstimator):
     """The columns beside random features: [x / s, z(x)].
 
@@ -56,27 +57,12 @@ class WithColumns(FeatureEstimator):
     (100, 69)
     """
 
-    map_: WithColumnsMap
+    map_: WithColumnsMap = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "base": BASE | NONE,
-        "scale": number(above=0) | one_of("norm"),
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        base: FeatureEstimator | None = None,
-        *,
-        scale: float | str = "norm",
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.base = base
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
+    scale: float | str = param(default="norm", rule=number(above=0) | one_of("norm"))
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> WithColumns:
         """Fit a clone of the base and the scale of the columns.

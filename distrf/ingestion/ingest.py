@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,26 +13,29 @@ import numpy as np
 from distrf import __version__
 
 from ..errors import InputError
+from ..execution.progress import current_listener
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from ..store import file_lists, files, zarr_writer
-from ..store.csv_format import reads_csv, said_format
-from ..store.files import Options
+from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, said_format
+from ..store.csv_source import CsvSource
+from ..store.files import Options, Place
 from ..store.fingerprints import content_of_files
 from ..store.formats import fingerprint
 from ..store.job_lock import hold
 from ..store.outputs import check_apart, check_writable
 from ..store.row_source import Selection
+from ..store.svmlight_source import SvmlightSource
 from ..store.zarr_layout import Contents, StoreInfo
 from ..store.zarr_writer import existing_store
-from . import appending
 from .prepared import Prepared
+from .shuffle import scratch_of
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
 _FLOATS = ("float32", "float64", np.float32, np.float64)
 
 
-# Its keyword-only parameters are the options that a user has; each is one of the command too.
+# Its keyword-only parameters are options of the command too.
 @reads_csv
 @ruled(
     columns=COLUMNS,
@@ -123,11 +128,12 @@ def ingest(
     StoreError
         `out` cannot be written.
     """
-    source, out = files.normalise(source), files.normalise(out)
+    source, out = (files.normalise(path, storage_options) for path in (source, out))
+    order = int(seed) if shuffle else None
     files.refuse_root(source)
     check_writable(out)
-    check_apart(out, [source], storage_options=storage_options)
-    existing_store(out, storage_options=storage_options)  # refuses a path that holds something else
+    check_apart(out, [source])
+    existing_store(out)  # refuses a path that holds something else
     if append:
         given = {
             "columns": columns, "sparse": sparse, "block_rows": block_rows, "dtype": dtype, "impute": impute,
@@ -135,47 +141,45 @@ def ingest(
         }  # fmt: skip
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
             raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
-        with hold(out, storage_options=storage_options):
-            return appending.append(
-                source, out, target=target, split=split, zero_based=zero_based, seed=int(seed) if shuffle else None,
-                again=again, storage_options=storage_options,
-            )  # fmt: skip
+        with hold(out):
+            return _append(
+                source, out, target=target, split=split, zero_based=zero_based, seed=order, again=again
+            )
     if again:
         raise InputError("again=True is for append=True")
     selection = Selection(
         target=target, columns=columns, split=split, missing=impute is not None, n_features=n_features,
-        zero_based=zero_based, storage_options=storage_options,
+        zero_based=zero_based,
     )  # fmt: skip
-    with hold(out, takeover=overwrite, storage_options=storage_options):
-        read = file_lists.all_files(source, storage_options)
-        state = file_lists.version_of(read, storage_options)  # of what is read from now on
+    with hold(out, takeover=overwrite):
+        read = file_lists.all_files(source)
+        state = file_lists.version_of(read)  # of what is read from now on
         rows = Prepared.open(source, selection, sparse).filled(impute)
         if dtype is not None:
             rows = rows.cast(dtype)
-        old = existing_store(out, storage_options=storage_options) or {}
+        old = existing_store(out) or {}
         content = old["spec"]["source"]["content"] if old.get("provenance", {}).get("state") == state else None
         spec = {
             "source": {
                 "name": os.path.basename(source),
-                "fingerprint": fingerprint(source, storage_options=storage_options),
-                "content": content or content_of_files(read, storage_options),
+                "fingerprint": fingerprint(source),
+                "content": content or content_of_files(read),
             },
             "target": target,
             "columns": None if columns is None else list(columns),
             "split": split,
             "impute": rows.impute,
-            "shuffle": {"seed": int(seed)} if shuffle else None,
-        } | appending.counted(rows)
+            "shuffle": None if order is None else {"seed": order},
+        } | _counted(rows)
         if csv := said_format():
             spec["csv"] = csv
         info = zarr_writer.create(
             out,
             _contents(rows, block_rows, spec),
             provenance={"source": source, "state": state, "distrf": __version__},
-            storage_options=storage_options,
             overwrite=overwrite,
         )
-        return appending.write(rows, info, int(seed) if shuffle else None, storage_options)
+        return _write(rows, info, order)
 
 
 def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> Contents:
@@ -187,3 +191,126 @@ def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> C
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
         target=spec["target"], sparse=["X"] if rows.sparse else [],
     )  # fmt: skip
+
+
+def _append(
+    source: Place,
+    out: Place,
+    *,
+    target: str | None,
+    split: str | None,
+    zero_based: bool | None,
+    seed: int | None,
+    again: bool,
+) -> StoreInfo:
+    """Append the rows of a table to a row store; see `distrf.ingest`.
+
+    Parameters
+    ----------
+    source, out : Place
+    target, split : str, optional
+        None is the target of the store.
+    zero_based : bool, optional
+        None is as the store was read.
+    seed : int, optional
+        Of the order of the new rows; None leaves it.
+    again : bool
+        Append rows that are in the store already.
+
+    Returns
+    -------
+    StoreInfo
+
+    Raises
+    ------
+    InputError
+        The rows have other columns, another width or type than those of the store.
+    """
+    store = zarr_writer.appendable(out)
+    X, spec = store.arrays["X"], store.spec
+    filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
+    svmlight = SvmlightSource.recognises(source)
+    if svmlight and zero_based is None and "zero_based" not in spec:
+        raise InputError(
+            f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+            "zero_based=True or False"
+        )
+    selection = Selection(
+        target=target or spec.get("target"), columns=store.columns or spec.get("columns"), split=split,
+        missing=filled is not None,
+        zero_based=spec.get("zero_based") if zero_based is None and svmlight else zero_based,
+    )  # fmt: skip
+    text = CsvSource.recognises(source)
+    content = content_of_files(file_lists.all_files(source))  # of what is read from now on
+    with reading(_as_before(store.path, spec) if text else current_format()):
+        rows = Prepared.open(source, selection, "csr" if X.sparse else "dense").filled(filled)
+    if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
+        rows = replace(rows, width=d)
+    if rows.width != d:
+        raise InputError(f"{store.path!r} has {d} columns, the new rows have {rows.width}")
+    labelled = "y" in store.arrays
+    if labelled != (rows.labels is not None):
+        has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
+        raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
+    rows = rows.cast(dtype) if rows.dtype != dtype and dtype.kind == "f" else rows
+    made = fingerprint(source)
+    part = {
+        "fingerprint": zarr_writer.part_fingerprint(made, split),
+        "content": content,
+        "name": os.path.basename(source),
+        "target": selection.target,
+        "shuffle": None if seed is None else {"seed": seed},
+    }
+    info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
+    rows = replace(rows, classes=rows.classes and info.classes)
+    return _write(rows, info, seed)
+
+
+def _counted(rows: Prepared) -> dict[str, Any]:
+    """How the indices of svmlight text were counted, for the spec of the store: those of an append count alike."""
+    return {"zero_based": rows.source.zero_based} if isinstance(rows.source, SvmlightSource) else {}
+
+
+def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
+    """Write the pending blocks of a store, or of an append to it, and finish it.
+
+    Parameters
+    ----------
+    rows : Prepared
+        All rows that are written.
+    info : StoreInfo
+        As `create` or `begin_append` has returned it.
+    seed : int, optional
+        Of the order of the rows; None leaves it.
+
+    Returns
+    -------
+    StoreInfo
+    """
+    pending = set(zarr_writer.pending_blocks(info.path, store_id=info.id))
+    if pending:
+        listener = current_listener()
+        first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
+        blocks = rows.blocks(
+            info.block_rows, info.bounds(first)[1] - info.first_row, seed, scratch_of(info.path)
+        )
+        with closing(blocks):
+            for number, X, y in blocks:
+                index = first + number
+                if index in pending:
+                    block = {"X": X} if y is None else {"X": X, "y": y}
+                    zarr_writer.write_block(info.path, index, block, store_id=info.id)
+                if listener is not None:
+                    listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
+    return zarr_writer.finish(info.path, store_id=info.id)
+
+
+def _as_before(path: str, spec: dict[str, Any]) -> CsvFormat:
+    """How CSV is read: as for the rows of the store. Raises InputError where something else is said."""
+    now, before = said_format(), spec.get("csv", {})
+    if now and now != before:
+        raise InputError(
+            f"{path!r} has rows of CSV that was read with {before or 'no options'}, got {now}; leave these out"
+        )
+    kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in before.items()}
+    return CsvFormat(**kept)

@@ -14,8 +14,9 @@ from ..store import missing_values
 from ..store.csv_source import CsvSource
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
+from ..store.zarr_arrays import joined
 from ..store.zarr_reader import fill_nan
-from .shuffle import joined, shuffled
+from .shuffle import shuffled
 
 PIECE_BYTES = 8 * 2**20
 

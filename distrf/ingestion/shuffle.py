@@ -12,7 +12,7 @@ import hashlib
 import math
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
@@ -22,6 +22,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from ..randomness import row_words
 from ..store import files
+from ..store.zarr_arrays import joined
 
 BUCKET_BYTES = 32 * 2**20
 FAN_OUT = 64
@@ -122,13 +123,6 @@ def _flat(array: Any) -> list[np.ndarray]:
     if sp.issparse(array):
         return [array.data, array.indices.astype(np.int64), np.diff(array.indptr).astype(np.int64)]
     return [np.ascontiguousarray(array)]
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Parts of rows, dense or CSR, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 def scratch_of(out: str) -> str:

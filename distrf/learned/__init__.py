@@ -1,7 +1,6 @@
 """Compact nonlinear maps: Fourier features that learn."""
 
-from .classifier import CompactNonlinearClassifier
 from .features import CompactNonlinearMap
-from .regressor import CompactNonlinearRegressor
+from .models import CompactNonlinearClassifier, CompactNonlinearRegressor
 
 __all__ = ["CompactNonlinearClassifier", "CompactNonlinearMap", "CompactNonlinearRegressor"]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, Self
 
 import numpy as np
 from dask.base import is_dask_collection
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
@@ -16,13 +17,15 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
 from ..features.base import apply_map
-from ..features.fourier import GAMMA, KERNEL, NU, PROJECTION, RandomFourierFeatures
-from ..features.length_scale import LENGTH_SCALE, rule_costs
-from ..folds import GivenFolds
-from ..linear_model.base import LinearModel
-from ..linear_model.validation import validate_given
-from ..losses import Loss, get_loss
-from ..maps import FourierMap, working_dtype
+from ..features.fourier import GAMMA, KERNEL, NU
+from ..features.length_scale import LENGTH_SCALE
+from ..folds import GivenFolds, given_folds
+from ..kernels.base import kernel_with
+from ..kernels.shift_invariant import Kernel
+from ..linear_model.base import LinearModel, loss_of
+from ..linear_model.validation import validate_fit, validate_given
+from ..losses import Loss
+from ..maps import FeatureMap, FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap
@@ -34,32 +37,34 @@ from ..parameters import (  # fmt: skip
     SEED,
     Rule,
     check_parameters,
-    instance,
+    estimator,
     number,
     one_of,
+    param,
     whole,
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd.batch_sizes import make_schedule
 from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.given_rows import GivenRows
-from ..sgd.rows import Rows, measure_weights
+from ..sgd.rows import GivenRows, Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase, weight_unit
+from ..typing import RandomState
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
-from .optimizer import RULES, Adam, MapOptimizer, Rates
-from .start import (
+from .optimizer import MapOptimizer
+from .plan import planned_learning
+from .start import (  # fmt: skip
     SAMPLE,
-    Start,
     centred,
     learning_batch_size,
     learning_epochs,
     less_means,
+    pair_rows,
     reach,
     start_parameters,
+    starting_map,
 )
 
 #: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
@@ -68,127 +73,142 @@ _PHASE_STEP = 0.3
 _SCORE_STEP = 0.5
 #: Frequencies have diverged if the phases of two average rows differ by more than this many radians.
 _MOST_PHASE = 1e9
-#: Placeholder for alpha with objective="kernel", which has no linear model.
-_NO_ALPHA = 1e-6
-#: objective="kernel" learns from pairs of sampled rows: at most this many rows, and this many bytes.
-_PAIR_ROWS = 16_384
-_PAIR_BYTES = 128 * 2**20
-
-
-def pair_rows(d: int) -> int:
-    """The number of sampled rows, with d columns, from which objective="kernel" learns."""
-    return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
-
-
+#: Parameters that do not determine the numbers, or of which more than the parameter counts.
+_FREE = (
+    "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "kernel", "length_scale", "nu", "class_weight",
+)  # fmt: skip
 BATCHES = Rule(
     ("(T1, T2), batches of w and of Theta",),
     lambda value: isinstance(value, (tuple, list)) and len(value) == 2 and all(map(whole().allows, value)),
 )
 
 
+@estimator
 class MapLearner:
-    """Mixin of the estimators of learned maps. It reads parameters that the public classes document."""
+    """Mixin of the estimators of learned maps.
 
-    n_components: int
-    structure: str
-    phase: str
-    init: Any
-    kernel: Any
-    length_scale: float | str
-    gamma: float | None
-    nu: float
-    theta_l2: float | str
-    theta_l1: float
-    theta_learning_rate: str
-    eta0: float | None
-    n_epochs: int | str
-    batch_size: int | str
-    checkpoint_every: int
-    random_state: Any
-    map_: LearnedFourierMap
-    history_: list[dict[str, Any]]
+    Parameters
+    ----------
+    n_components : int, default=128
+        D, the number of features; even for phase="paired". 8 to 128 learned ones do the work of hundreds to
+        thousands that are drawn.
+    structure : {"dense", "circulant"}, default="dense"
+        "dense" learns D x d numbers. "circulant" learns ceil(D / L) vectors of about d numbers through the
+        FFT, in O(D log d) a row.
+    phase : {"offset", "paired"}, default="offset"
+        "offset" takes cos(theta.x + b) of D frequencies and learns b too. "paired" takes cosines and sines
+        of D/2 frequencies: a shift-invariant kernel for any Theta, which the other is not.
+    kernel : str or Kernel, default="gaussian"
+        Kernel of the random Fourier features from which Theta starts, as in RandomFourierFeatures.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        Length scale of the start, as in RandomFourierFeatures. "knn-cnm" is the paper's rule; "knn" starts
+        smoother and generalises better.
+    gamma : float or None, default=None
+        scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
+        laplacian. With it, leave `length_scale` at its default.
+    nu : {0.5, 1.5, 2.5}, default=1.5
+        Smoothness of the Matern kernel. Read by that kernel alone.
+    alpha : float, default=1e-06
+        Penalty (alpha / 2) |w|^2 of the linear model. The intercept has none.
+    theta_l2 : float or {"auto"}, default="auto"
+        Penalty (theta_l2 / 2) |Theta|^2, with Theta in radians by units of the columns (of the vectors if
+        circulant). Without one, learned maps fit few rows perfectly. "auto" is l^2 / n: it makes the law
+        that the frequencies are drawn from their prior (exactly for a Gaussian kernel of length scale l).
+        For regression it is multiplied by twice the loss of a residual of one standard deviation of the
+        targets.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept c.
+    learning_rate : {"adam", "pegasos"}, default="adam"
+        Steps of w: "adam" has steps that fall linearly to 0, as those of Theta and b, "pegasos" is the paper's
+        1 / (alpha t) with projection.
+    eta0 : float or None, default=None
+        Factor on the steps of Adam, which are set from the rows. None is 1.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
+        updates both in each batch.
+    n_epochs : int or {"auto"}, default="auto"
+        Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
+        few. It never depends on the workers.
+    early_stopping : bool, default=False
+        Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
+        Theta and falling steps mostly gain more, and use all rows.
+    validation_fraction : float, default=0.1
+        Share of the rows that early stopping holds out.
+    n_iter_no_change : int, default=20
+        With early stopping, training stops after so many epochs without a better score on held-out rows.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=200
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
+        interruption.
+    n_jobs : int or None, default=-1
+        Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
+        Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the start, of the order of rows and of what is held out. None draws one seed.
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "n_components": whole(),
-        "structure": one_of(*STRUCTURES),
-        "phase": one_of(*PHASES),
-        "init": PROJECTION | instance(RandomFourierFeatures, "a RandomFourierFeatures") | NONE,
-        "kernel": KERNEL,
-        "length_scale": LENGTH_SCALE,
-        "gamma": GAMMA,
-        "nu": NU,
-        "alpha": ALPHA,
-        "theta_l2": number(0) | one_of("auto"),
-        "theta_l1": number(0),
-        "fit_intercept": FLAG,
-        "learning_rate": one_of(*RULES),
-        "theta_learning_rate": one_of(*RULES),
-        "eta0": number(above=0) | NONE,
-        "alternate": BATCHES | NONE,
-        "n_epochs": whole() | one_of("auto"),
-        "batch_size": whole() | one_of("auto"),
-        "early_stopping": FLAG,
-        "validation_fraction": number(1e-6, 0.9),
-        "n_iter_no_change": whole(),
-        "checkpoint": FOLDER,
-        "checkpoint_every": whole(),
-        "resume": FLAG,
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
+    Attributes
+    ----------
+    map_ : LearnedFourierMap
+        The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches".
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    length_scale_ : float
+        Length scale of the start.
+    n_features_in_ : int
+        Number of input columns, d.
+    """
+
+    n_components: int = param(default=128, rule=whole(), kw_only=False)
+    structure: str = param(default="dense", rule=one_of(*STRUCTURES))
+    phase: str = param(default="offset", rule=one_of(*PHASES))
+    kernel: str | Kernel = param(default="gaussian", rule=KERNEL)
+    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    gamma: float | None = param(default=None, rule=GAMMA)
+    nu: float = param(default=1.5, rule=NU)
+    alpha: float = param(default=1e-6, rule=ALPHA)
+    theta_l2: float | str = param(default="auto", rule=number(0) | one_of("auto"))
+    fit_intercept: bool = param(default=True, rule=FLAG)
+    learning_rate: str = param(default="adam", rule=one_of("adam", "pegasos"))
+    eta0: float | None = param(default=None, rule=number(above=0) | NONE)
+    alternate: tuple[int, int] | None = param(default=None, rule=BATCHES | NONE)
+    n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    early_stopping: bool = param(default=False, rule=FLAG)
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    n_iter_no_change: int = param(default=20, rule=whole())
+    checkpoint: str | None = param(default=None, rule=FOLDER)
+    checkpoint_every: int = param(default=200, rule=whole())
+    resume: bool = param(default=False, rule=FLAG)
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=0, rule=SEED)
 
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
-        est: Any = self
-        if self.structure == "circulant" and isinstance(est.init, str) and est.init != "circulant":
-            raise InputError(
-                f"structure='circulant' starts from circulant blocks alone, got projection {est.init!r}; leave it "
-                "out, or take structure='dense'"
-            )
         count_frequencies(self.phase, int(self.n_components))
-        if est.resume and est.checkpoint is None:
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        if self.structure == "circulant" and kernel.radii(0, 0, 1) is not None:
+            raise InputError(
+                "structure='circulant' starts from circulant blocks alone, of a kernel whose weight rows have no radii, got "
+                f"kernel={kernel.name!r}; take structure='dense', or kernel='gaussian'"
+            )
+        if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        for rule in (est.learning_rate, self.theta_learning_rate):
-            RULES[rule].check(est.alpha)
-
-    def _start(self, X: Any, seed: int) -> FourierMap:
-        return Start(
-            self.init,
-            self.structure,
-            self.phase,
-            int(self.n_components),
-            self.kernel,
-            self.length_scale,
-            self.gamma,
-            self.nu,
-        ).fitted(X, seed)
-
-    def _layout(self, start: FourierMap, n_outputs: int, intercept: bool) -> Layout:
-        d, D = start.n_features_in, start.n_components
-        return Layout(d, D, self.phase, self.structure, start.seed, n_outputs, intercept)
-
-    def _optimizer(
-        self, layout: Layout, sample: np.ndarray, batches: int, scores: np.ndarray, prior: float, **model: Any
-    ) -> MapOptimizer:
-        """The optimizer, with the length of steps set from the rows of `sample`.
-
-        batches : of all epochs; scores : standard deviation of each target; prior : the value of theta_l2="auto"
-        model : further arguments of MapOptimizer: the step rules, and the parameters of the linear model
-        """
-        factor = 1.0 if self.eta0 is None else float(self.eta0)
-        D = layout.n_components
-        theta, w = _PHASE_STEP / reach(sample), _SCORE_STEP * scores
-        of_w = np.tile(factor * w / np.sqrt(D), D)
-        of_c = factor * w / D if layout.intercept else np.zeros(0)
-        return MapOptimizer(
-            layout,
-            rates=Rates(factor * theta, factor * _PHASE_STEP, of_w, of_c),
-            batches=batches,
-            l2=prior if self.theta_l2 == "auto" else float(self.theta_l2),
-            l1=float(self.theta_l1),
-            most=_MOST_PHASE / reach(sample),
-            **model,
-        )
+        if self.learning_rate == "pegasos" and not self.alpha > 0:
+            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {self.alpha}")
 
     def _learn(
         self,
@@ -208,113 +228,92 @@ class MapLearner:
         Returns the vector of everything that is learned, after its layout.
         """
         self._check_together()
-        est: Any = self
         validation = validate_given(self, given, targets)
-        classes = targets.classes is not None
-        auto_epsilon = getattr(est, "epsilon", "auto") == "auto"
-        loss = get_loss(
-            loss_name, "classification" if classes else "regression",
-            0 if targets.classes is None else len(targets.classes), 0.1 if auto_epsilon else est.epsilon,
-        )  # fmt: skip
+        epsilon: Any = getattr(self, "epsilon", "auto")
+        loss = loss_of(loss_name, targets, epsilon)
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight, folds)
         sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         X, sample, shift = centred(X, sample)
         Y, v = targets.encode(y_sample, v)
         v = v if v is None or v.any() else None
-        if auto_epsilon:
+        if epsilon == "auto":
             loss = with_epsilon(loss, Y, v)
         if shift is not None:
             rows = Rows.of(X, y, weight, folds)
             validation = None if validation is None else validation.moved(lambda Z: less_means(Z, shift))
-        start = self._start(X, seed)
-        layout = self._layout(start, targets.width, bool(est.fit_intercept))
+        start = starting_map(self, X, seed)
         checkpoint = self._checkpoint(rows, targets, start, seed, validation)
-        held = est.validation_fraction if est.early_stopping and validation is None else 0.0
+        held = self.validation_fraction if self.early_stopping and validation is None else 0.0
         holdout = Holdout.of(held, seed, folds is not None)
-        trained = rows.trained(holdout)
-        usable = sum(trained)
-        schedule = make_schedule(rows, trained, learning_batch_size(self.batch_size, usable), True, seed)
-        per_epoch = schedule.count(0)
-        n_epochs = learning_epochs(self.n_epochs, per_epoch)
-        spreads, unit = (np.ones(targets.width), 1.0) if classes else _units(loss, y_sample)
-        alpha = float(est.alpha)
-        optimizer = self._optimizer(
-            layout, sample, per_epoch * n_epochs, spreads, unit * start.length_scale**2 / max(usable, 1),
-            model=RULES[est.learning_rate](alpha, unit / float(spreads.min())),
-            map=RULES[self.theta_learning_rate](alpha, unit),
-            alpha=alpha, alternate=None if est.alternate is None else tuple(est.alternate),
-        )  # fmt: skip
-        work = CompactWork(targets, loss, 0.0, seed, True, holdout, layout=layout)
-        validates = bool(rows.held_blocks(trained)) or (validation is not None and validation.stops)
-        rules = Rules(n_epochs, 0.0 if validates else None, int(est.n_iter_no_change), classes, validates)
-        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start, validation)
+        spreads, unit = (np.ones(targets.width), 1.0) if targets.classes is not None else _units(loss, y_sample)
+        layout = Layout.of(self, X.shape[1], targets.width, start.seed, bool(self.fit_intercept))
+        work = CompactWork(targets, loss, 0.0, seed, holdout, layout=layout)
+        p = self._train(rows, work, start, sample, checkpoint, spreads, unit, validation)
         _compare_with_constant(work, p, sample, Y, v, unit)
-        return layout, self._keep(layout, p, shift, None, None)
-
-    def _checkpoint(
-        self, rows: Rows, targets: Targets, start: FourierMap, seed: int, given: GivenRows | None = None
-    ) -> Checkpoint:
-        est: Any = self
-        free = (
-            "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "init", "kernel", "length_scale",
-            "nu", "class_weight",
-        )  # fmt: skip
-
-        def job() -> dict[str, Any]:
-            options = {k: v for k, v in est.get_params(deep=False).items() if k not in free}
-            return options | {"kind": "learned map", "start": start.spec()}
-
-        return open_checkpoint(est.checkpoint, job, rows, targets, seed, bool(est.resume), given)
+        return layout, self._keep(layout, p, shift)
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
         self._check_together()
-        seed = draw_seed(self.random_state)
-        whole = Rows.of(X, np.zeros(X.shape[0]), weight)
-        size = min(pair_rows(X.shape[1]), X.shape[0])
+        seed, n = draw_seed(self.random_state), X.shape[0]
+        whole = Rows.of(X, np.zeros(n), weight)
+        size = min(pair_rows(X.shape[1]), n)
         sample, _, sample_weight = whole.sample(size, seed)
         near, sample, shift = centred(X, sample)
-        start = self._start(near, seed)
-        layout = self._layout(start, 0, False)
+        start = starting_map(self, near, seed)
         unit = 1.0 if sample_weight is None else weight_unit(float(sample_weight.mean()))
         targets = Targets(None, np.zeros(1), weight_unit=unit)
         checkpoint = self._checkpoint(whole, targets, start, seed)
-        missing = len(sampled_rows(X.shape[0], size, seed, "sgd sample")) - len(sample)
+        missing = len(sampled_rows(n, size, seed, "sgd sample")) - len(sample)
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
-        rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
-        holdout = Holdout(0.0, seed)
-        schedule = make_schedule(
-            rows, rows.blocks, learning_batch_size(self.batch_size, len(sample)), True, seed
-        )
-        n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
-        rule = RULES[self.theta_learning_rate](_NO_ALPHA)
-        batches = schedule.count(0) * n_epochs
-        optimizer = self._optimizer(
-            layout, sample[:SAMPLE], batches, np.ones(0), 0.0, model=Adam(_NO_ALPHA), map=rule
-        )
         none: Any = None
         work = KernelWork(
-            targets, none, 0.0, seed, True, holdout, layout=layout, kernel=start.kernel,
-            length_scale=start.length_scale,
+            targets, none, 0.0, seed, Holdout(0.0, seed), layout=Layout.of(self, X.shape[1], 0, start.seed, False),
+            kernel=start.kernel, length_scale=start.length_scale,
         )  # fmt: skip
-        rules = Rules(n_epochs, None, n_epochs, False)
-        p = self._train(rows, schedule, optimizer, work, rules, checkpoint, start)
-        self._keep(layout, p, shift, start.kernel, start.length_scale)
+        rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
+        p = self._train(rows, work, start, sample[:SAMPLE], checkpoint, np.ones(0), 1.0)
+        self._keep(work.layout, p, shift, start.kernel, start.length_scale)
+
+    def _checkpoint(
+        self, rows: Rows, targets: Targets, start: FourierMap, seed: int, given: GivenRows | None = None
+    ) -> Checkpoint:
+        def job() -> dict[str, Any]:
+            known: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
+            options = {name: value for name, value in known.items() if name not in _FREE}
+            return options | {"kind": "learned map", "start": start.spec()}
+
+        return open_checkpoint(self.checkpoint, job, rows, targets, seed, bool(self.resume), given)
 
     def _train(
         self,
         rows: Rows,
-        schedule: Schedule,
-        optimizer: MapOptimizer,
         work: CompactWork | KernelWork,
-        rules: Rules,
-        checkpoint: Checkpoint,
         start: FourierMap,
+        sample: np.ndarray,
+        checkpoint: Checkpoint,
+        spreads: np.ndarray,
+        unit: float,
         given: GivenRows | None = None,
     ) -> np.ndarray:
-        """Train from the start or the checkpoint, set the attributes that describe training, and return the vector."""
+        """Train from the start or the checkpoint, set the attributes that describe training, and return the vector.
+
+        sample : rows by which steps are set; spreads, unit : standard deviations of the targets, and the unit of the loss
+        """
+        trained = rows.trained(work.holdout)
+        usable = sum(trained)
+        schedule = Schedule(trained, learning_batch_size(self.batch_size, usable), rows.block_bytes, work.seed)
+        n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
+        prior = unit * start.length_scale**2 / max(usable, 1) if work.layout.n_outputs else 0.0
+        optimizer = self._optimizer(
+            work.layout, reach(sample), schedule.count(0) * n_epochs, spreads, unit, prior
+        )
+        held = usable < sum(rows.blocks)
+        validates = held or (given is not None and given.stops)
+        tol, classes = 0.0 if validates else None, work.targets.classes is not None
+        rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
         trainer = Trainer(
             rows.batches(work),
             schedule,
@@ -322,11 +321,11 @@ class MapLearner:
             optimizer.start(start_parameters(work.layout, start)),
             rules,
             measure_weights(rows, work.targets).mean,
-            rows.held_blocks(schedule.rows),
+            rows,
+            held,
             checkpoint=checkpoint,
             every=int(self.checkpoint_every),
             given=given,
-            given_work=work,
         )
         trainer.resume()
         try:
@@ -341,13 +340,45 @@ class MapLearner:
         self.batch_size_ = trainer.schedule.batch_size
         return trainer.solution
 
+    def _optimizer(
+        self, layout: Layout, reach: float, batches: int, spreads: np.ndarray, unit: float, prior: float
+    ) -> MapOptimizer:
+        """The optimizer, with the length of steps set from the rows.
+
+        batches : of all epochs; prior : the value of theta_l2="auto"
+        """
+        factor, D = 1.0 if self.eta0 is None else float(self.eta0), layout.n_components
+        rates = np.zeros(layout.size)
+        first = layout.split(rates)
+        first.theta[:], first.b[:] = factor * (_PHASE_STEP / reach), factor * _PHASE_STEP
+        first.w[:] = factor * (_SCORE_STEP * spreads) / np.sqrt(D)
+        if layout.intercept:
+            first.c[:] = factor * (_SCORE_STEP * spreads) / D
+        return MapOptimizer(
+            layout,
+            rates,
+            batches,
+            (unit, unit / float(spreads.min(initial=np.inf))),
+            self.learning_rate == "pegasos" and layout.n_outputs > 0,
+            float(self.alpha),
+            prior if self.theta_l2 == "auto" else float(self.theta_l2),
+            self.alternate,
+            _MOST_PHASE / reach,
+        )
+
     def _keep(
-        self, layout: Layout, p: np.ndarray, shift: np.ndarray | None, kernel: Any, length_scale: float | None
+        self,
+        layout: Layout,
+        p: np.ndarray,
+        shift: np.ndarray | None,
+        kernel: Kernel | None = None,
+        length_scale: float | None = None,
     ) -> np.ndarray:
         """Set `map_` and return the vector p, both converted from rows minus `shift` to the original rows."""
         p = p if shift is None else layout.moved(p, shift)
         learned = layout.split(p)
-        self.map_ = LearnedFourierMap(
+        offsets = (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None
+        self.map_: FeatureMap = LearnedFourierMap(
             layout.n_features_in,
             layout.n_components,
             layout.phase,
@@ -356,7 +387,7 @@ class MapLearner:
             kernel,
             length_scale,
             learned.theta.copy(),
-            (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None,
+            offsets,
         )
         return p
 
@@ -381,8 +412,7 @@ def _compare_with_constant(
     if not loss <= 1.01 * null + 0.01 * unit:
         warnings.warn(
             f"the map and its linear model were learned to a loss of {loss:.3g}, and a constant has {null:.3g}: steps are "
-            "too long, or too few; take learning_rate='adam' and theta_learning_rate='adam', a larger alpha for "
-            "'pegasos', another eta0, or more epochs",
+            "too long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', another eta0, or more epochs",
             ConvergenceWarning,
             stacklevel=6,
         )
@@ -391,31 +421,23 @@ def _compare_with_constant(
 class CompactModel(MapLearner, LinearModel):
     """Base of the classifier and the regressor, which document the parameters."""
 
-    n_jobs: int | None
+    loss: str
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        weight: Any,
-        targets: Targets,
-        loss: str,
-        given: Sequence[Any],
-        folds: GivenFolds | None,
-    ) -> None:
-        layout, p = self._learn(X, y, weight, targets, loss, given, folds)
+    def _fit(self, X: Any, y: Any, weight: Any, folds: Any, given: Sequence[Any]) -> Self:
+        X, y, weight = validate_fit(self, X, y, weight, numeric=is_regressor(self))
+        targets = self._encoded(y, weight)
+        layout, p = self._learn(X, y, weight, targets, self.loss, given, given_folds(X, folds))
         learned = layout.split(p)
         self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre
+        self._finish(targets, y.ndim == 1)
+        return self
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
-        from .plan import planned_learning
-
         check_parameters(self)
         self._check_together()
-        rule = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
         written = 8 * int(self.n_components) * (rows.d + rows.outputs)
-        return rule + Costs((target_phase(rows.n, rows.blocks),), written) + planned_learning(self, rows)
+        return Costs((target_phase(rows.n, rows.blocks),), written) + planned_learning(self, rows)
 
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):

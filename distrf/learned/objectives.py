@@ -28,22 +28,13 @@ from ..maps.frequencies import Frequencies, get_frequencies
 from ..sgd.batch_work import BatchWork, Sums, score_sums
 
 
-class Places(NamedTuple):
-    """The slices of the vector that hold Theta, b, w and c."""
+class Parts(NamedTuple):
+    """Theta or its numbers, b, w of shape (D, C), and c: views of the vector, or their slices of it."""
 
-    theta: slice
-    b: slice
-    w: slice
-    c: slice
-
-
-class Learned(NamedTuple):
-    """Views of the vector: Theta or its numbers, b, w of shape (D, C), and c."""
-
-    theta: np.ndarray
-    b: np.ndarray
-    w: np.ndarray
-    c: np.ndarray
+    theta: Any
+    b: Any
+    w: Any
+    c: Any
 
 
 @dataclass(frozen=True)
@@ -62,34 +53,36 @@ class Layout:
     n_outputs: int
     intercept: bool = True
 
+    @classmethod
+    def of(cls, estimator: Any, d: int, n_outputs: int, seed: int = 0, intercept: bool = True) -> Layout:
+        """That of an estimator fitted to d columns."""
+        D = int(estimator.n_components)
+        return cls(d, D, estimator.phase, estimator.structure, seed, n_outputs, intercept)
+
     @property
     def linear(self) -> Frequencies:
         m = count_frequencies(self.phase, self.n_components)
         return get_frequencies(self.structure, self.n_features_in, m, self.seed)
 
     @property
-    def places(self) -> Places:
+    def places(self) -> Parts:
         """Slices of the vector."""
         rows, columns = self.linear.shape
         offsets = self.n_components if self.phase == "offset" else 0
         sizes = rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
         ends = np.cumsum(sizes).tolist()
-        return Places(*(slice(end - size, end) for size, end in zip(sizes, ends, strict=True)))
+        return Parts(*(slice(end - size, end) for size, end in zip(sizes, ends, strict=True)))
 
     @property
     def size(self) -> int:
         """Length of the vector."""
         return self.places.c.stop
 
-    def split(self, p: np.ndarray) -> Learned:
+    def split(self, p: np.ndarray) -> Parts:
         """Theta, b, w and c as views of the vector p."""
         at = self.places
         w = p[at.w].reshape(self.n_components, self.n_outputs)
-        return Learned(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])
-
-    def empty(self) -> np.ndarray:
-        """A vector of zeros, float64."""
-        return np.zeros(self.size)
+        return Parts(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])
 
     def moved(self, p: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """The vector that gives rows x the scores that p gives rows x - shift."""
@@ -153,7 +146,7 @@ class CosineFeatures:
             self.offsets += E.sum(axis=0, dtype=np.float64)
         self.linear.add(self.theta, rows, E)
 
-    def add_gradient(self, sums: Learned) -> None:
+    def add_gradient(self, sums: Parts) -> None:
         """Add the summed gradients of Theta and b to `sums`, in place."""
         sums.theta[:] += self.linear.finish(self.theta)
         sums.b[:] += self.offsets[: len(sums.b)]
@@ -192,15 +185,12 @@ class CompactWork(BatchWork):
             features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
-    def score_block(
-        self, loaded: tuple[Any, ...], maps: Any, block: int, W: np.ndarray, held: bool = True
-    ) -> np.ndarray:
-        """Score sums of the validation rows of a block, or its training rows: see `sgd.batch_work.validation_score`."""
-        rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
+    def score(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Score sums of some rows of (X, targets, weights or None): see `sgd.batch_work.validation_score`."""
         total = np.zeros((5, self.layout.n_outputs))
         for a in range(0, len(rows), 4096):
             chosen = rows[a : a + 4096]
-            X, Y, w = self._features(loaded, maps, chosen)
+            X, Y, w = self._features(given, (), chosen)
             features = CosineFeatures(self.layout, W, Y.dtype)
             step = features.linear.rows_per_tile
             scores = np.concatenate(
@@ -248,8 +238,3 @@ class KernelWork(BatchWork):
             features.backward(H[a:b], intermediates)
         features.add_gradient(self.layout.split(total))
         return Sums(total, value, float(v.sum()))
-
-    def score_block(
-        self, loaded: tuple[Any, ...], maps: Any, block: int, W: np.ndarray, held: bool = True
-    ) -> np.ndarray:
-        raise AssertionError("pairs of rows are not held out")

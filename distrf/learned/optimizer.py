@@ -1,14 +1,13 @@
-"""The optimizer of learned maps: Adam or Pegasos on the linear model, Adam or 1/(alpha t) on the map. Number code."""
+"""The optimizer of learned maps: Adam on the map, Adam or Pegasos on the linear model. Number code."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..sgd.learning_rates import project
 from ..sgd.optimizer import Optimizer, OptimizerState
 from .objectives import Layout
 
@@ -38,178 +37,77 @@ class MapState(OptimizerState):
 
 
 @dataclass(frozen=True)
-class StepRule:
-    """Base of the rules: how the mean gradient changes one slice of the learned vector.
-
-    Parameters
-    ----------
-    alpha : penalty of the linear model
-    unit : the scale of gradients, which is small for small targets
-
-    Attributes
-    ----------
-    name : str, the value of an estimator's `learning_rate` and `theta_learning_rate`
-    """
-
-    alpha: float
-    unit: float = 1.0
-
-    name: ClassVar[str]
-
-    @classmethod
-    def check(cls, alpha: float) -> None:
-        """Raise InputError if the rule cannot be used with this penalty."""
-
-    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
-        """Take step t, counted from 1, of one slice of the weights, in place.
-
-        rate : length of the step under Adam, a number or one for each entry
-
-        Returns the factor on the mean gradient, which a proximal step needs.
-        """
-        raise NotImplementedError
-
-    def step_intercepts(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> None:
-        """The same for the intercepts of the linear model."""
-        self.step(state, G, place, rate, t)
-
-    def project(self, w: np.ndarray) -> None:
-        """Change the weights w of the linear model after a step, in place; most rules do nothing."""
-
-
-@dataclass(frozen=True)
-class Adam(StepRule):
-    """Adam: steps of about the length `rate`, from running means of gradients and of their squares (Kingma & Ba 2015)."""
-
-    name = "adam"
-
-    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
-        first, second, g = state.first[place], state.second[place], G[place]
-        first += (1.0 - _FIRST) * (g - first)
-        second += (1.0 - _SECOND) * (g * g - second)
-        size = rate / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * self.unit)
-        state.weights[place] -= size * (first / (1.0 - _FIRST**t))
-        return size
-
-
-@dataclass(frozen=True)
-class Pegasos(StepRule):
-    """1 / (alpha t), and w in the ball of radius 1 / sqrt(alpha): Algorithms 1 and 2 of the paper.
-
-    The paper misprints the radius as 1 / alpha. t is not reset when training alternates. The first step overwrites w.
-    """
-
-    name = "pegasos"
-
-    @classmethod
-    def check(cls, alpha: float) -> None:
-        if not alpha > 0:
-            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {alpha}")
-
-    def step(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> Any:
-        size = 1.0 / (self.alpha * t)
-        state.weights[place] -= size * G[place]
-        return size
-
-    def step_intercepts(self, state: MapState, G: np.ndarray, place: slice, rate: Any, t: int) -> None:
-        # The projection does not bound the intercept, so its early steps are bounded here.
-        state.weights[place] -= min(1.0 / (self.alpha * t), 1.0 / np.sqrt(t)) * G[place]
-
-    def project(self, w: np.ndarray) -> None:
-        project(w, self.alpha)
-
-
-#: The rules by name.
-RULES: dict[str, type[StepRule]] = {rule.name: rule for rule in (Adam, Pegasos)}
-
-
-class Rates(NamedTuple):
-    """First steps under Adam: numbers, or one for each entry."""
-
-    theta: Any
-    b: Any
-    w: Any
-    c: Any
-
-
-class Moves(NamedTuple):
-    """Whether a batch updates the linear model, and whether the map."""
-
-    model: bool
-    map: bool
-
-
-@dataclass(frozen=True)
 class MapOptimizer(Optimizer):
-    """Steps of the map and of the linear model, each by its own rule.
+    """Steps of the map and of the linear model.
 
-    model, map : the rules
-    rates : the first steps; they fall linearly to 0 over `batches`
-    alpha : penalty alpha / 2 |w|^2; l2, l1 : penalty l2 / 2 |Theta|^2 + l1 |Theta|_1
+    rates : the first steps of Adam, one for each entry of the learned vector; they fall linearly to 0 over `batches`
+    units : the scales of gradients of the map and of the linear model, which are small for small targets
+    pegasos : whether the linear model takes steps of 1 / (alpha t), with w in the ball of radius 1 / sqrt(alpha), as in
+        Algorithm 1 of the paper (which misprints the radius as 1 / alpha). t is not reset when training alternates
+    alpha, l2 : penalty alpha / 2 |w|^2 + l2 / 2 |Theta|^2
     alternate : (T1, T2): T1 batches of w, then T2 of Theta (Algorithm 3); None: both in each batch
     most : an entry of Theta above this has diverged: phases of rows would be arbitrary
     """
 
     layout: Layout
-    model: StepRule
-    map: StepRule
-    rates: Rates
+    rates: np.ndarray
     batches: int
+    units: tuple[float, float] = (1.0, 1.0)
+    pegasos: bool = False
     alpha: float = 0.0
     l2: float = 0.0
-    l1: float = 0.0
     alternate: tuple[int, int] | None = None
     most: float = np.inf
 
     def start(self, weights: np.ndarray) -> MapState:
         return MapState(weights)
 
-    def moves(self, t: int) -> Moves:
-        """Whether batch t, counted from 0, updates the linear model, and whether the map."""
+    def moves(self, t: int) -> tuple[bool, bool]:
+        """Whether batch t, counted from 0, updates the map, and whether the linear model."""
         if self.alternate is None or not self.layout.n_outputs:
-            return Moves(True, True)
+            return True, True
         model = t % sum(self.alternate) < self.alternate[0]
-        return Moves(model, not model)
+        return not model, model
 
     def sent(self, state: MapState) -> dict[str, Any]:  # type: ignore[override]
-        return {"map_moves": self.moves(state.t).map}
+        return {"map_moves": self.moves(state.t)[0]}
 
     def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
         """Apply the mean gradient of the loss, shape (P,), in place."""
-        moves, G, fall = self.moves(state.t), G.copy(), max(0.0, 1.0 - state.t / max(self.batches, 1))
-        if moves.model:
-            self._step_model(state, G, fall)
-        if moves.map:
-            self._step_map(state, G, fall)
+        (map_moves, model_moves), at, G = self.moves(state.t), self.layout.places, G.copy()
+        if model_moves:
+            state.t_model += 1
+            G[at.w] += self.alpha * state.weights[at.w]
+            if self.pegasos:
+                self._pegasos(state, G)
+            else:
+                self._adam(state, G, slice(at.w.start, at.c.stop), state.t_model, self.units[1])
+        if map_moves:
+            state.t_map += 1
+            G[at.theta] += self.l2 * state.weights[at.theta]
+            self._adam(state, G, slice(at.theta.start, at.b.stop), state.t_map, self.units[0])
+            if not np.abs(state.weights[at.theta]).max() <= self.most:
+                raise InputError(
+                    f"the frequencies of the map have diverged in batch {state.t}: steps are too long; take a smaller eta0"
+                )
         state.t += 1
 
-    def _step_model(self, state: MapState, G: np.ndarray, fall: float) -> None:
-        """Move w and c; `fall` is the share of the first steps that is left."""
-        at, rates = self.layout.places, self.rates
-        state.t_model += 1
-        length = fall * min(1.0, state.t_model / _WARM)
-        G[at.w] += self.alpha * state.weights[at.w]
-        self.model.step(state, G, at.w, length * rates.w, state.t_model)
-        self.model.project(state.weights[at.w].reshape(self.layout.n_components, -1))
-        self.model.step_intercepts(state, G, at.c, length * rates.c, state.t_model)
+    def _adam(self, state: MapState, G: np.ndarray, place: slice, t: int, unit: float) -> None:
+        """Take step t, counted from 1, of one slice of the weights, in place (Kingma & Ba 2015)."""
+        first, second, g = state.first[place], state.second[place], G[place]
+        first += (1.0 - _FIRST) * (g - first)
+        second += (1.0 - _SECOND) * (g * g - second)
+        length = max(0.0, 1.0 - state.t / max(self.batches, 1)) * min(1.0, t / _WARM)
+        size = length * self.rates[place] / (np.sqrt(second / (1.0 - _SECOND**t)) + _TINY * unit)
+        state.weights[place] -= size * (first / (1.0 - _FIRST**t))
 
-    def _step_map(self, state: MapState, G: np.ndarray, fall: float) -> None:
-        """Move Theta and b."""
-        at, rates = self.layout.places, self.rates
-        state.t_map += 1
-        length = fall * min(1.0, state.t_map / _WARM)
-        G[at.theta] += self.l2 * state.weights[at.theta]
-        size = self.map.step(state, G, at.theta, length * rates.theta, state.t_map)
-        if self.l1:
-            Theta = state.weights[at.theta]
-            state.weights[at.theta] = np.sign(Theta) * np.maximum(np.abs(Theta) - size * self.l1, 0.0)
-        self.map.step(state, G, at.b, length * rates.b, state.t_map)
-        if not np.abs(state.weights[at.theta]).max() <= self.most:
-            raise InputError(
-                f"the frequencies of the map have diverged in batch {state.t}: steps are too long; take "
-                f"theta_learning_rate='adam', whose eta0 may be smaller, or for 'pegasos' an alpha above {self.alpha:g}, "
-                f"and above theta_l2={self.l2:g}"
-            )
+    def _pegasos(self, state: MapState, G: np.ndarray) -> None:
+        """Take a step of w and c, in place. The first one overwrites w."""
+        at, t = self.layout.places, state.t_model
+        state.weights[at.w] -= 1.0 / (self.alpha * t) * G[at.w]
+        project(state.weights[at.w].reshape(self.layout.n_components, -1), self.alpha)
+        # The projection does not bound the intercept, so its early steps are bounded here.
+        state.weights[at.c] -= min(1.0 / (self.alpha * t), 1.0 / np.sqrt(t)) * G[at.c]
 
     def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
         raise InputError(
@@ -218,7 +116,15 @@ class MapOptimizer(Optimizer):
         )
 
     def penalty_value(self, weights: np.ndarray) -> float:
-        at = self.layout.places
-        w, Theta = weights[at.w], weights[at.theta]
-        model = 0.5 * self.alpha * float(w @ w)
-        return model + 0.5 * self.l2 * float(Theta @ Theta) + self.l1 * float(np.abs(Theta).sum())
+        w, Theta = weights[self.layout.places.w], weights[self.layout.places.theta]
+        return 0.5 * self.alpha * float(w @ w) + 0.5 * self.l2 * float(Theta @ Theta)
+
+
+def project(W: np.ndarray, alpha: float) -> None:
+    """Project each column onto the ball of radius 1 / sqrt(alpha), in place.
+
+    Pegasos, line 6 of Algorithm 1 of Yu et al. 2015, where the radius is misprinted as 1 / alpha: the minimum
+    w of alpha |w|^2 / 2 + mean hinge has |w|^2 <= 1 / alpha (Shalev-Shwartz et al. 2011, Theorem 1).
+    """
+    norm = np.sqrt((W * W).sum(axis=0))
+    W *= np.minimum(1.0, 1.0 / np.maximum(np.sqrt(alpha) * norm, np.finfo(np.float64).tiny))

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
-from sklearn.base import clone
 
-from ..errors import InputError
 from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..features import RandomFourierFeatures
-from ..kernels.shift_invariant import Kernel
 from ..maps import FourierMap, working_dtype
 from ..maps.scaling import ScalingMap
 from ..randomness import raw_words
-from ..sgd.batch_sizes import count_epochs
+from ..sgd.schedules import count_epochs
 from .objectives import Layout
 
 #: Rows of a batch: 500 as in the paper (Section 7). With more rows, as many as make 1,000 batches an epoch, up to 4,096,
@@ -29,63 +25,35 @@ _MOST_BATCHES_PER_EPOCH = 1_000
 _FEWEST = (10, 3_000)
 #: How many sampled rows `reach` is measured on.
 SAMPLE = 1_000
+#: objective="kernel" learns from pairs of sampled rows: at most this many rows, and this many bytes.
+_PAIR_ROWS = 16_384
+_PAIR_BYTES = 128 * 2**20
 #: Columns are centred during training if the l1 norm of the mean row exceeds this many times `reach`.
 _FAR = 10.0
 
 
-@dataclass(frozen=True)
-class Start:
-    """The Fourier map from which learning starts.
-
-    init : a RandomFourierFeatures estimator, which brings its own kernel and length scale; the name of a
-        projection; None for the projection that `structure` is named after
-    structure, phase, n_components : of the map to learn; kernel, length_scale, gamma, nu : as RandomFourierFeatures
-        has them
-    """
-
-    init: Any
-    structure: str
-    phase: str
-    n_components: int
-    kernel: str | Kernel
-    length_scale: float | str
-    gamma: float | None
-    nu: float = 1.5
-
-    def fitted(self, X: Any, seed: int) -> FourierMap:
-        """The map, fitted to rows X: a rule for its length scale reads some of them."""
-        if isinstance(self.init, RandomFourierFeatures):
-            estimator = clone(self.init)
-        else:
-            estimator = RandomFourierFeatures(
-                self.kernel,
-                length_scale=self.length_scale,
-                gamma=self.gamma,
-                nu=self.nu,
-                projection=self.init or self.structure,
-            )
-        if estimator.random_state is None:
-            estimator.set_params(random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1))
-        start = estimator.set_params(n_components=self.n_components, phase=self.phase).fit(X).map_
-        if self.structure == "circulant":
-            _check_circulant(start)
-        return start
+def pair_rows(d: int) -> int:
+    """The number of sampled rows, with d columns, from which objective="kernel" learns."""
+    return max(2, min(_PAIR_ROWS, _PAIR_BYTES // (8 * max(1, d))))
 
 
-def _check_circulant(start: FourierMap) -> None:
-    """Raise InputError for a map that is not made of circulant blocks alone."""
-    radii = start.kernel.radii(0, 0, 1) is not None
-    if start.projection != "circulant" or start.whitening is not None or radii:
-        raise InputError(
-            "structure='circulant' starts from circulant blocks alone: projection 'circulant', no whitening and a "
-            f"kernel whose weight rows have no radii; got projection={start.projection!r}, kernel={start.kernel.name!r}, "
-            f"whiten={start.whitening is not None}"
-        )
+def starting_map(estimator: Any, X: Any, seed: int) -> FourierMap:
+    """The map from which learning starts, fitted to rows X: a rule for its length scale reads some of them."""
+    known = {name: getattr(estimator, name) for name in ("kernel", "length_scale", "gamma", "nu", "phase")}
+    start = RandomFourierFeatures(
+        **known,
+        n_components=int(estimator.n_components),
+        projection=estimator.structure,
+        random_state=int(raw_words(seed, "learned start", 0, 1)[0] >> 1),
+    )
+    map_ = start.fit(X).map_
+    assert isinstance(map_, FourierMap)
+    return map_
 
 
 def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
     """The vector from which learning starts: frequencies and offsets of the map, weights and intercepts 0."""
-    p = layout.empty()
+    p = np.zeros(layout.size)
     learned = layout.split(p)
     if layout.structure == "circulant":
         vectors = [start.projector.vectors(block)[0] for block in range(len(learned.theta))]  # type: ignore[attr-defined]

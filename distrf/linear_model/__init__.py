@@ -2,8 +2,7 @@
 
 from .linear import StreamingLinearClassifier, StreamingLinearRegressor
 from .ridge import StreamingRidge, StreamingRidgeClassifier
-from .sgd import StreamingSGDClassifier
-from .sgd_regressor import StreamingSGDRegressor
+from .sgd import StreamingSGDClassifier, StreamingSGDRegressor
 
 __all__ = [
     "StreamingLinearClassifier",

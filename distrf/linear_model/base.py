@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,14 @@ from ..execution.labelled import plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows
 from ..features.base import validate_rows
-from ..losses import LOSSES, Logistic
+from ..losses import LOSSES, Logistic, Loss, get_loss
 from ..maps import working_dtype
 from ..parameters import check_parameters, number
 from ..representation import facts_html, size
+from ..ridge.normal_equations import Solution
 from ..scores.passes import error_pass, label_pass
-from ..typing import ArrayLike
+from ..targets import Targets, class_targets, regression_targets
+from ..typing import ArrayLike, ClassWeight
 from .calibration import error_bound, of_each_class
 from .predictor import LinearPredictor
 
@@ -33,6 +36,7 @@ COVERAGE = number(above=0, below=1)
 class LinearModel(BaseEstimator):
     """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`; `calibration_` if it was learned."""
 
+    fit_intercept: bool
     coef_: np.ndarray
     intercept_: Any
     calibration_: np.ndarray
@@ -77,6 +81,26 @@ class LinearModel(BaseEstimator):
             A parameter breaks its rule, or parameters do not go together.
         """
         raise NotImplementedError
+
+    def _encoded(self, y: Any, weight: Any, known: Any = None) -> Targets:
+        """How targets are encoded; `known` is what rows before tell: all labels, or the centre of targets."""
+        raise NotImplementedError
+
+    def _set_solution(self, solution: Solution, targets: Targets, calibration: np.ndarray | None) -> None:
+        """Set the penalty, the weights and what was calibrated."""
+        self.alpha_ = solution.alpha
+        self.coef_ = np.ascontiguousarray(solution.weights.T)
+        self.intercept_ = solution.intercept + (targets.centre if self.fit_intercept else 0.0)
+        self.__dict__.pop("calibration_", None)
+        if calibration is not None:
+            self.calibration_ = calibration
+
+    def _finish(self, targets: Targets, flat: bool) -> None:
+        """Set `classes_`, or, for targets of one dimension, give weights one dimension less."""
+        if targets.classes is not None:
+            self.classes_ = np.asarray(targets.classes)
+        elif flat:
+            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
 
     def _predictor(self, output: str) -> LinearPredictor:
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
@@ -147,6 +171,10 @@ class LinearClassifier(ClassifierMixin, LinearModel):
     """Largest score wins; two classes share one score."""
 
     classes_: np.ndarray
+    class_weight: ClassWeight
+
+    def _encoded(self, y: Any, weight: Any, known: Any = None) -> Targets:
+        return class_targets(y, weight, self.class_weight, known)
 
     @available_if(_gives_probabilities)
     def predict_proba(self, X: ArrayLike) -> ArrayLike:
@@ -220,11 +248,15 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return label_pass(y, self.predict(X), sample_weight, classes=self.classes_).accuracy
+        return label_pass(y, self.predict(X), sample_weight, self.classes_).accuracy
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
     """Linear scores as predictions."""
+
+    def _encoded(self, y: Any, weight: Any, known: Any = None) -> Targets:
+        targets = regression_targets(y, weight, known)
+        return targets if self.fit_intercept else replace(targets, centre=np.zeros_like(targets.centre))
 
     @available_if(lambda self: _is_calibrated(self, "predict_interval"))
     def predict_interval(self, X: ArrayLike, coverage: float = 0.9) -> ArrayLike:
@@ -318,3 +350,14 @@ class LinearRegressor(RegressorMixin, LinearModel):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
         return error_pass(y, self.predict(X), sample_weight).r2
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def loss_of(name: str, targets: Targets, epsilon: float | str = "auto") -> Loss:
+    """The loss of that name for such targets; epsilon="auto", which the rows decide, is 0.1 until then."""
+    task, classes = ("regression", 0) if targets.classes is None else ("classification", len(targets.classes))
+    return get_loss(name, task, classes, 0.1 if epsilon == "auto" else float(epsilon))

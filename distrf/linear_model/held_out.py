@@ -10,7 +10,6 @@ import numpy as np
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, row_bytes
 from ..execution.sampling import sampled_rows, take_aligned
-from ..folds import GivenFolds
 from ..randomness import sample_indices
 from ..ridge.gram import FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
@@ -44,25 +43,19 @@ def sample_size(n: int, row_bytes: float, outputs: int) -> int:
 
 
 def fold_scores(
-    rows: Rows,
-    targets: Targets,
-    rule: FoldRule,
-    solutions: Sequence[Solution | None],
-    seed: int,
-    given: GivenFolds | None = None,
+    rows: Rows, targets: Targets, rule: FoldRule, solutions: Sequence[Solution | None], seed: int
 ) -> HeldOut:
     """Scores of sampled rows by the solution from all folds but their own.
 
     solutions : for each fold that from all rows outside of it; None where there is none: its rows are left out
-    given : the folds, if the rule is that of given ones
     """
     n = sum(rows.blocks)
     if isinstance(rule, GivenRule):
-        assert given is not None
-        held_rows = given.counts[0] if rule.holdout else n - given.never
+        assert rows.folds is not None
+        held_rows = rows.folds.counts[0] if rule.holdout else n - rows.folds.never
         size = -(-n * _size(held_rows, rows, targets) // held_rows)
         indices = sampled_rows(n, min(n, size), seed, "calibration")
-        folds = rule.of_values(given.take(indices))
+        folds = rule.of_values(rows.folds.take(indices))
     else:
         share = 5 if rule.holdout else 1  # only a fifth is held out
         indices = sampled_rows(n, share * _size(n, rows, targets), seed, "calibration")
@@ -74,7 +67,7 @@ def fold_scores(
 def holdout_scores(rows: Rows, targets: Targets, holdout: Holdout, solution: Solution, seed: int) -> HeldOut:
     """Scores of sampled rows that SGD did not train on, by its solution."""
     if holdout.given:
-        return fold_scores(rows, targets, GivenRule(2, holdout=True), [solution, None], seed, rows.folds)
+        return fold_scores(rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
     blocks = np.array(holdout.blocks(rows.blocks), dtype=np.int64)
     some = blocks[sample_indices(seed, "calibration blocks", len(blocks), _BLOCKS)].tolist()
     held = {b: holdout.split(b, rows.blocks[b])[1] for b in some}
@@ -95,11 +88,7 @@ def _size(n: int, rows: Rows, targets: Targets) -> int:
 
 
 def _scored(
-    rows: Rows,
-    targets: Targets,
-    indices: np.ndarray,
-    which: np.ndarray,
-    solutions: Sequence[Solution | None],
+    rows: Rows, targets: Targets, indices: np.ndarray, which: np.ndarray, solutions: Sequence[Solution | None]
 ) -> HeldOut:
     """Read the rows, and score each by the solution `which` says; rows without weight are left out."""
     nothing = np.empty((0, targets.width))

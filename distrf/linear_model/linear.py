@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import Tags
+from sklearn.base import is_regressor
 
 from ..execution.planned import Costs, PlannedRows
-from ..folds import GivenFolds, given_folds
-from ..losses import LOSSES, Loss, get_loss, losses_for
+from ..folds import given_folds
+from ..losses import LOSSES, Loss, losses_for
 from ..newton.descent import SLOPED, STEPS
-from ..newton.fit import Newton
+from ..newton.fit import HELD_OUT, Newton, held_out_rule
 from ..newton.line import LineReduction
 from ..newton.sample import sample_size
-from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, number, one_of, whole
+from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..ridge.gram import FoldRule, GivenRule
-from ..ridge.normal_equations import Solution
+from ..ridge.conjugate_gradients import ALL_ROWS
 from ..sgd.rows import Rows
-from ..targets import Targets, class_targets, regression_targets, target_phase
+from ..targets import Targets, target_phase
 from ..typing import ArrayLike, ClassWeight, RandomState
-from .base import LinearClassifier, LinearModel, LinearRegressor
+from .base import LinearClassifier, LinearModel, LinearRegressor, loss_of
 from .calibration import learn_calibration
 from .held_out import calibration_costs, fold_scores
 from .validation import validate_fit
 
-#: One of so many folds is held out for calibration.
-_FOLDS = 10
 #: Passes that a plan assumes. The real number depends on the data.
 _EXPECTED = 10
 
@@ -43,29 +39,50 @@ def smooth_loss(task: str) -> Rule:
     return Rule(lambda: tuple(map(repr, known())), lambda value: isinstance(value, str) and value in known())
 
 
+@estimator
 class BaseLinear(LinearModel):
-    """What the classifier and the regressor, which document the parameters, share."""
+    """What the classifier and the regressor share.
 
-    loss: str
-    alpha: Any
-    fit_intercept: bool
-    calibrate: bool
-    tol: float
-    max_passes: int
-    checkpoint: Any
-    random_state: Any
+    Parameters
+    ----------
+    alpha : float or {"auto"}, default="auto"
+        Strength of the penalty. "auto" takes the one of least loss on held-out rows of the sample, extrapolated to the number
+        of all rows.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    tol : float, default=0.001
+        The fit ends when the loss is estimated to be at most this share of itself above its least.
+    max_passes : int, default=50
+        Most passes. A warning says if they were too few.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the sums of each pass; the same call resumes from it, and ends with the same bits.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample and of the rows held out. None draws one seed.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength of the penalty in use.
+    gap_ : float
+        Estimate of (F - least F) / F, of the preconditioned gradient; of several targets each in units of its spread.
+    descent_ : list of dict
+        For each step "loss" (with penalty) and "gap".
+    n_iter_ : int
+        Passes over the features.
+    n_features_in_ : int
+        Number of input columns, D.
+    """
 
     #: Subfolder of the command line's --checkpoint for the passes.
     checkpoint_folder: ClassVar[str] = "passes"
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alpha": ALPHA | one_of("auto"),
-        "fit_intercept": FLAG,
-        "calibrate": FLAG,
-        "tol": number(above=0, below=1),
-        "max_passes": whole(),
-        "checkpoint": FOLDER,
-        "random_state": SEED,
-    }
+
+    alpha: float | str = param(default="auto", rule=ALPHA | one_of("auto"))
+    fit_intercept: bool = param(default=True, rule=FLAG)
+    calibrate: bool = param(default=False, rule=FLAG)
+    tol: float = param(default=1e-3, rule=number(above=0, below=1))
+    max_passes: int = param(default=50, rule=whole())
+    checkpoint: str | None = param(default=None, rule=FOLDER)
+    random_state: RandomState = param(default=0, rule=SEED)
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -80,57 +97,73 @@ class BaseLinear(LinearModel):
     def _calibrates(self) -> bool:
         return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
 
-    def _fit_passes(
-        self, X: Any, y: Any, weight: Any, targets: Targets, folds: GivenFolds | None, loss: Loss, choose: bool
-    ) -> None:
-        seed = draw_seed(self.random_state)
-        arrays, rule = [X, y] if weight is None else [X, y, weight], FoldRule()
-        if self._calibrates:
-            rule = FoldRule(_FOLDS, seed=seed)
-            if folds is not None:
-                rule, arrays = GivenRule(2, holdout=True), [*arrays, folds.values]
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
+    ) -> Self:
+        """Fit to features and labels, or numbers.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,) or (n, C)
+            Labels of a classifier: numbers or text, shape (n,). Numbers of a regressor, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out. `calibrate` holds out fold 0, and alpha="auto" is
+            chosen by it, on the sample. None holds out a tenth, and a third of the sample.
+
+        Returns
+        -------
+        Self
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
+        targets, seed = self._encoded(y, weight), draw_seed(self.random_state)
+        epsilon, given = getattr(self, "epsilon", None), given_folds(X, folds)
+        loss = loss_of(self.loss, targets, epsilon or "auto")
+        rule = held_out_rule(given, seed) if self._calibrates else ALL_ROWS
+        arrays = [X, y] if weight is None else [X, y, weight]
         fitted = Newton(
-            loss, None if self.alpha == "auto" else float(self.alpha), choose, bool(self.fit_intercept), float(self.tol),
-            int(self.max_passes), seed, rule, self.checkpoint,
-        ).fit(arrays, targets)  # fmt: skip
-        self.__dict__.pop("calibration_", None)
+            loss, None if self.alpha == "auto" else float(self.alpha), epsilon == "auto" and self.loss == "huber",
+            bool(self.fit_intercept), float(self.tol), int(self.max_passes), seed, rule, self.checkpoint,
+        ).fit(arrays, targets, given)  # fmt: skip
+        calibration = None
         if self._calibrates:
-            solution = Solution(fitted.alpha, fitted.weights, fitted.intercept)
-            others = [None] * (rule.n_folds - 1)
-            held = fold_scores(Rows.of(X, y, weight, folds), targets, rule, [solution, *others], seed, folds)
-            self.calibration_ = learn_calibration(held, targets.classes)
-        self.coef_ = np.ascontiguousarray(fitted.weights.T)
-        self.intercept_ = fitted.intercept + (targets.centre if self.fit_intercept else 0.0)
-        self.alpha_, self.gap_, self.n_iter_ = fitted.alpha, fitted.descent.gap, fitted.passes
+            solutions = [fitted.solution, *[None] * (rule.n_folds - 1)]
+            held = fold_scores(Rows.of(X, y, weight, given), targets, rule, solutions, seed)
+            calibration = learn_calibration(held, targets.classes)
+        self._set_solution(fitted.solution, targets, calibration)
+        self.gap_, self.n_iter_ = fitted.descent.gap, fitted.passes
         self.epsilon_, self.descent_ = fitted.loss.epsilon, fitted.descent.history
+        self._finish(targets, y.ndim == 1)
+        return self
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         self.check()
         n, D, C = rows.n, rows.width, rows.outputs
-        P = D + bool(self.fit_intercept)
-        reduction = LineReduction(
-            D,
-            Targets(None, np.zeros(C)),
-            LOSSES[self.loss](),
-            bool(self.fit_intercept),
-            steps=STEPS,
-            n_slopes=SLOPED,
-        )
+        P, targets, loss = D + bool(self.fit_intercept), Targets(None, np.zeros(C)), LOSSES[self.loss]()
+        reduction = LineReduction(D, targets, loss, bool(self.fit_intercept), steps=STEPS, n_slopes=SLOPED)
         size = sample_size(n, D, rows.itemsize)
-        factors = 8 * (C + 2) * min(size, P) ** 2
-        client = 3 * size * P * rows.itemsize + factors + 40 * reduction.nbytes
+        client = 3 * size * P * rows.itemsize + 8 * (C + 2) * min(size, P) ** 2 + 40 * reduction.nbytes
         note = f"{_EXPECTED} passes or so over the features; how many it takes depends on the data"
+        passes, memory = rows.passes(_EXPECTED, reduction), rows.pass_memory(reduction, 16 * P * C)
         costs = Costs((target_phase(n, rows.blocks),)) + rows.sample_costs(size)
-        costs += Costs(
-            (rows.passes(_EXPECTED, reduction),),
-            8 * D * C,
-            rows.pass_memory(reduction, 16 * P * C),
-            client,
-            (note,),
-        )
-        return costs + calibration_costs(rows, n // _FOLDS) if self._calibrates else costs
+        costs += Costs((passes,), 8 * D * C, memory, client, (note,))
+        return costs + calibration_costs(rows, n // HELD_OUT) if self._calibrates else costs
 
 
+@estimator
 class StreamingLinearClassifier(LinearClassifier, BaseLinear):
     """Linear classification with a smooth loss, by few passes over the rows; the largest score wins.
 
@@ -142,24 +175,11 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
     ----------
     loss : {"multinomial", "logistic", "squared_hinge", "squared"}, default="multinomial"
         Of the classes. All but "multinomial" are one against the rest; "squared" is on targets -1 and 1.
-    alpha : float or {"auto"}, default="auto"
-        Strength of the penalty. "auto" takes the one of least loss on held-out rows of the sample, extrapolated to the number
-        of all rows.
-    fit_intercept : bool, default=True
-        Whether to fit the intercept b, which has no penalty.
     class_weight : {"balanced"}, dict or None, default=None
         Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is {label: factor}.
     calibrate : bool, default=False
         Whether `fit` also learns probabilities from a tenth of the rows, which it then does not train on; a model that is made by
         name does. The logistic and the multinomial loss have probabilities without it.
-    tol : float, default=0.001
-        The fit ends when the loss is estimated to be at most this share of itself above its least.
-    max_passes : int, default=50
-        Most passes. A warning says if they were too few.
-    checkpoint : str, PathLike or None, default=None
-        Folder or URL that keeps the sums of each pass; the same call resumes from it, and ends with the same bits.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the sample and of the rows held out. None draws one seed.
 
     Attributes
     ----------
@@ -169,20 +189,10 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
         Weights; one row for two classes.
     intercept_ : array of shape (c,) or (1,)
         Intercepts.
-    alpha_ : float
-        The strength of the penalty in use.
-    gap_ : float
-        Estimate of (F - least F) / F, of the preconditioned gradient.
     calibration_ : array of shape (c, 2)
         Slope and offset of the sigmoid of each class. Only with `calibrate`, of other losses than "logistic" and "multinomial".
-    descent_ : list of dict
-        For each step "loss" (with penalty) and "gap".
-    n_iter_ : int
-        Passes over the features.
     epsilon_ : float
         Not read by losses of classification.
-    n_features_in_ : int
-        Number of input columns, D.
 
     Warns
     -----
@@ -212,72 +222,11 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = BaseLinear.parameter_rules | {
-        "loss": smooth_loss("classification"),
-        "class_weight": CLASS_WEIGHT,
-    }
-
-    def __init__(
-        self,
-        loss: str = "multinomial",
-        *,
-        alpha: float | str = "auto",
-        fit_intercept: bool = True,
-        class_weight: ClassWeight = None,
-        calibrate: bool = False,
-        tol: float = 1e-3,
-        max_passes: int = 50,
-        checkpoint: str | None = None,
-        random_state: RandomState = 0,
-    ):
-        self.loss = loss
-        self.alpha = alpha
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_passes = max_passes
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
-    ) -> StreamingLinearClassifier:
-        """Fit to features and labels.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-        y : array or Dask array of shape (n,)
-            Labels: numbers or text.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out. `calibrate` holds out fold 0. None holds out a tenth.
-
-        Returns
-        -------
-        StreamingLinearClassifier
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y.
-        MemoryPlanError
-            The job cannot fit into memory.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
-        targets = class_targets(y, sample_weight, self.class_weight)
-        self.classes_ = np.asarray(targets.classes)
-        loss = get_loss(self.loss, "classification", len(self.classes_))
-        self._fit_passes(X, y, sample_weight, targets, given_folds(X, folds), loss, False)
-        return self
+    loss: str = param(default="multinomial", rule=smooth_loss("classification"), kw_only=False)
+    class_weight: ClassWeight = param(default=None, rule=CLASS_WEIGHT)
 
 
+@estimator
 class StreamingLinearRegressor(LinearRegressor, BaseLinear):
     """Linear regression with a smooth loss, by few passes over the rows.
 
@@ -287,23 +236,11 @@ class StreamingLinearRegressor(LinearRegressor, BaseLinear):
     ----------
     loss : {"huber", "squared"}, default="huber"
         "huber" is r^2 / 2 up to |r| = epsilon and a line beyond, so that outlying targets hardly move it.
-    alpha : float or {"auto"}, default="auto"
-        As of `StreamingLinearClassifier`.
     epsilon : float or {"auto"}, default="auto"
         Width of the Huber loss, in the units of y. "auto" is a robust standard deviation of sampled targets.
-    fit_intercept : bool, default=True
-        Whether to fit the intercept b, which has no penalty.
     calibrate : bool, default=False
         Whether `fit` also learns the errors of `predict_interval` from a tenth of the rows, which it then does not train on; a model
         that is made by name does.
-    tol : float, default=0.001
-        As of `StreamingLinearClassifier`.
-    max_passes : int, default=50
-        As of `StreamingLinearClassifier`.
-    checkpoint : str, PathLike or None, default=None
-        As of `StreamingLinearClassifier`.
-    random_state : int, Generator, RandomState or None, default=0
-        As of `StreamingLinearClassifier`.
 
     Attributes
     ----------
@@ -311,20 +248,10 @@ class StreamingLinearRegressor(LinearRegressor, BaseLinear):
         Weights.
     intercept_ : float or array of shape (C,)
         Intercept.
-    alpha_ : float
-        The strength of the penalty in use.
     epsilon_ : float or array of shape (C,)
         The width of the loss in use; with several targets and epsilon="auto" one for each.
-    gap_ : float
-        Estimate of (F - least F) / F, of the preconditioned gradient.
     calibration_ : array of shape (k, C)
         Absolute errors of held-out rows, ascending for each target. Only with `calibrate`.
-    descent_ : list of dict
-        For each step "loss" (with penalty) and "gap".
-    n_iter_ : int
-        Passes over the features.
-    n_features_in_ : int
-        Number of input columns, D.
 
     Warns
     -----
@@ -347,84 +274,6 @@ class StreamingLinearRegressor(LinearRegressor, BaseLinear):
     """
 
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {"epsilon": {"loss": ("huber",)}}
-    parameter_rules: ClassVar[dict[str, Rule]] = BaseLinear.parameter_rules | {
-        "loss": smooth_loss("regression"),
-        "epsilon": number(above=0) | one_of("auto"),
-    }
 
-    def __init__(
-        self,
-        loss: str = "huber",
-        *,
-        alpha: float | str = "auto",
-        epsilon: float | str = "auto",
-        fit_intercept: bool = True,
-        calibrate: bool = False,
-        tol: float = 1e-3,
-        max_passes: int = 50,
-        checkpoint: str | None = None,
-        random_state: RandomState = 0,
-    ):
-        self.loss = loss
-        self.alpha = alpha
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.calibrate = calibrate
-        self.tol = tol
-        self.max_passes = max_passes
-        self.checkpoint = checkpoint
-        self.random_state = random_state
-
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
-    ) -> StreamingLinearRegressor:
-        """Fit to features and targets.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-        y : array or Dask array of shape (n,) or (n, C)
-            Targets: numbers, one or C for each row.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            As of `StreamingLinearClassifier.fit`.
-
-        Returns
-        -------
-        StreamingLinearRegressor
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for numbers.
-        MemoryPlanError
-            The job cannot fit into memory.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True)
-        targets = regression_targets(y, sample_weight)
-        if not self.fit_intercept:
-            targets = replace(targets, centre=np.zeros_like(targets.centre))
-        epsilon = 0.1 if self.epsilon == "auto" else float(self.epsilon)
-        loss = get_loss(self.loss, "regression", 0, epsilon)
-        self._fit_passes(
-            X,
-            y,
-            sample_weight,
-            targets,
-            given_folds(X, folds),
-            loss,
-            self.epsilon == "auto" and self.loss == "huber",
-        )
-        if np.ndim(y) == 1:
-            self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
-        return self
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        return tags
+    loss: str = param(default="huber", rule=smooth_loss("regression"), kw_only=False)
+    epsilon: float | str = param(default="auto", rule=number(above=0) | one_of("auto"))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+import warnings
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..maps.base import arrays_fingerprint
+from ..maps.base import ArraysApart, arrays_fingerprint
 
 #: The scores of features within [-1, 1] are at most the sum of |coef|. An intercept of this many times that sum must
 #: cancel scores of larger features.
@@ -18,7 +18,7 @@ _FAR = 64.0
 
 
 @dataclass(frozen=True)
-class LinearPredictor:
+class LinearPredictor(ArraysApart):
     """z -> z @ coef.T + intercept, and the label of the largest score where classes are given.
 
     coef : shape (C, D); intercept : shape (C,); classes : shape (c,) or None
@@ -40,7 +40,12 @@ class LinearPredictor:
         Z = check_rows(Z, self.n_features_in)
         dtype = working_dtype(Z.dtype)
         exact = np.float64 if self._cancels else dtype
-        scores = Z.astype(exact, copy=False) @ self.coef.T.astype(exact) + self.intercept.astype(exact)
+        with np.errstate(
+            invalid="ignore"
+        ):  # seen of finite scores, once in thousands of runs: the scores themselves tell
+            scores = Z.astype(exact, copy=False) @ self.coef.T.astype(exact) + self.intercept.astype(exact)
+        if np.isnan(scores).any():
+            warnings.warn("scores are NaN: weights or rows leave their dtype", RuntimeWarning, stacklevel=2)
         scores = np.asarray(scores).astype(dtype, copy=False)
         if self.output == "label":
             assert self.classes is not None
@@ -67,17 +72,6 @@ class LinearPredictor:
         assert self.coef is not None
         assert self.intercept is not None
         return bool((np.abs(self.intercept) > _FAR * np.abs(self.coef).sum(axis=1)).any())
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        named = {"coef": self.coef, "intercept": self.intercept, "classes": self.classes}
-        return {k: v for k, v in named.items() if v is not None}
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LinearPredictor:
-        return replace(self, coef=arrays["coef"], intercept=arrays["intercept"], classes=arrays.get("classes"))
-
-    def without_arrays(self) -> LinearPredictor:
-        return replace(self, coef=None, intercept=None, classes=None)
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         return ("distrf-linear", self.n_features_in, self.output, self.loss, arrays_fingerprint(self.arrays))

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.base import is_regressor
 
 from ..errors import InputError, MemoryPlanError
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
-from ..folds import GivenFolds
-from ..parameters import FLAG, FOLDER, SEED, Rule, number, one_of, whole
+from ..folds import GivenFolds, given_folds
+from ..parameters import FLAG, FOLDER, SEED, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import ConjugateGradients
-from ..ridge.folds import given_reductions, gram_reductions
+from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramPair, GramReduction, GramState
-from ..ridge.kept_state import Calibrated, KeptState
+from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
 from ..ridge.plan import ridge_costs
 from ..ridge.solver import SOLVERS, choose_solver
 from ..sgd.rows import Rows
-from ..targets import Targets
+from ..targets import Targets, joined_classes
+from ..typing import Alphas, RandomState
 from .base import LinearModel
-from .calibration import HeldOut, count_rows, learn_calibration
+from .calibration import CalibrationWarning, count_rows, enough_rows, learn_calibration
 from .held_out import calibration_costs, fold_scores
-
-
-class NoStateError(InputError, AttributeError):
-    """Sums that are not kept, or cannot be: `hasattr(model, "partial_fit")` is False then."""
+from .validation import validate_fit
 
 
 class _Solved(NamedTuple):
@@ -54,40 +54,90 @@ class _Solved(NamedTuple):
     finder_passes: int = 0
 
 
+@estimator
 class BaseRidge(LinearModel):
-    """Base of the regressor and the classifier, which document the parameters."""
+    """What the regressor and the classifier share.
 
-    alpha: Any
-    fit_intercept: bool
-    cv: int | str
-    calibrate: bool
-    solver: str
-    n_directions: int | str
-    tol: float
-    max_passes: int
-    keep_state: bool
-    checkpoint: Any
-    random_state: Any
-    state_: KeptState
-    l1: bool = False  # alpha |u|_1 in place of (alpha / 2) |u|^2
+    Parameters
+    ----------
+    alpha : float, sequence of float or {"auto"}, default="auto"
+        Penalty alpha, or several of which cross-validation picks one. "auto" takes decades from 1e-8 to
+        1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
+        features). It adds decades while the best one is at an edge, and the half decades beside the best.
+        Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
+        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    cv : int or {"auto", "holdout"}, default="auto"
+        How alphas are compared: by so many folds, or by one held-out fifth ("holdout"). The pass keeps one
+        Gram matrix for each fold, two for "holdout". "auto" is 5 folds up to 2,048 features where workers
+        and client hold them, else "holdout". A row's fold is random, from a hash of its number, so the order of the
+        rows does no harm. Copies of a row, whose folds then differ, make alpha too small: `fit(X, y, folds=)` keeps
+        them together, and `train` gives it such folds.
+    solver : {"auto", "gram", "cg"}, default="auto"
+        "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
+        n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
+        `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
+        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
+        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
+    n_directions : int or {"auto"}, default="auto"
+        Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
+        passes. "auto" is D / 8, but 64 to 512.
+    tol : float, default=0.001
+        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
+    max_passes : int, default=50
+        Most passes of "cg". A warning says if they were too few.
+    keep_state : bool, default=False
+        Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
+        the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
+        2,048, near 4 D^2 with many. The solver is "gram" then.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
+        resumes from there.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. None draws one seed.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The penalty in use.
+    alphas_ : array of shape (a,)
+        The penalties that were compared.
+    solver_ : str
+        The solver in use, "gram" or "cg".
+    solver_reason_ : str
+        Why "auto" took it.
+    n_iter_ : int
+        Passes of "cg"; 0 for "gram".
+    n_finder_passes_ : int
+        Passes before those of "cg", for right-hand sides and directions; 0 for "gram".
+    residual_ : float
+        Largest relative residual of the normal equations over the targets; 0 for "gram".
+    error_bound_ : float
+        Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
+        "gram".
+    state_ : KeptState
+        The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
+    n_features_in_ : int
+        Number of input columns, D.
+    """
 
     #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
         name: {"solver": ("auto", "cg")} for name in ("tol", "n_directions", "max_passes")
     }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "alpha": ALPHAS,
-        "fit_intercept": FLAG,
-        "cv": whole(2) | one_of("holdout", "auto"),
-        "calibrate": FLAG,
-        "solver": one_of(*SOLVERS),
-        "n_directions": whole() | one_of("auto"),
-        "tol": number(above=0, below=1),
-        "max_passes": whole(),
-        "keep_state": FLAG,
-        "checkpoint": FOLDER,
-        "random_state": SEED,
-    }
+
+    alpha: Alphas = param(default="auto", rule=ALPHAS, kw_only=False)
+    fit_intercept: bool = param(default=True, rule=FLAG)
+    cv: int | str = param(default="auto", rule=whole(2) | one_of("holdout", "auto"))
+    calibrate: bool = param(default=False, rule=FLAG)
+    solver: str = param(default="auto", rule=one_of(*SOLVERS))
+    n_directions: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    tol: float = param(default=1e-3, rule=number(above=0, below=1))
+    max_passes: int = param(default=50, rule=whole())
+    keep_state: bool = param(default=False, rule=FLAG)
+    checkpoint: str | None = param(default=None, rule=FOLDER)
+    random_state: RandomState = param(default=0, rule=SEED)
 
     @property
     def compares_alphas(self) -> bool:
@@ -113,10 +163,55 @@ class BaseRidge(LinearModel):
 
     def _check_keeps_state(self, keep: bool) -> None:
         if keep and self.solver == "cg":
-            raise NoStateError(
+            raise InputError(
                 "conjugate gradients (solver='cg') add up nothing to which more rows could be added; take solver='gram', "
                 "or fit all rows again without keep_state"
             )
+        if keep and isinstance(getattr(self, "class_weight", None), str):
+            raise InputError(
+                "class_weight='balanced' follows from all rows, and would change the weights of those that are added up "
+                "already; give a dictionary {label: factor}, or fit all rows again without keep_state"
+            )
+
+    def _fit_rows(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        folds: Any = None,
+        columns: Any = None,
+        classes: Any = None,
+        keep: bool = False,
+    ) -> np.ndarray | None:
+        """Fit to rows as the user gives them; see `_fit` for the result."""
+        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
+        targets = self._encoded(y, sample_weight, joined_classes(None, classes))
+        given = given_folds(X, folds)
+        errors = self._fit(X, y, sample_weight, given, targets, columns, keep or self.keep_state)
+        self._finish(targets, y.ndim == 1)
+        return errors
+
+    def _more_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
+        """Add rows to those that were fitted, or fit to the first ones."""
+        if not hasattr(self, "coef_"):
+            self._fit_rows(X, y, sample_weight, classes=classes, keep=True)
+            return self
+        kept: KeptState = self.state_
+        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self), reset=False)
+        if kept.targets.classes is not None:
+            known = joined_classes(kept.targets.classes, classes)
+            targets = self._encoded(y, sample_weight, known)
+            check_same_weights(kept.targets, targets)
+            kept = kept.with_classes(targets)
+        else:
+            width, columns = kept.targets.width, 1 if y.ndim == 1 else y.shape[1]
+            if columns != width:
+                raise InputError(f"y must have as many columns as in the rows before, {width}, got {columns}")
+            targets = self._encoded(y, sample_weight, kept.targets.centre)
+        flat = np.ndim(self.coef_) == 1
+        self._add(X, y, sample_weight, kept, targets)
+        self._finish(targets, flat)
+        return self
 
     def _fit(
         self,
@@ -134,11 +229,7 @@ class BaseRidge(LinearModel):
         """
         self._check_keeps_state(keep)
         alphas, seed = given_alphas(self.alpha), draw_seed(self.random_state)
-        if folds is None:
-            reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep)
-        else:
-            held_out = bool(self.calibrate)
-            reductions = given_reductions(self.alpha, self.cv, folds, X.shape[1], targets, held_out)
+        reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep, folds)
         if keep and reductions[0].rule.given:
             raise InputError(
                 "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds, "
@@ -158,22 +249,22 @@ class BaseRidge(LinearModel):
             kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
         else:
             solved = self._iterate(arrays, folds, targets, alphas, seed)
-        held = self._score_held_out(arrays, targets, solved, seed, folds)
-        self._publish(solved, targets, None if held is None else learn_calibration(held, targets.classes))
+        calibration, calibrated = self._calibrate(arrays, folds, targets, solved, seed, X.shape[0])
+        self._publish(solved, targets, calibration)
         self.solver_, self.solver_reason_ = solver, reason
         self.__dict__.pop("state_", None)
         if keep:
             assert kept is not None
-            self.state_ = replace(kept, calibrated=self._calibrated(held, kept))
+            self.state_ = replace(kept, calibrated=calibrated)
         return solved.errors
 
     def _reductions(
-        self, n_rows: int, n_features: int, targets: Targets, seed: int, keep: bool
+        self, n: int, D: int, targets: Targets, seed: int, keep: bool, folds: GivenFolds | None = None
     ) -> list[GramReduction]:
         held_out = bool(self.calibrate)
-        return gram_reductions(
-            self.alpha, self.cv, n_rows, n_features, targets, seed, held_out=held_out, grows=keep
-        )
+        if folds is not None:
+            return given_reductions(self.alpha, self.cv, folds, D, targets, held_out)
+        return gram_reductions(self.alpha, self.cv, n, D, targets, seed, held_out=held_out, grows=keep)
 
     def _iterate(
         self,
@@ -212,49 +303,97 @@ class BaseRidge(LinearModel):
         """The solution from sums, for one alpha or for the best one by their folds."""
         if not state.weight.sum() > 0:
             raise InputError("sample_weight must not be zero everywhere")
-        system = NormalEquations(state, reduction.n_features, self.fit_intercept, self.l1)
+        system = NormalEquations(state, reduction.n_features, self.fit_intercept)
         if alphas is not None and len(alphas) == 1:
             compared = Compared(alphas[0], alphas, None)
         else:
             compared = compare_alphas(system, alphas, reduction)
-            if alphas is None and compared.errors is not None and not self.l1:
+            if alphas is None and compared.errors is not None:
                 warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         solution = _checked(next(system.solve([compared.alpha])))
         without = without_folds(system, reduction, compared.alpha) if self.calibrate else []
         return _Solved(solution, compared.alphas, compared.errors, reduction.rule, without)
 
-    def _score_held_out(
+    def _add(self, X: Any, y: Any, sample_weight: Any, kept: KeptState, targets: Targets) -> None:
+        """Add rows to the sums that are kept, and solve anew.
+
+        kept : in terms of the classes of `targets`; targets : of these rows
+        """
+        if kept.rule.n_folds == 1 and (self.compares_alphas or self.calibrate):
+            raise InputError(
+                "alphas are compared by folds, and calibration needs them; one alpha and calibrate=False were given when "
+                "the sums were made, so they have none; give these again, or fit all rows again"
+            )
+        arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
+        targets = replace(targets, weight_unit=kept.targets.weight_unit)
+        reduction = GramReduction(kept.n_features, targets, kept.next_rule(), are_exact(self.alpha))
+        check_client(reduction.solve_bytes + kept.nbytes, type(self).__name__)
+        state, _ = self._add_up(reduction, arrays)
+        total = self._sum(kept, KeptState(state, targets, reduction.rule, X.shape[0]))
+        solved = self._solve(total.state, total.reduction, given_alphas(self.alpha))
+        solved = solved._replace(rule=reduction.rule)  # of the rows that can be scored: the others are gone
+        calibration, calibrated = self._calibrate(
+            arrays, None, total.targets, solved, kept.rule.seed, total.rows, kept.calibrated
+        )
+        self._publish(solved, total.targets, calibration)
+        self.state_ = replace(total, calibrated=calibrated)
+
+    def _sum(self, kept: KeptState, more: KeptState) -> KeptState:
+        """The sums of all rows, of targets about the mean of all where there is an intercept."""
+        if kept.targets.classes is None:
+            weights = np.array([part.state.weight.sum() for part in (kept, more)])
+            centre = weights / weights.sum() @ np.stack([kept.targets.centre, more.targets.centre])
+            if not self.fit_intercept:
+                centre = np.zeros_like(centre)
+            kept, more = kept.centred(centre), more.centred(centre)
+        return kept.added(more)
+
+    def _calibrate(
         self,
         arrays: list[Any],
+        folds: GivenFolds | None,
         targets: Targets,
         solved: _Solved,
         seed: int,
-        folds: GivenFolds | None = None,
-    ) -> HeldOut | None:
-        """Scores of some of these rows by the solutions without their folds; None without `calibrate`."""
-        if not self.calibrate:
-            return None
-        X, y, weight = (*arrays, None)[:3]
-        return fold_scores(Rows.of(X, y, weight), targets, solved.rule, solved.without, seed, folds)
+        n_rows: int,
+        last: Calibrated | None = None,
+    ) -> tuple[np.ndarray | None, Calibrated | None]:
+        """`calibration_`, learned from scores of some of these rows by solutions without their folds, and what it rests on.
 
-    def _calibrated(self, held: HeldOut | None, kept: KeptState) -> Calibrated | None:
-        """What calibration rests on that was learned from these of the rows that are kept; None without `calibrate`."""
-        if held is None:
-            return None
-        counts = count_rows(held, kept.targets.classes)
-        return Calibrated(counts, kept.rows, given_alphas(self.alpha), bool(self.fit_intercept))
+        n_rows : of the model, with these; last : what the calibration before rests on: `partial_fit` says when that stays
+
+        Both are None without `calibrate`.
+        """
+        if not self.calibrate:
+            return None, None
+        X, y, weight = (*arrays, None)[:3]
+        held = fold_scores(Rows.of(X, y, weight, folds), targets, solved.rule, solved.without, seed)
+        classes, counts = targets.classes, count_rows(held, targets.classes)
+        new = Calibrated(counts, n_rows, given_alphas(self.alpha), bool(self.fit_intercept))
+        if last is None or (counts >= enough_rows(last.counts)).all():
+            return learn_calibration(held, classes), new
+        old = self.__dict__.get("calibration_")
+        if old is None:  # was dropped before
+            return None, last
+        what, each = ("intervals", "") if classes is None else ("probabilities", " of each class")
+        joined, fault = classes is not None and len(old) < len(classes), ""
+        if joined or (last.alphas, last.fit_intercept) != (new.alphas, new.fit_intercept):
+            why = "classes joined" if joined else "alpha or fit_intercept is another"
+            fault = f"{what} are dropped: {why}, and the rows that were added are too few to learn them from"
+            old = None
+        elif n_rows > 2 * last.rows:
+            fault = f"{what} are those that {last.rows:,} of the {n_rows:,} rows taught; later calls had too few rows each"
+        if fault:
+            enough = f"{enough_rows(last.counts).max():,} held-out rows{each}"
+            message = f"{fault}; add {enough} or more at once, or fit all rows again"
+            warnings.warn(message, CalibrationWarning, stacklevel=5)
+        return old, last
 
     def _publish(self, solved: _Solved, targets: Targets, calibration: np.ndarray | None) -> None:
-        """Set what is fitted."""
+        self._set_solution(solved.solution, targets, calibration)
         self.alphas_, self.cv_errors_ = np.array(solved.alphas), solved.cv_errors
         self.residual_, self.error_bound_ = solved.residual, solved.bound
         self.n_iter_, self.n_finder_passes_ = solved.passes, solved.finder_passes
-        self.alpha_ = solved.solution.alpha
-        self.coef_ = np.ascontiguousarray(solved.solution.weights.T)
-        self.intercept_ = solved.solution.intercept + (targets.centre if self.fit_intercept else 0.0)
-        self.__dict__.pop("calibration_", None)
-        if calibration is not None:
-            self.calibration_ = calibration
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         self.check()
@@ -262,6 +401,18 @@ class BaseRidge(LinearModel):
         reductions = self._reductions(rows.n, rows.width, targets, 0, self.keep_state)
         costs = ridge_costs(self, rows, reductions)
         return costs + calibration_costs(rows, rows.n) if self.calibrate else costs
+
+
+def takes_rows(model: BaseRidge) -> bool:
+    """True for a model that has sums to which rows can be added, or has not been fitted. Raises InputError for others."""
+    model._check_keeps_state(True)
+    if hasattr(model, "coef_") and not hasattr(model, "state_"):
+        why = "conjugate gradients, which add up none" if model.solver_ == "cg" else "keep_state=False"
+        raise InputError(
+            f"partial_fit adds rows to the sums of the rows before, and this {type(model).__name__} was fitted with "
+            f"{why}; fit it again with keep_state=True"
+        )
+    return True
 
 
 def _checked(solution: Solution) -> Solution:

@@ -1,28 +1,24 @@
-"""Linear classification by stochastic gradients in batches."""
+"""Linear models by stochastic gradients in batches."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import numpy as np
-from sklearn.utils.metaestimators import available_if
 
 from ..errors import InputError
-from ..folds import given_folds
 from ..losses import loss_rule
-from ..parameters import CLASS_WEIGHT, Rule
-from ..targets import Targets, check_labels, class_counts, class_targets
-from ..typing import ArrayLike, ClassWeight, RandomState
-from .base import LinearClassifier
-from .lasso import takes_steps
+from ..parameters import CLASS_WEIGHT, estimator, number, one_of, param
+from ..targets import Targets, check_labels, class_counts
+from ..typing import ArrayLike, ClassWeight
+from .base import LinearClassifier, LinearRegressor
 from .sgd_base import BaseSGD
 from .validation import validate_fit
 
 
+@estimator
 class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     """Linear classification by stochastic gradients in batches; the largest score wins.
 
-    Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + penalty, with W = sum_i w_i. The intercept b has no
+    Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + (alpha / 2) |u|^2, with W = sum_i w_i. The intercept b has no
     penalty. Training keeps the best epoch, as StreamingSGDRegressor does.
 
     Parameters
@@ -30,75 +26,13 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     loss : str, default="hinge"
         "hinge", "squared_hinge", "logistic", "multinomial", or "squared" (on targets -1 and 1). All but
         "multinomial" are one against the rest, all classes in one product.
-    alpha : float or {"auto"}, default="auto"
-        Strength of the penalty. "auto" takes the one of least loss on held-out rows of a sample, extrapolated
-        to the number of all rows (see `distrf.sgd.alpha`). For "l1" folds of all rows choose it.
-    penalty : {"l2", "l1"}, default="l2"
-        "l2" is (alpha / 2) |u|^2. "l1" is alpha |u|_1, for the squared loss alone: scikit-learn's coordinate
-        descent solves it from the Gram matrix of one pass (D^2 numbers), each output for itself, and warns where
-        it has not converged. Then the parameters of steps, epochs and early stopping are not read, and float32
-        rows of more than 1,024 features count to the rounding of float32 products.
-    epsilon : float or {"auto"}, default="auto"
-        Width of a loss of regression; the losses of classification do not read it.
-    fit_intercept : bool, default=True
-        Whether to fit the intercept b, which has no penalty.
     class_weight : {"balanced"}, dict or None, default=None
         Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
         {label: factor}.
-    n_epochs : int or {"auto"}, default="auto"
-        Most passes over the rows. "auto" is 40, or as many as make 600 batches.
-    tol : float or None, default=0.0001
-        Training stops when `n_iter_no_change` epochs in a row lower the loss (with early stopping, the
-        error on held-out rows) by less than this share. None never stops early.
-    n_iter_no_change : int, default=3
-        See `tol`. With n_epochs="auto" it is more where an epoch has few batches.
-    early_stopping : bool, default=False
-        Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
-    validation_fraction : float, default=0.1
-        Share of the rows of every block that early stopping and `calibrate` hold out.
     calibrate : bool, default=False
         Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
         `predict_proba`, it fits Platt's sigmoids to scores of at most 20,000 sampled rows that training leaves out. The
         logistic and the multinomial loss have probabilities without it.
-    learning_rate : str, default="auto"
-        "auto" takes steps from the spectrum of a row sample: constant for smooth losses, falling as 1 /
-        sqrt(t) for others. "constant" is eta0, "inverse_scaling" eta0 / t^power_t, "adaptive" eta0, divided
-        by 5 whenever progress stops. "pegasos" is 1 / (alpha t) with projection, for the hinge loss.
-    eta0 : float or None, default=None
-        First step. None takes it from the spectrum.
-    power_t : float, default=0.5
-        Exponent of "inverse_scaling".
-    momentum : float or {"auto"}, default="auto"
-        Nesterov's momentum. "auto" acts in `fit` with learning_rate="auto": it is 1 minus the mean curvature
-        of the loss over the rows of the last batches, as a share of its largest curvature, and at most 0.8.
-        For hinges it grows once few rows are within the margin. If the curvature of the features was
-        measured on a sample, it is at least 0.5; else it is 0 for the squared loss.
-    average : bool or {"auto"}, default="auto"
-        Whether to average the weights over about the last tenth of the batches. "auto" does so where steps
-        do not vanish.
-    preconditioner : {"auto", "subspace"} or None, default="auto"
-        "subspace" slows down the top directions of the features so that the others can be fast (EigenPro).
-        The directions come from two thirds of a seeded sample of 9,000 rows. The other third, which was not
-        used for them, sets the length of steps; the first epoch shortens it for rows of larger norm.
-        "auto" applies it wherever it can: not with Pegasos.
-    n_directions : int or None, default=None
-        Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D >
-        1,536.
-    batch_size : int or {"auto"}, default="auto"
-        Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
-    shuffle : bool, default=True
-        Permute the blocks, and the rows within them, anew in each epoch.
-    warm_start : bool, default=False
-        Whether `fit` starts from the present weights.
-    checkpoint : str, PathLike or None, default=None
-        Folder or URL that keeps the state of training.
-    checkpoint_every : int, default=50
-        Batches from one saved state to the next; the end of an epoch is saved too.
-    resume : bool, default=False
-        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
-        interruption.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of all draws. None draws one seed.
 
     Attributes
     ----------
@@ -108,27 +42,12 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
         Weights; one row for two classes.
     intercept_ : array of shape (c,) or (1,)
         Intercepts.
-    alpha_ : float
-        The strength of the penalty in use.
     epsilon_ : float
-        The width of the loss in use.
+        Not read by losses of classification.
     calibration_ : array of shape (c, 2)
         Slope a and offset b of each class: its probability is the sigmoid of a s + b, s being its score, over the sum of
         these. Two classes share the score, with either sign. Only with `calibrate`,
         and not after `partial_fit`.
-    history_ : list of dict
-        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
-        and "batches".
-    n_iter_ : int
-        Epochs.
-    best_epoch_ : int
-        The epoch that was kept, counted from 1; 0 for the constant prediction.
-    t_ : int
-        Batches.
-    batch_size_ : int
-        Rows of a batch.
-    n_features_in_ : int
-        Number of input columns, D.
 
     Warns
     -----
@@ -139,8 +58,6 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ----------
     .. [1] S. Ma and M. Belkin, "Diving into the Shallows: A Computational Perspective on Large-Scale Shallow
            Learning", NIPS 2017 (EigenPro).
-    .. [2] S. Shalev-Shwartz, Y. Singer and N. Srebro, "Pegasos: Primal Estimated sub-GrAdient SOlver for SVM",
-           ICML 2007 (learning_rate="pegasos").
 
     Examples
     --------
@@ -152,107 +69,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     True
     """
 
-    parameter_rules: ClassVar[dict[str, Rule]] = BaseSGD.parameter_rules | {
-        "loss": loss_rule("classification"),
-        "class_weight": CLASS_WEIGHT,
-    }
+    loss: str = param(default="hinge", rule=loss_rule("classification"), kw_only=False)
+    class_weight: ClassWeight = param(default=None, rule=CLASS_WEIGHT)
 
-    def __init__(
-        self,
-        loss: str = "hinge",
-        *,
-        alpha: float | str = "auto",
-        penalty: str = "l2",
-        epsilon: float | str = "auto",
-        fit_intercept: bool = True,
-        class_weight: ClassWeight = None,
-        n_epochs: int | str = "auto",
-        tol: float | None = 1e-4,
-        n_iter_no_change: int = 3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        calibrate: bool = False,
-        learning_rate: str = "auto",
-        eta0: float | None = None,
-        power_t: float = 0.5,
-        momentum: float | str = "auto",
-        average: bool | str = "auto",
-        preconditioner: str | None = "auto",
-        n_directions: int | None = None,
-        batch_size: int | str = "auto",
-        shuffle: bool = True,
-        warm_start: bool = False,
-        checkpoint: str | None = None,
-        checkpoint_every: int = 50,
-        resume: bool = False,
-        random_state: RandomState = 0,
-    ):
-        super().__init__(
-            loss=loss, alpha=alpha, penalty=penalty, epsilon=epsilon,
-            fit_intercept=fit_intercept, n_epochs=n_epochs, tol=tol, n_iter_no_change=n_iter_no_change,
-            early_stopping=early_stopping, validation_fraction=validation_fraction, calibrate=calibrate,
-            learning_rate=learning_rate, eta0=eta0, power_t=power_t, momentum=momentum, average=average,
-            preconditioner=preconditioner, n_directions=n_directions, batch_size=batch_size, shuffle=shuffle,
-            warm_start=warm_start, checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every, resume=resume, random_state=random_state,
-        )  # fmt: skip
-        self.class_weight = class_weight
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
-    ) -> StreamingSGDClassifier:
-        """Fit to features and labels.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-        y : array or Dask array of shape (n,)
-            Labels: numbers or text.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
-            rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
-            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
-            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
-            ends and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
-
-        Returns
-        -------
-        StreamingSGDClassifier
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
-            numbers.
-        MemoryPlanError
-            The job cannot fit into memory.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False)
-        targets = class_targets(y, sample_weight, self.class_weight)
-        self.classes_ = np.asarray(targets.classes)
-        self._fit(X, y, sample_weight, targets, (X_val, y_val, sample_weight_val), given_folds(X, folds))
-        return self
-
-    @available_if(takes_steps)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -312,4 +131,109 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             factors = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
         width = 1 if len(self.classes_) == 2 else len(self.classes_)
         self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
+        return self
+
+
+@estimator
+class StreamingSGDRegressor(LinearRegressor, BaseSGD):
+    """Linear regression by stochastic gradients in batches.
+
+    Minimises (1 / W) sum_i w_i loss(z_i.u + b, y_i) + (alpha / 2) |u|^2, with W = sum_i w_i. The intercept b has no
+    penalty.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
+        Loss of a row. "squared" is residual^2 / 2.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
+    calibrate : bool, default=False
+        Whether `fit` also learns probabilities, or intervals, from held-out rows; a model that is made by name does. For
+        `predict_interval`, it keeps errors of at most 20,000 sampled rows that training leaves out.
+
+    Attributes
+    ----------
+    coef_ : array of shape (D,) or (C, D)
+        Weights.
+    intercept_ : float or array of shape (C,)
+        Intercept.
+    epsilon_ : float or array of shape (C,)
+        The width of the loss in use; one for each target if epsilon="auto" and their spreads differ as much.
+    calibration_ : array of shape (k, C)
+        Absolute errors of held-out rows, ascending for each target; with unequal weights, quantiles of them. Only with
+        `calibrate`, and not after `partial_fit`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        The loss still falls after the last epoch; the score on held-out rows fell from the first epoch on; no epoch
+        was better than the constant, which is then kept; columns are in unlike units. The warning states the numbers.
+
+    Notes
+    -----
+    Training starts from the best constant prediction and never ends worse. If the loss of a batch or an epoch rises
+    too far, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective), or
+    the constant if no epoch beats it. Steps are as long as the spectrum of the features
+    allows, and fall as 1 / sqrt(t) for losses with a kink. Training shifts columns whose mean is ten standard deviations
+    from zero, and scales targets whose spreads differ by more than a factor of four; steps, an automatic epsilon or alpha and the sum of losses then refer to the scaled targets.
+    A number for alpha or epsilon always means the original units, and so do the coefficients. The penalty too applies
+    to the weights in the units of the rows, so an alpha that suits large columns suppresses small ones; if that is not
+    meant, scale the columns.
+
+    References
+    ----------
+    .. [1] S. Ma and M. Belkin, "Diving into the Shallows: A Computational Perspective on Large-Scale Shallow
+           Learning", NIPS 2017 (EigenPro).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingSGDRegressor
+    >>> Z = np.random.default_rng(0).normal(size=(500, 3))
+    >>> y = Z @ [1.0, 2.0, 3.0] + 4.0
+    >>> StreamingSGDRegressor(random_state=7).fit(Z, y).score(Z, y) > 0.99
+    True
+    """
+
+    loss: str = param(default="squared", rule=loss_rule("regression"), kw_only=False)
+    epsilon: float | str = param(default="auto", rule=number(0) | one_of("auto"))
+
+    def partial_fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> StreamingSGDRegressor:
+        """Train for one epoch on these rows, starting from the weights of the last call.
+
+        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
+        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
+        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
+        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
+        the weights predict a few rows kept from all calls worse than a constant.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,) or (n, C)
+            Targets: numbers, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+
+        Returns
+        -------
+        StreamingSGDRegressor
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        """
+        first = not hasattr(self, "coef_")
+        X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
+        if first or not hasattr(self, "_centre"):
+            self._centre = self._encoded(y, sample_weight).centre
+        self._centre = self._partial_fit(X, y, sample_weight, Targets(None, self._centre)).centre
+        self._finish(Targets(None, self._centre), y.ndim == 1 and self.coef_.ndim == 2)
         return self

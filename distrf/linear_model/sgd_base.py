@@ -3,44 +3,39 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import is_regressor
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..folds import GivenFolds
-from ..losses import LOSSES, Loss, get_loss, loss_rule
-from ..parameters import FLAG, FOLDER, NONE, SEED, Rule, check_parameters, number, one_of, whole
+from ..folds import given_folds
+from ..losses import LOSSES, Loss
+from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
-from ..sgd.batch_sizes import choose_batch_size, count_epochs, make_schedule, patience
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
-from ..sgd.given_rows import GivenRows
-from ..sgd.learning_rates import RATES, LearningRate
-from ..sgd.optimizer import PreconditionedSGD
-from ..sgd.penalties import Penalty
-from ..sgd.rows import Rows, Weights, batches_of, measure_weights
-from ..sgd.schedules import Holdout, microbatch_rows
-from ..sgd.spectrum import Requested, Spectrum, in_target_units, measure_spectrum
+from ..sgd.optimizer import Penalty, PreconditionedSGD
+from ..sgd.rows import GivenRows, Rows, Weights, measure_weights
+from ..sgd.schedules import Holdout, Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
+from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets, weight_unit
-from ..typing import RandomState
-from .base import LinearModel
+from ..typing import ArrayLike, RandomState
+from .base import LinearModel, loss_of
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
-from .lasso import check_lasso, fit_lasso, lasso_of
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
-from .validation import validate_given
+from .validation import validate_fit, validate_given
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
@@ -50,12 +45,63 @@ _TIE = 1e-5
 _ALWAYS, _STREAM_DECAY = 1 << 62, 30
 
 
+@estimator
 class BaseSGD(LinearModel):
-    """Base of the classifier and the regressor, which document the parameters."""
+    """What the classifier and the regressor share.
 
-    loss: str
-    history_: list[dict[str, Any]]
-    t_: int
+    Parameters
+    ----------
+    alpha : float or {"auto"}, default="auto"
+        Strength of the penalty (alpha / 2) |u|^2. "auto" takes the one of least loss on held-out rows of a sample, extrapolated
+        to the number of all rows (see `distrf.sgd.alpha`).
+    fit_intercept : bool, default=True
+        Whether to fit the intercept b, which has no penalty.
+    n_epochs : int or {"auto"}, default="auto"
+        Most passes over the rows. "auto" is 40, or as many as make 600 batches.
+    tol : float or None, default=0.0001
+        Training stops when `n_iter_no_change` epochs in a row lower the loss (with early stopping, the
+        error on held-out rows) by less than this share. None never stops early.
+    n_iter_no_change : int, default=3
+        See `tol`. With n_epochs="auto" it is more where an epoch has few batches.
+    early_stopping : bool, default=False
+        Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
+    validation_fraction : float, default=0.1
+        Share of the rows of every block that early stopping and `calibrate` hold out.
+    n_directions : int or None, default=None
+        Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D > 1,536; 0 is plain SGD.
+    batch_size : int or {"auto"}, default="auto"
+        Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
+    warm_start : bool, default=False
+        Whether `fit` starts from the present weights.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the state of training.
+    checkpoint_every : int, default=50
+        Batches from one saved state to the next; the end of an epoch is saved too.
+    resume : bool, default=False
+        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
+        interruption.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. None draws one seed.
+
+    Attributes
+    ----------
+    alpha_ : float
+        The strength of the penalty in use. If the spreads of
+        the targets differ by more than a factor of four, that of the target with the largest spread.
+    history_ : list of dict
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        and "batches". If targets were scaled to like spreads (see Notes), the loss is that of the scaled targets.
+    n_iter_ : int
+        Epochs.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1; 0 for the constant prediction.
+    t_ : int
+        Batches.
+    batch_size_ : int
+        Rows of a batch.
+    n_features_in_ : int
+        Number of input columns, D.
+    """
 
     #: Subfolder of the command line's --checkpoint for the state of training.
     checkpoint_folder: ClassVar[str] = "sgd"
@@ -63,105 +109,23 @@ class BaseSGD(LinearModel):
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
         "epsilon": {"loss": ("huber", "epsilon_insensitive")},
         "validation_fraction": {"early_stopping": (True,), "calibrate": (True,)},
-        "power_t": {"learning_rate": ("inverse_scaling",)},
-        "n_directions": {"preconditioner": ("auto", "subspace")},
-    }
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "loss": loss_rule("regression"),
-        "alpha": ALPHA | one_of("auto"),
-        "penalty": one_of("l2", "l1"),
-        "epsilon": number(0) | one_of("auto"),
-        "fit_intercept": FLAG,
-        "n_epochs": whole() | one_of("auto"),
-        "tol": number(0) | NONE,
-        "n_iter_no_change": whole(),
-        "early_stopping": FLAG,
-        "validation_fraction": number(1e-6, 0.9),
-        "calibrate": FLAG,
-        "learning_rate": one_of(*RATES),
-        "eta0": number(above=0) | NONE,
-        "power_t": number(0),
-        "momentum": number(0, 0.999) | one_of("auto"),
-        "average": FLAG | one_of("auto"),
-        "preconditioner": one_of("auto", "subspace") | NONE,
-        "n_directions": whole(0) | NONE,
-        "batch_size": whole() | one_of("auto"),
-        "shuffle": FLAG,
-        "warm_start": FLAG,
-        "checkpoint": FOLDER,
-        "checkpoint_every": whole(),
-        "resume": FLAG,
-        "random_state": SEED,
     }
 
-    def __init__(
-        self,
-        loss: str = "squared",
-        *,
-        alpha: float | str = "auto",
-        penalty: str = "l2",
-        epsilon: float | str = "auto",
-        fit_intercept: bool = True,
-        n_epochs: int | str = "auto",
-        tol: float | None = 1e-4,
-        n_iter_no_change: int = 3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        calibrate: bool = False,
-        learning_rate: str = "auto",
-        eta0: float | None = None,
-        power_t: float = 0.5,
-        momentum: float | str = "auto",
-        average: bool | str = "auto",
-        preconditioner: str | None = "auto",
-        n_directions: int | None = None,
-        batch_size: int | str = "auto",
-        shuffle: bool = True,
-        warm_start: bool = False,
-        checkpoint: str | None = None,
-        checkpoint_every: int = 50,
-        resume: bool = False,
-        random_state: RandomState = 0,
-    ):
-        self.loss = loss
-        self.alpha = alpha
-        self.penalty = penalty
-        self.epsilon = epsilon
-        self.fit_intercept = fit_intercept
-        self.n_epochs = n_epochs
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.calibrate = calibrate
-        self.learning_rate = learning_rate
-        self.eta0 = eta0
-        self.power_t = power_t
-        self.momentum = momentum
-        self.average = average
-        self.preconditioner = preconditioner
-        self.n_directions = n_directions
-        self.batch_size = batch_size
-        self.shuffle = shuffle
-        self.warm_start = warm_start
-        self.checkpoint = checkpoint
-        self.checkpoint_every = checkpoint_every
-        self.resume = resume
-        self.random_state = random_state
-
-    def _rate(self) -> LearningRate:
-        return RATES[self.learning_rate](None if self.eta0 is None else float(self.eta0), float(self.power_t))
-
-    def _directions(self) -> int | None:
-        """The number of directions of the preconditioner; None: as many as the sample supports, 0: no preconditioner."""
-        if self.preconditioner is None:
-            return 0
-        fits = self._rate().preconditions
-        if self.preconditioner == "subspace" and not fits:
-            raise InputError(
-                f"preconditioner='subspace' does not go with learning_rate={self.learning_rate!r}; use preconditioner=None"
-            )
-        return self.n_directions if fits else 0
+    alpha: float | str = param(default="auto", rule=ALPHA | one_of("auto"))
+    fit_intercept: bool = param(default=True, rule=FLAG)
+    n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    tol: float | None = param(default=1e-4, rule=number(0) | NONE)
+    n_iter_no_change: int = param(default=3, rule=whole())
+    early_stopping: bool = param(default=False, rule=FLAG)
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    calibrate: bool = param(default=False, rule=FLAG)
+    n_directions: int | None = param(default=None, rule=whole(0) | NONE)
+    batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    warm_start: bool = param(default=False, rule=FLAG)
+    checkpoint: str | None = param(default=None, rule=FOLDER)
+    checkpoint_every: int = param(default=50, rule=whole())
+    resume: bool = param(default=False, rule=FLAG)
+    random_state: RandomState = param(default=0, rule=SEED)
 
     def facts(self) -> dict[str, Any]:
         last = self.history_[-1] if self.history_ else {"loss": None, "validation_score": None}
@@ -180,20 +144,6 @@ class BaseSGD(LinearModel):
         super().check()
         if self.resume and self.checkpoint is None:
             raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
-        self._rate().check(LOSSES[self.loss], self.alpha, self.momentum)
-        if self.penalty == "l1":
-            check_lasso(self)
-
-    def _momentum(self) -> float | None:
-        """Nesterov's momentum; None takes it from the curvature of the batches."""
-        if self.momentum == "auto":
-            return None if self._rate().follows_curvature else 0.0
-        return float(self.momentum)
-
-    def _averages(self, whole: bool) -> bool:
-        if self.average == "auto":
-            return self._rate().averages and not (whole and LOSSES[self.loss].is_smooth())
-        return bool(self.average)
 
     def _start(
         self,
@@ -219,29 +169,28 @@ class BaseSGD(LinearModel):
         )  # fmt: skip
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
-        loss = replace(self._loss(targets), epsilon=spectrum.epsilon, factors=spectrum.factors)
+        loss = replace(
+            loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon, factors=spectrum.factors
+        )
         targets = replace(targets, units=spectrum.target_units)
         n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
         memory = check_batches(self, rows, targets.width, batch_size)
-        schedule = make_schedule(
-            rows, trained, batch_size, self.shuffle, seed, microbatch_rows(rows.n_features)
-        )
+        schedule = self._schedule(rows, trained, batch_size, seed)
         per_epoch = schedule.count(0)
         whole = per_epoch == 1 and not stream
-        optimizer = self._optimizer(loss, spectrum, per_epoch, whole)
+        optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
         work = BatchWork(
-            targets, loss, spectrum.constant, seed, self.shuffle, holdout, spectrum.start,
+            targets, loss, spectrum.constant, seed, holdout, spectrum.start, spectrum.shift, spectrum.units,
             probed=0 if spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
-            shift=spectrum.shift, units=spectrum.units,
         )  # fmt: skip
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            batches_of(rows, work, optimizer), schedule, optimizer, optimizer.start(first),
+            rows.batches(work, spectrum.preconditioner), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
-            rows.held_blocks(trained) if self.early_stopping and given is None else [], whole, checkpoint, int(self.checkpoint_every),
+            rows, bool(self.early_stopping) and given is None and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
-            given=given, given_work=replace(work, probed=0, holdout=Holdout(0.0, seed)),
+            given=given,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -264,11 +213,11 @@ class BaseSGD(LinearModel):
         self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool
     ) -> Spectrum:
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
-        loss = self._loss(targets)
-        choose_epsilon = self.epsilon == "auto" and loss.epsilon_in_spreads is not None
+        loss = loss_of(self.loss, targets, self._epsilon)
+        choose_epsilon = self._epsilon == "auto" and loss.epsilon_in_spreads is not None
         alpha = None if self.alpha == "auto" else float(self.alpha)
         epsilon = None if choose_epsilon else loss.epsilon
-        requested = Requested(alpha, epsilon, self.fit_intercept, self._directions())
+        requested = Requested(alpha, epsilon, self.fit_intercept, self.n_directions)
 
         def measure(_: Any) -> dict[str, np.ndarray]:
             return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays
@@ -281,37 +230,78 @@ class BaseSGD(LinearModel):
         tol, classes = None if stream else self.tol, targets.classes is not None
         return Rules(n_epochs, tol, waits, classes, keep_best=not stream, guarded=True)
 
-    def _loss(self, targets: Targets) -> Loss:
-        task = "regression" if targets.classes is None else "classification"
-        epsilon = 0.1 if self.epsilon == "auto" else float(self.epsilon)
-        return get_loss(self.loss, task, 0 if targets.classes is None else len(targets.classes), epsilon)
+    def _schedule(self, rows: Rows, trained: tuple[int, ...], batch_size: int, seed: int) -> Schedule:
+        return Schedule(trained, max(1, batch_size), rows.block_bytes, seed, microbatch_rows(rows.n_features))
 
-    def _optimizer(self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool) -> PreconditionedSGD:
-        rate, penalty = self._rate(), Penalty(spectrum.alpha)
-        penalty = in_target_units(penalty, loss, self.alpha != "auto", spectrum.target_units)
-        if spectrum.units is not None:
-            penalty = replace(penalty, units=spectrum.units[:, None])
+    def _optimizer(
+        self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, stream: bool
+    ) -> PreconditionedSGD:
+        penalty = Penalty.of(spectrum.alpha, loss, self.alpha != "auto", spectrum.target_units)
+        penalty = penalty.for_columns(spectrum.units)
         # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
         kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
-        options: dict[str, Any] = {
-            "preconditioner": spectrum.preconditioner,
-            "rate": rate.falling(float(max(per_epoch, 1))) if kinked else rate,
-            "penalty": penalty,
-            "momentum": self._momentum(),
-            "average": self._averages(whole),
-            "intercept": self.fit_intercept,
-        }
-        return PreconditionedSGD(**options)
+        decay = float(max(per_epoch, _STREAM_DECAY if stream else 1)) if kinked else None
+        # The rows of the next call of `partial_fit` may differ from these, so it has no momentum.
+        return PreconditionedSGD(
+            spectrum.preconditioner, penalty, self.fit_intercept, not stream,
+            not (whole and type(loss).is_smooth()), decay,
+        )  # fmt: skip
 
-    def _fit(
-        self, X: Any, y: Any, weight: Any, targets: Targets, given: Sequence[Any], folds: GivenFolds | None
-    ) -> None:
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
+        """Fit to features and labels, or numbers.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,) or (n, C)
+            Labels of a classifier: numbers or text, shape (n,). Numbers of a regressor, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
+            rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
+            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
+        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
+            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
+            ends and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,) or (m, C), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
+
+        Returns
+        -------
+        Self
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
+        weight, given = sample_weight, (X_val, y_val, sample_weight_val)
         self.check()
+        X, y, weight = validate_fit(self, X, y, weight, numeric=is_regressor(self))
+        targets, folds = self._encoded(y, weight), given_folds(X, folds)
+        if targets.classes is not None:
+            self.classes_ = np.asarray(targets.classes)
         self.__dict__.pop("calibration_", None)
-        if self.penalty == "l1":
-            if any(part is not None for part in given):
-                raise InputError("X_val and y_val judge epochs, and penalty='l1' has none; leave them out")
-            return fit_lasso(self, X, y, weight, targets, folds)
         validation = validate_given(self, given, targets)
         old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
@@ -324,8 +314,10 @@ class BaseSGD(LinearModel):
             held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
-        warn_unconverged(trainer, type(self).__name__, stacklevel=5)
+        warn_unconverged(trainer, type(self).__name__, stacklevel=4)
         self._stream: Stream | None = None
+        self._finish(targets, y.ndim == 1)
+        return self
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
@@ -353,20 +345,24 @@ class BaseSGD(LinearModel):
 
     def _publish(self, trainer: Trainer) -> None:
         W, work = trainer.solution, trainer.batches.work
-        D = len(W) - self.fit_intercept
         if not np.isfinite(W).all():
-            raise InputError("the weights are no longer numbers; scale the rows, or leave learning_rate='auto'")
+            raise InputError("the weights are no longer numbers; scale the rows")
         W = work.targets.decode(W)
-        U = W[:D] if work.units is None else W[:D] * work.units[:, None]
+        U = W[: len(W) - self.fit_intercept]
+        U = U if work.units is None else U * work.units[:, None]
         self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
             moved = 0.0 if work.shift is None else work.shift @ U
-            self.intercept_ = work.constant * W[D] + work.targets.centre - moved
+            self.intercept_ = work.constant * W[-1] + work.targets.centre - moved
         self.history_ = trainer.training.history
         self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
-        chosen = self.epsilon == "auto" and work.loss.epsilon_in_spreads is not None
-        self.epsilon_ = work.targets.decode(work.loss.epsilon) if chosen else self._loss(work.targets).epsilon
+        chosen = self._epsilon == "auto" and work.loss.epsilon_in_spreads is not None
+        self.epsilon_ = (
+            work.targets.decode(work.loss.epsilon)
+            if chosen
+            else loss_of(self.loss, work.targets, self._epsilon).epsilon
+        )
         self.t_ = trainer.state.t
         self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
@@ -439,9 +435,6 @@ class BaseSGD(LinearModel):
         """What the next call gets from a trainer whose spectrum was measured on so many rows."""
         optimizer: Any = trainer.optimizer
         penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
-        # The rows of the next call may differ from these, so an automatic momentum is 0.
-        rate = optimizer.rate.for_stream(_STREAM_DECAY)
-        optimizer = trainer.optimizer = replace(optimizer, momentum=optimizer.momentum or 0.0, rate=rate)
         work = trainer.batches.work
         if work.targets.classes is None and not seen.window.varies:  # equal targets tell no scale
             measured = 0
@@ -455,19 +448,22 @@ class BaseSGD(LinearModel):
         rows, optimizer, done = call.rows, stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
             optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen.rows))
-        schedule = make_schedule(
-            rows, rows.trained(stream.work.holdout), min(stream.batch_rows, call.count), self.shuffle, call.seed,
-            microbatch_rows(rows.n_features),
-        )  # fmt: skip
+        trained = rows.trained(stream.work.holdout)
+        schedule = self._schedule(rows, trained, min(stream.batch_rows, call.count), call.seed)
         trainer = Trainer(
-            batches_of(rows, stream.work, optimizer), schedule, optimizer, stream.state,
-            Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, [],
+            rows.batches(stream.work, optimizer.preconditioner), schedule, optimizer, stream.state,
+            Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, rows,
             null_loss=stream.null_loss,
         )  # fmt: skip
         trainer.training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
         return trainer, replace(stream, optimizer=optimizer, seen=seen)
+
+    @property
+    def _epsilon(self) -> Any:
+        """The width of the loss, which a classifier has no parameter for."""
+        return getattr(self, "epsilon", "auto")
 
     @property
     def _calibrates(self) -> bool:
@@ -480,7 +476,5 @@ class BaseSGD(LinearModel):
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         check_parameters(self)
-        if self.penalty == "l1":
-            return lasso_of(self).planned_costs(rows)
         held = round(rows.n * self.held_out_share) if self._calibrates else 0
         return fit_costs(self, rows) + (calibration_costs(rows, held) if held else Costs())

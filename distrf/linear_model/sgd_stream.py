@@ -12,8 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..execution.sampling import sampled_rows
 from ..sgd.batch_work import RIGHT, WEIGHT, BatchWork, score_sums, stack_rows
-from ..sgd.optimizer import PreconditionedSGD, SGDState
-from ..sgd.penalties import Penalty
+from ..sgd.optimizer import Penalty, PreconditionedSGD, SGDState
 from ..sgd.rows import Rows, Weights
 from ..sgd.trainer import TrainerState
 from ..targets import Targets, float_columns

@@ -16,7 +16,7 @@ from ..execution.row_blocks import align_rows
 from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
-from ..sgd.given_rows import GivenRows, given_rows
+from ..sgd.rows import GivenRows
 from ..targets import Targets, as_columns, check_labels, checked_weights, class_counts, refuse_unlike_targets
 from ..typing import ArrayLike
 from .base import LinearModel
@@ -91,4 +91,5 @@ def validate_given(estimator: Any, given: Sequence[Any], targets: Targets) -> Gi
         check_labels(class_counts(y, None), classes, "y_val", "leave out rows of labels that y does not have")
     elif (y.shape[1] if y.ndim == 2 else 1) != targets.width:
         raise InputError(f"y_val has shape {y.shape}, but y has {targets.width} columns; give as many")
-    return given_rows((X, y, sample_weight), bool(estimator.early_stopping))
+    arrays = (X, y) if sample_weight is None else (X, y, sample_weight)
+    return GivenRows(arrays, bool(estimator.early_stopping))

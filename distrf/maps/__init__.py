@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecMismatchError
-from .base import FeatureMap, check_rows, verify_checksum, working_dtype
+from .base import FeatureMap, check_rows, verify_checksum, verify_fingerprint, working_dtype
 from .binning import BinningMap
 from .blockwise import BlockwiseMap
 from .fourier import FourierMap
@@ -64,9 +64,10 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
         )
     try:
         map_ = MAPS[spec["map"]].from_spec(spec, arrays or {})
-        checksum = map_.checksum()
-        if checksum is not None:
+        if (checksum := map_.checksum()) is not None:
             verify_checksum(checksum, spec["checksum"])
+        if map_.arrays or "digest" in spec:
+            verify_fingerprint(map_.arrays, spec["digest"])
     except KeyError as error:
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
     return map_

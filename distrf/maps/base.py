@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NoReturn, Self
 import numpy as np
 
 from ..errors import InputError, SpecMismatchError, first_entry
-from ..kernels.base import AnyKernel
+from ..kernels.base import AnyKernel, get_kernel
 from ..representation import facts_html
 from ..typing import Rows
 
-#: How `from_spec` reads the fields of a map that are plain values, by the annotation of the field.
+#: How `from_spec` reads fields that are plain values, by their annotations. Others are kernels, or maps.
 _PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
@@ -143,15 +143,42 @@ def _any_sum(values: np.ndarray) -> float:
     return float(values.sum(dtype=np.float64))
 
 
+class ArraysApart:
+    """Mixin of frozen dataclasses that are sent with every task, and their arrays apart, once to each worker.
+
+    Arrays are the fields with ``compare=False``; each may be None.
+    """
+
+    @classmethod
+    def _apart(cls) -> list[str]:
+        """Names of the fields that hold arrays."""
+        return [f.name for f in fields(cls) if not f.compare]  # type: ignore[arg-type]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays, by name; empty for a map that is determined by its seed."""
+        named = {name: getattr(self, name) for name in self._apart()}
+        return {name: array for name, array in named.items() if array is not None}
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        """The same with these arrays in place of its own."""
+        learned: dict[str, Any] = {name: arrays.get(name) for name in self._apart()}
+        return replace(self, **learned) if learned else self  # type: ignore[type-var]
+
+    def without_arrays(self) -> Self:
+        """The same without arrays, small enough to be sent with every task."""
+        return self.with_arrays({})
+
+
 @dataclass(frozen=True)
-class FeatureMap:
+class FeatureMap(ArraysApart):
     """Base of the maps, which turn d columns into D features.
 
     A map is a plain value: maps of equal fields are equal. Weights are made from the seed on the worker and never
     pickled. Arrays learned from data are the fields with ``compare=False``. They are sent apart from the map
     (`without_arrays`, `with_arrays`), once to each worker.
 
-    A subclass defines `fill_columns`, `work`, the names in `spec_fields` and `from_spec`.
+    A subclass defines `fill_columns` and `work`. Fields that are no arrays are its spec: plain values, kernels, other maps.
 
     Parameters
     ----------
@@ -161,7 +188,6 @@ class FeatureMap:
     Attributes
     ----------
     kind : str, key in the registry of maps and in specs
-    spec_fields : names of the attributes that the spec holds, in its order
     whole_rows : bool, whether computing some columns of the features costs as much as computing all
     sparse_output : bool, whether the features are CSR arrays
     same_columns : bool, whether feature j is column j of the rows, rescaled
@@ -171,7 +197,6 @@ class FeatureMap:
     n_components: int
 
     kind: ClassVar[str]
-    spec_fields: ClassVar[tuple[str, ...]]
     whole_rows: ClassVar[bool] = False
     sparse_output: ClassVar[bool] = False
     same_columns: ClassVar[bool] = False
@@ -268,39 +293,25 @@ class FeatureMap:
         """How many numbers a row of features takes in memory."""
         return self.n_components
 
-    @classmethod
-    def _learned(cls) -> list[str]:
-        """Names of the fields that hold learned arrays."""
-        return [f.name for f in fields(cls) if not f.compare]
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays learned from data, by name; empty for a map that is determined by its seed."""
-        named = {name: getattr(self, name) for name in self._learned()}
-        return {name: array for name, array in named.items() if array is not None}
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        """This map with these learned arrays in place of its own."""
-        learned: dict[str, Any] = {name: arrays.get(name) for name in self._learned()}
-        return replace(self, **learned) if learned else self
-
-    def without_arrays(self) -> Self:
-        """This map without its learned arrays, small enough to be sent with every task."""
-        return self.with_arrays({})
-
     def spec(self) -> dict[str, Any]:
-        """The JSON that, with `arrays`, determines the map.
+        """The JSON that, with `arrays`, determines the map: its fields, a checksum of drawn weights, a digest of learned arrays.
 
         Raises
         ------
         InputError : no spec can name the kernel or the transformer of the map
         """
         spec: dict[str, Any] = {"map": self.kind}
-        for name in self.spec_fields:
+        for name in self.spec_names():
             value = getattr(self, name)
             spec[name] = value.spec() if isinstance(value, (AnyKernel, FeatureMap)) else value
-        checksum = self.checksum()
-        return spec if checksum is None else {**spec, "checksum": checksum}
+        if (checksum := self.checksum()) is not None:
+            spec["checksum"] = checksum
+        return {**spec, "digest": arrays_fingerprint(self.arrays)} if self.arrays else spec
+
+    @classmethod
+    def spec_names(cls) -> list[str]:
+        """Names of the fields that the spec holds."""
+        return [f.name for f in fields(cls) if f.compare]
 
     def checksum(self) -> float | None:
         """A number made from some of the weights, equal in every process; None for a map that draws no weights."""
@@ -311,20 +322,25 @@ class FeatureMap:
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
-        """The map of a spec and its learned arrays; `map_from_spec` calls it and compares the checksum.
+        """The map of a spec and its learned arrays; `map_from_spec` calls it and compares checksum and digest.
 
         Raises
         ------
         SpecMismatchError : the arrays are not those that the spec needs
         KeyError : the spec lacks an entry
         """
-        raise NotImplementedError
+        return cls(**cls._read_fields(spec)).with_arrays(arrays)
 
     @classmethod
-    def _plain_fields(cls, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of the map that are a number, a word, or true or false, as the spec holds them."""
-        known = {f.name: _PLAIN[str(f.type)] for f in fields(cls) if f.type in _PLAIN}
-        return {name: read(spec[name]) for name, read in known.items() if name in cls.spec_fields}
+    def _read_fields(cls, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """The fields of the spec, other maps apart: numbers, words, true and false, kernels. A map refuses kernels that are not its."""
+        read = {}
+        for one in fields(cls):
+            kind = str(one.type).removesuffix(" | None")
+            if one.compare and not kind.endswith("Map"):
+                value, make = spec[one.name], _PLAIN.get(kind, get_kernel)
+                read[one.name] = None if value is None else make(value)
+        return read
 
     def work(self) -> tuple[float, float]:
         """Floating-point operations for one row, and bytes of the weights that a worker caches. The plan asks."""

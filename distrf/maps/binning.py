@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError
-from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
+from ..kernels.shift_invariant import Kernel
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
@@ -70,14 +70,6 @@ class BinningMap(SeededMap):
     seed: int
 
     kind: ClassVar[str] = "binning"
-    spec_fields: ClassVar[tuple[str, ...]] = (
-        "kernel",
-        "length_scale",
-        "n_features_in",
-        "n_components",
-        "n_grids",
-        "seed",
-    )
     sparse_output: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -241,8 +233,3 @@ class BinningMap(SeededMap):
             total += float(np.log(pitches[0, -64:] / self.length_scale).sum() + shifts[0, -64:].sum())
             total += float(words.astype(np.float64).sum() * 2.0**-63)
         return total
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BinningMap:
-        kernel = get_shift_invariant_kernel(dict(spec["kernel"]))
-        return cls(kernel=kernel, **cls._plain_fields(spec))

@@ -178,12 +178,17 @@ class BlockwiseMap(FeatureMap):
                     f"a {name} cannot be saved without running its code on load: {error}; Blockwise saves, with "
                     f"parameters that are plain data: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
                 ) from None
-        return {
-            "map": self.kind,
-            "n_features_in": self.n_features_in,
-            "n_components": self.n_components,
-            "transformer": json.loads(self.state),
-        } | ({"names": list(self.names), "dtype": self.dtype, "csr": self.csr} if self.names else {})
+        frames = {"names": list(self.names), "dtype": self.dtype, "csr": self.csr} if self.names else {}
+        return (
+            {
+                "map": self.kind,
+                "n_features_in": self.n_features_in,
+                "n_components": self.n_components,
+                "transformer": json.loads(self.state),
+            }
+            | frames
+            | ({"digest": arrays_fingerprint(self.arrays)} if self.arrays else {})
+        )
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:

@@ -20,9 +20,9 @@ _NAMES = {"n_features_in": "columns (d)", "n_components": "features (D)"}
 def map_facts(map_: FeatureMap) -> list[tuple[str, Any]]:
     """Names and values: the spec, bytes on the wire, bytes of the weights and of a block of float32 rows."""
     facts = []
-    for name in sorted(map_.spec_fields, key=lambda name: name not in _NAMES):
+    for name in sorted(map_.spec_names(), key=lambda name: name not in _NAMES):
         value: Any = getattr(map_, name, None)
-        if value is not None and hasattr(value, "spec_fields"):  # another map
+        if value is not None and hasattr(value, "spec_names"):  # another map
             value = _in_a_line(value)
         if value is not None:
             facts.append((_NAMES.get(name, name.replace("_", " ")), str(value) if name == "seed" else value))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..compiled import cos_offset, cos_sin
-from ..errors import InputError, SpecMismatchError
-from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
+from ..errors import InputError
+from ..kernels.shift_invariant import Kernel
 from ..projections import Projection, make_projection
 from ..projections.base import COSINE_COST
 from ..randomness import uniforms
@@ -55,16 +55,6 @@ class FourierMap(SeededMap):
     whitening: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "fourier"
-    spec_fields: ClassVar[tuple[str, ...]] = (
-        "kernel",
-        "length_scale",
-        "n_features_in",
-        "n_components",
-        "projection",
-        "phase",
-        "seed",
-        "whitened",
-    )
 
     @property
     def longest(self) -> float:
@@ -81,11 +71,6 @@ class FourierMap(SeededMap):
                 f"in float64, got {self.length_scale}; scale the columns"
             )
         self.projector  # noqa: B018  checks the combination of kernel and projection
-
-    @property
-    def whitened(self) -> bool:
-        """Whether rows are multiplied by a matrix first."""
-        return self.whitening is not None
 
     @property
     def n_frequencies(self) -> int:
@@ -194,18 +179,6 @@ class FourierMap(SeededMap):
         m = self.n_frequencies
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]
         return float(head.sum() + tail.sum())
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FourierMap:
-        if spec["whitened"] and "whitening" not in arrays:
-            raise SpecMismatchError(
-                "the spec says 'whitened', but the whitening matrix is missing; save the map again"
-            )
-        return cls(
-            kernel=get_shift_invariant_kernel(dict(spec["kernel"])),
-            whitening=arrays["whitening"] if spec["whitened"] else None,
-            **cls._plain_fields(spec),
-        )
 
 
 def _within(number: float, bounds: tuple[float, float]) -> bool:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError
-from ..kernels.shift_invariant import Kernel, get_shift_invariant_kernel
+from ..kernels.shift_invariant import Kernel
 from ..projections.base import COSINE_COST
 from ..typing import Rows
-from .base import FeatureMap, arrays_fingerprint, require_arrays, row_tiles, verify_fingerprint
+from .base import FeatureMap, require_arrays, row_tiles
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
 from .reach import fill_by_reach, near_tile
@@ -52,15 +52,6 @@ class LearnedFourierMap(FeatureMap):
     offsets: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "learned"
-    spec_fields: ClassVar[tuple[str, ...]] = (
-        "n_features_in",
-        "n_components",
-        "phase",
-        "structure",
-        "seed",
-        "kernel",
-        "length_scale",
-    )
     whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -123,20 +114,11 @@ class LearnedFourierMap(FeatureMap):
         operations, parameters = self.linear.work()
         return operations + COSINE_COST * self.n_components, parameters + 4.0 * self.n_components
 
-    def spec(self) -> dict[str, Any]:
-        return {**super().spec(), "digest": arrays_fingerprint(self.arrays)}
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LearnedFourierMap:
-        kernel, scale = spec["kernel"], spec["length_scale"]
-        map_ = cls(
-            kernel=None if kernel is None else get_shift_invariant_kernel(dict(kernel)),
-            length_scale=None if scale is None else float(scale),
-            **cls._plain_fields(spec),
-        )
+        map_ = cls(**cls._read_fields(spec))
         shapes: dict[str, tuple[int, ...]] = {"frequencies": map_.linear.shape}
         if map_.phase == "offset":
             shapes["offsets"] = (map_.n_frequencies,)
         require_arrays(arrays, shapes, "a learned map")
-        verify_fingerprint(arrays, spec["digest"])
         return map_.with_arrays(arrays)

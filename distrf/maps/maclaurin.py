@@ -20,16 +20,16 @@ M = E (w.x)^2 (w.y)^2 = |x|^2 |y|^2 + 2 (x.y)^2 - 2 sum_j x_j^2 y_j^2,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..compiled.count_sketches import column_products
 from ..errors import InputError
-from ..kernels.dot_product import DotProductKernel, get_dot_product_kernel
+from ..kernels.dot_product import DotProductKernel
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
@@ -68,14 +68,6 @@ class MaclaurinMap(SeededMap):
     seed: int
 
     kind: ClassVar[str] = "maclaurin"
-    spec_fields: ClassVar[tuple[str, ...]] = (
-        "kernel",
-        "n_features_in",
-        "n_components",
-        "base",
-        "exact",
-        "seed",
-    )
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.base) and self.base > 1):
@@ -241,10 +233,6 @@ class MaclaurinMap(SeededMap):
             total += float(drawn @ np.arange(1, len(drawn) + 1))
             total += float(np.arange(1, len(W) + 1) @ W @ np.sqrt(np.arange(1, W.shape[1] + 1)))
         return total
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> MaclaurinMap:
-        return cls(kernel=get_dot_product_kernel(dict(spec["kernel"])), **cls._plain_fields(spec))
 
 
 @lru_cache(maxsize=64)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError
 from ..typing import Rows
 from .base import FeatureMap, check_rows, working_dtype
 
@@ -42,7 +41,6 @@ class ScalingMap(FeatureMap):
 
     kind: ClassVar[str] = "scaling"
     label: ClassVar[str] = "scale"  # type: ignore[misc]
-    spec_fields: ClassVar[tuple[str, ...]] = ("method", "divisor", "n_features_in", "n_components")
     same_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -130,15 +128,6 @@ class ScalingMap(FeatureMap):
 
     def work(self) -> tuple[float, float]:
         return 4.0 * self.n_features_in, 16.0 * self.n_features_in
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> ScalingMap:
-        map_ = cls(shift=arrays.get("shift"), scale=arrays.get("scale"), **cls._plain_fields(spec))
-        if map_.learned and (map_.scale is None or map_.shift is None):
-            raise SpecMismatchError(
-                f"the spec of a {map_.method!r} scaling lacks its arrays 'shift' and 'scale'"
-            )
-        return map_
 
 
 def _nonzero(norms: np.ndarray) -> np.ndarray:

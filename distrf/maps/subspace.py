@@ -41,7 +41,6 @@ class SubspaceMap(FeatureMap):
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "subspace"
-    spec_fields: ClassVar[tuple[str, ...]] = ("base", "n_features_in", "n_components", "scaled")
 
     @property
     def tiles(self) -> FeatureTiles:
@@ -96,7 +95,7 @@ class SubspaceMap(FeatureMap):
         from . import map_from_spec  # the registry imports this file
 
         base = None if spec["base"] is None else map_from_spec(spec["base"], _of_base(arrays))
-        map_ = cls(base=base, **cls._plain_fields(spec))
+        map_ = cls(base=base, **cls._read_fields(spec))
         if "basis" not in arrays or ("scale" in arrays) != map_.scaled:
             raise SpecMismatchError(
                 "the spec of a 'subspace' map needs its arrays 'basis' and, if scaled, 'scale'; save it again"

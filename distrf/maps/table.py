@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from ..compiled.table_rows import append_slots, fill_slots, spread_slots
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
-from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles, verify_fingerprint
+from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles
 from .table_columns import ENCODINGS, FOLDS, Encoding, TargetMeans
 from .table_missing import MISSING
 
@@ -49,7 +49,6 @@ class TableMap(FeatureMap):
 
     kind: ClassVar[str] = "table"
     label: ClassVar[str] = "encode table"  # type: ignore[misc]
-    spec_fields: ClassVar[tuple[str, ...]] = ("n_features_in", "n_components", "slots", "held", "csr", "cross")
     whole_rows: ClassVar[bool] = True
 
     @classmethod
@@ -190,17 +189,13 @@ class TableMap(FeatureMap):
             4 * self.n_components, _TILE_BYTES
         )
 
-    def spec(self) -> dict[str, Any]:
-        return {**super().spec(), "digest": arrays_fingerprint(self.arrays)}
-
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TableMap:
-        map_ = cls(**cls._plain_fields(spec)).with_arrays(arrays)
+        map_ = cls(**cls._read_fields(spec)).with_arrays(arrays)
         if map_.parts is None or map_.numbers is None:
             raise SpecMismatchError(
                 "the spec of a table map needs its arrays 'parts' and 'numbers'; save the map again"
             )
-        verify_fingerprint(map_.arrays, spec["digest"])
         # The compiled loops trust the arrays, so that they must be those of some encodings.
         try:
             again = cls.of_encodings(map_.n_features_in, map_.encodings(), map_.csr, map_.cross)

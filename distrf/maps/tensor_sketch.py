@@ -26,9 +26,9 @@ A row of d columns costs O(p (d + D log D)); of a CSR row the stored entries cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.fft
@@ -36,7 +36,7 @@ import scipy.sparse as sp
 
 from ..compiled.count_sketches import count_sketch, count_sketch_csr
 from ..errors import InputError
-from ..kernels.dot_product import Polynomial, get_dot_product_kernel
+from ..kernels.dot_product import Polynomial
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import Rows
@@ -66,7 +66,6 @@ class TensorSketchMap(SeededMap):
     seed: int
 
     kind: ClassVar[str] = "tensor-sketch"
-    spec_fields: ClassVar[tuple[str, ...]] = ("kernel", "n_features_in", "n_components", "seed")
     whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -173,8 +172,3 @@ class TensorSketchMap(SeededMap):
         places, signs = self.hashes()
         signed = (places.astype(np.int64) + 1) * signs.astype(np.int64)
         return float(signed[:, :64].sum() + signed[:, -64:].sum())
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TensorSketchMap:
-        kernel: Any = get_dot_product_kernel(dict(spec["kernel"]))  # the map refuses any but a polynomial
-        return cls(kernel=kernel, **cls._plain_fields(spec))

@@ -29,7 +29,6 @@ class WithColumnsMap(FeatureMap):
     scale: float
 
     kind: ClassVar[str] = "with-columns"
-    spec_fields: ClassVar[tuple[str, ...]] = ("base", "scale", "n_features_in", "n_components")
 
     def __post_init__(self) -> None:
         d, D = self.base.n_features_in, self.base.n_components
@@ -96,4 +95,4 @@ class WithColumnsMap(FeatureMap):
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> WithColumnsMap:
         from . import map_from_spec  # the registry imports this file
 
-        return cls(base=map_from_spec(spec["base"], arrays), **cls._plain_fields(spec))
+        return cls(base=map_from_spec(spec["base"], arrays), **cls._read_fields(spec))

@@ -1,37 +1,17 @@
 """Scores of predictions in one pass, named as in scikit-learn, and the error of a kernel approximation; out of core."""
 
-from .approximation import NORMS, KernelError, kernel_error
+from .approximation import kernel_error
 from .classification import (
-    accuracy,
-    average_precision,
-    balanced_accuracy,
+    accuracy_score,
+    balanced_accuracy_score,
     confusion_matrix,
-    f1,
-    precision,
-    recall,
-    roc_auc,
+    precision_recall_fscore_support,
 )
-from .probabilities import brier, calibration_curve, log_loss
-from .regression import mae, pinball, r2, relative_rmse, rmse
+from .probabilities import average_precision_score, brier_score_loss, calibration_curve, log_loss, roc_auc_score
+from .regression import mean_absolute_error, mean_pinball_loss, r2_score, root_mean_squared_error
 
 __all__ = [
-    "NORMS",
-    "KernelError",
-    "accuracy",
-    "average_precision",
-    "balanced_accuracy",
-    "brier",
-    "calibration_curve",
-    "confusion_matrix",
-    "f1",
-    "kernel_error",
-    "log_loss",
-    "mae",
-    "pinball",
-    "precision",
-    "r2",
-    "recall",
-    "relative_rmse",
-    "rmse",
-    "roc_auc",
-]
+    "accuracy_score", "average_precision_score", "balanced_accuracy_score", "brier_score_loss", "calibration_curve",
+    "confusion_matrix", "kernel_error", "log_loss", "mean_absolute_error", "mean_pinball_loss",
+    "precision_recall_fscore_support", "r2_score", "roc_auc_score", "root_mean_squared_error",
+]  # fmt: skip

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import InputError
-from ..scores.passes import as_array
+from ..scores.passes import as_array, sum_pass
 from ..targets import as_columns, class_counts
+from ..typing import ArrayLike
+
+ArrayOrNone: TypeAlias = "ArrayLike | None"
 
 
 def aligned(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
@@ -29,7 +32,7 @@ def labelled(y_true: Any, scores: Any) -> tuple[Any, Any]:
     if y_true.shape[0] == 0:
         raise InputError("a score needs at least one row, got none")
     if scores.dtype.kind not in "fiub":
-        raise InputError(f"scores must be numeric, got dtype {scores.dtype}; use accuracy for labels")
+        raise InputError(f"scores must be numeric, got dtype {scores.dtype}; use accuracy_score for labels")
     return y_true, scores
 
 
@@ -48,3 +51,11 @@ def positive_label(classes: Any, pos_label: Any) -> Any:
     if len(known) == 2 and pos_label not in known:
         raise InputError(f"pos_label must be one of the labels {known}, got {pos_label!r}")
     return pos_label
+
+
+def summed(empty: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    """The sums of all rows. Raises InputError for weights that sum to 0."""
+    found = sum_pass(empty, [y_true, y_pred, sample_weight])
+    if not found.weight > 0:
+        raise InputError(f"sample_weight must have a positive sum, got {found.weight}")
+    return found

@@ -1,7 +1,8 @@
-"""Scores of predicted probabilities."""
+"""Scores of decision values and of predicted probabilities."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,16 +11,103 @@ from ..errors import InputError
 from ..parameters import ruled, whole
 from ..scores.passes import sum_pass
 from ..scores.probabilities import ProbabilitySums
+from ..scores.ranking import ClassRankings, Ranking, bins_of_each
 from ..typing import ArrayLike
-from .arguments import classes_of, labelled, positive_label
+from .arguments import ArrayOrNone, classes_of, labelled, positive_label, summed
+
+
+def roc_auc_score(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: ArrayOrNone = None, labels: ArrayOrNone = None
+) -> float:
+    """Compute the area under the ROC curve: how often a row of a class scores above another one.
+
+    Exact up to 65,536 distinct scores; beyond, scores are counted in so many bins, with an error of second order in
+    their width.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_score : array or Dask array of shape (n,) or (n, c)
+        Decision values or probabilities of the second of two labels. Or one column for each of c labels, in ascending
+        order: then the area is the mean over the labels, each against the rest.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1/2 for scores that tell nothing.
+
+    Raises
+    ------
+    InputError
+        Scores are not finite, or there is not one column for each label; a label has no rows; or lengths differ.
+
+    Examples
+    --------
+    >>> from distrf.metrics import roc_auc_score
+    >>> roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    return _mean_of_rankings((y_true, y_score, sample_weight), labels, _second, Ranking.roc_auc)
+
+
+def average_precision_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayOrNone = None,
+    pos_label: Any = 1,
+    labels: ArrayOrNone = None,
+) -> float:
+    """Compute the mean over the rows of a class of the precision at their score.
+
+    Scores that tell nothing have the share of the class. Exact up to 65,536 distinct scores; beyond, scores are counted
+    in so many bins, with an error of second order in their width.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_score : array or Dask array of shape (n,) or (n, c)
+        Decision values or probabilities of `pos_label`. Or one column for each of c labels, in ascending order: then it
+        is the mean over the labels, each against the rest.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    pos_label : int, str or bool, default=1
+        The class, of two labels.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Scores are not finite, or there is not one column for each label; a label has no rows; `pos_label` is none of two
+        labels; or lengths differ.
+
+    Examples
+    --------
+    >>> from distrf.metrics import average_precision_score
+    >>> round(average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
+    0.8333
+    """
+
+    def positive(classes: Any) -> Any:
+        return positive_label(classes, pos_label)
+
+    return _mean_of_rankings((y_true, y_score, sample_weight), labels, positive, Ranking.average_precision)
 
 
 def log_loss(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    labels: ArrayLike | None = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayOrNone = None, labels: ArrayOrNone = None
 ) -> float:
     """Compute the (weighted) mean of -log of the probability that was predicted for the label of each row.
 
@@ -29,7 +117,7 @@ def log_loss(
     ----------
     y_true : array or Dask array of shape (n,)
         True labels.
-    y_proba : array or Dask array of shape (n,) or (n, c)
+    y_pred : array or Dask array of shape (n,) or (n, c)
         Probabilities of the second of two labels. Or one column for each of c labels, in ascending order.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row. None weighs all alike.
@@ -52,15 +140,11 @@ def log_loss(
     >>> round(log_loss(["no", "yes"], [0.2, 0.9]), 4)
     0.1643
     """
-    return _probabilities(y_true, y_proba, sample_weight, labels).log_loss
+    return _probabilities(y_true, y_pred, sample_weight, labels).log_loss
 
 
-def brier(
-    y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    *,
-    labels: ArrayLike | None = None,
+def brier_score_loss(
+    y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: ArrayOrNone = None, labels: ArrayOrNone = None
 ) -> float:
     """Compute the Brier score: the (weighted) mean squared error of probabilities.
 
@@ -87,8 +171,8 @@ def brier(
 
     Examples
     --------
-    >>> from distrf.metrics import brier
-    >>> brier([0, 1], [0.5, 1.0])
+    >>> from distrf.metrics import brier_score_loss
+    >>> brier_score_loss([0, 1], [0.5, 1.0])
     0.125
     """
     return _probabilities(y_true, y_proba, sample_weight, labels).brier
@@ -97,9 +181,9 @@ def brier(
 @ruled(n_bins=whole(1))
 def calibration_curve(
     y_true: ArrayLike,
-    y_proba: ArrayLike,
-    sample_weight: ArrayLike | None = None,
+    y_prob: ArrayLike,
     *,
+    sample_weight: ArrayOrNone = None,
     pos_label: Any = 1,
     n_bins: int = 5,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -109,7 +193,7 @@ def calibration_curve(
     ----------
     y_true : array or Dask array of shape (n,)
         True labels, of two kinds.
-    y_proba : array or Dask array of shape (n,)
+    y_prob : array or Dask array of shape (n,)
         Probabilities of `pos_label`.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row. None weighs all alike.
@@ -136,31 +220,48 @@ def calibration_curve(
     >>> calibration_curve([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.8], n_bins=2)
     (array([0., 1.]), array([0.15, 0.7 ]))
     """
-    y_true, y_proba = labelled(y_true, y_proba)
-    if y_proba.ndim != 1:
-        raise InputError(f"a calibration curve is of one column of probabilities, got {y_proba.shape}")
+    y_true, y_prob = labelled(y_true, y_prob)
+    if y_prob.ndim != 1:
+        raise InputError(f"a calibration curve is of one column of probabilities, got {y_prob.shape}")
     classes = np.asarray([positive_label(classes_of(y_true, None), pos_label)])
-    found = _sums(y_true, y_proba, sample_weight, classes, n_bins)
-    true, said, _ = found.calibration
-    return true, said
+    return summed(ProbabilitySums(classes, n_bins), y_true, y_prob, sample_weight).calibration[:2]
+
+
+def _second(classes: Any) -> Any:
+    """The second of two labels, of which one column of scores or probabilities is."""
+    if len(classes) != 2:
+        raise InputError(
+            f"one score or probability a row is of two labels, got {len(classes)}: {classes.tolist()[:10]}; give labels="
+        )
+    return classes[1]
+
+
+def _by_class(y_true: Any, scores: Any, labels: Any, one: Callable[[Any], Any]) -> tuple[Any, Any, np.ndarray]:
+    """Labels and scores, and the classes that the columns of scores are of: a single column is of `one(classes)`."""
+    y_true, scores = labelled(y_true, scores)
+    classes = classes_of(y_true, labels)
+    return y_true, scores, np.asarray([one(classes)]) if scores.ndim == 1 else classes
 
 
 def _probabilities(y_true: Any, y_proba: Any, sample_weight: Any, labels: Any) -> ProbabilitySums:
-    y_true, y_proba = labelled(y_true, y_proba)
-    classes = classes_of(y_true, labels)
-    if y_proba.ndim == 1:
-        if len(classes) != 2:
-            raise InputError(
-                f"one probability a row is of two labels, got {len(classes)}: {classes.tolist()[:10]}; give labels="
-            )
-        classes = classes[1:]
-    return _sums(y_true, y_proba, sample_weight, classes)
+    y_true, y_proba, classes = _by_class(y_true, y_proba, labels, _second)
+    return summed(ProbabilitySums(classes), y_true, y_proba, sample_weight)
 
 
-def _sums(
-    y_true: Any, y_proba: Any, sample_weight: Any, classes: np.ndarray, n_bins: int = 10
-) -> ProbabilitySums:
-    found = sum_pass(ProbabilitySums(classes, n_bins), [y_true, y_proba, sample_weight])
-    if not found.weight > 0:
-        raise InputError(f"sample_weight must have a positive sum, got {found.weight}")
-    return found
+def _mean_of_rankings(given: tuple[Any, Any, Any], labels: Any, one: Any, score: Callable[..., Any]) -> float:
+    """The mean of a score of rankings over the labels, or that of the label `one(labels)`, in one pass.
+
+    given : labels, scores and weights
+    """
+    y_true, y_score, classes = _by_class(*given[:2], labels, one)
+    bins = bins_of_each(len(classes))
+    if not bins:
+        raise InputError(f"at most 512 labels are ranked in one pass, got {len(classes):,}")
+    rankings = ClassRankings(classes, min(bins, max(2, y_true.shape[0])))
+    values = [score(ranking)[0] for ranking in sum_pass(rankings, [y_true, y_score, given[2]]).each]
+    if np.isnan(values).any():
+        lacking = classes[int(np.isnan(values).argmax())].item()
+        raise InputError(
+            f"rankings need rows of positive weight of each label, and others; {lacking!r} lacks them"
+        )
+    return float(np.mean(values))

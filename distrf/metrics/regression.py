@@ -9,12 +9,13 @@ import numpy as np
 from ..errors import InputError
 from ..parameters import number, ruled
 from ..scores.errors import ErrorSums
-from ..scores.passes import error_pass
 from ..typing import ArrayLike
-from .arguments import aligned
+from .arguments import ArrayOrNone, aligned, summed
 
 
-def rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def root_mean_squared_error(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayOrNone = None
+) -> float:
     """Compute the root of the (weighted) mean squared error.
 
     Parameters
@@ -39,7 +40,7 @@ def rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None =
     return _errors(y_true, y_pred, sample_weight).rmse
 
 
-def mae(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayOrNone = None) -> float:
     """Compute the (weighted) mean absolute error.
 
     Parameters
@@ -64,39 +65,7 @@ def mae(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = 
     return _errors(y_true, y_pred, sample_weight).mae
 
 
-def relative_rmse(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-    """Compute |y_true - y_pred| / |y_true|: RMS error over RMS of y, which is not centred.
-
-    This is the "RMS error normalized by the norm of the ground truth" of Rahimi & Recht 2007, Table 1. Several
-    outputs count as one long vector.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,) or (n, C)
-        True values. Dask arrays take one pass.
-    y_pred : array or Dask array of the shape of `y_true`
-        Predicted values.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-
-    Returns
-    -------
-    float
-        Relative error, 0 for perfect predictions.
-
-    Raises
-    ------
-    InputError
-        `y_true` is 0 everywhere; or shapes differ, there are no rows, values are no finite numbers, or
-        weights sum to 0.
-    """
-    error = _errors(y_true, y_pred, sample_weight).relative_rmse
-    if error is None:
-        raise InputError("relative_rmse divides by the norm of y_true, which is 0 everywhere; use rmse")
-    return error
-
-
-def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayOrNone = None) -> float:
     """Compute the coefficient of determination.
 
     An output without spread counts 1 if it is predicted exactly, else 0, as in scikit-learn.
@@ -124,8 +93,8 @@ def r2(y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = N
 
 
 @ruled(alpha=number(above=0.0, below=1.0))
-def pinball(
-    y_true: ArrayLike, y_pred: ArrayLike, sample_weight: ArrayLike | None = None, *, alpha: float = 0.5
+def mean_pinball_loss(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: ArrayOrNone = None, alpha: float = 0.5
 ) -> float:
     """Compute the (weighted) mean pinball loss, which a quantile of y minimises.
 
@@ -143,7 +112,7 @@ def pinball(
     Returns
     -------
     float
-        Mean loss in units of y, the mean over outputs; for alpha = 0.5 half of `mae`.
+        Mean loss in units of y, the mean over outputs; for alpha = 0.5 half of `mean_absolute_error`.
 
     Raises
     ------
@@ -152,8 +121,8 @@ def pinball(
 
     Examples
     --------
-    >>> from distrf.metrics import pinball
-    >>> pinball([1.0, 2.0], [0.0, 3.0], alpha=0.75)
+    >>> from distrf.metrics import mean_pinball_loss
+    >>> mean_pinball_loss([1.0, 2.0], [0.0, 3.0], alpha=0.75)
     0.5
     """
     return _errors(y_true, y_pred, sample_weight, float(alpha)).pinballs[0]
@@ -163,10 +132,8 @@ def _errors(y_true: Any, y_pred: Any, sample_weight: Any, *quantiles: float) -> 
     y_true, y_pred = aligned(y_true, y_pred)
     for name, y in (("y_true", y_true), ("y_pred", y_pred)):
         if y.dtype.kind not in "fiub":
-            raise InputError(f"{name} must be numeric, got dtype {y.dtype}; use accuracy for labels")
-    errors = error_pass(y_true, y_pred, sample_weight, quantiles=quantiles)
-    if not (np.isfinite(errors.squares).all() and np.isfinite(errors.norm).all()):
+            raise InputError(f"{name} must be numeric, got dtype {y.dtype}; use accuracy_score for labels")
+    errors = summed(ErrorSums(quantiles), y_true, y_pred, sample_weight)
+    if not np.isfinite(errors.sums).all():
         raise InputError("y_true and y_pred must be finite; drop rows with NaN or infinity")
-    if not errors.weight > 0:
-        raise InputError(f"sample_weight must have a positive sum, got {errors.weight}")
     return errors

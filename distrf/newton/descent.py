@@ -53,6 +53,7 @@ def descend(
     tol: float,
     most: int,
     unit: float = 0.0,
+    slow: float = _SLOW,
     shifts: bool = False,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
@@ -68,6 +69,8 @@ def descend(
     most : int
     unit : float
         The gap is a share of this where the value is less.
+    slow : float
+        The Hessian is taken anew where a step lowers the estimate by less than this factor.
     shifts : bool
         Whether a number added to all scores of a row changes nothing. Then the least weights have sums of 0 over columns, and
         only the penalty bends the loss elsewhere, which the Hessian of each column by itself does not see.
@@ -81,7 +84,7 @@ def descend(
     while True:
         size = max(abs(now.value), unit, np.finfo(float).tiny)
         direction, gap = _newton(P, pairs, slope, size)
-        if (age and gap > max(tol, now.gap / _SLOW)) or (P.bound and gap <= tol):
+        if (age and gap > max(tol, now.gap / slow)) or (P.bound and gap <= tol):
             P, age = hessian(now.weights, False), 0
             direction, gap = _newton(P, pairs, slope, size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0

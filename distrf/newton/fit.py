@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
-from ..losses import Loss
+from ..folds import GivenFolds
+from ..losses import Loss, Squared
 from ..maps import working_dtype
 from ..ridge.conjugate_gradients import ALL_ROWS
-from ..ridge.gram import FoldRule
+from ..ridge.gram import FoldRule, GivenRule
+from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
 from ..sgd.column_units import APART, column_sizes, unlike
 from ..sgd.fit_checkpoint import check_same_rows
@@ -30,8 +33,11 @@ from .hessian import SampledHessian, SampledRows
 from .line import LineReduction, Points
 from .sample import draw_sample
 
-#: Gap at which the pilot ends, and the most steps that it takes: its own optimum is farther from that of all rows.
-_PILOT_GAP, _PILOT_STEPS = 1e-3, 50
+#: Gap at which the pilot ends, the most steps that it takes, and the factor below which it renews its Hessian. On the sample a step
+#: costs less than a Hessian, and one for all outputs is enough: of 26 classes the pilot takes 7 s for 46.
+_PILOT_GAP, _PILOT_STEPS, _PILOT_SLOW = 3e-4, 200, 1.2
+#: One of so many folds is held out for calibration.
+HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
 _UNIT = 1e-4
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
@@ -40,12 +46,10 @@ _FAR = 10.0
 
 @dataclass(frozen=True)
 class Fitted:
-    """weights : array of shape (D, C); intercept : shape (C,), 0 without one; loss : with its epsilon; passes : over all rows"""
+    """solution : Solution; loss : with its epsilon; passes : over all rows"""
 
     descent: Descent
-    weights: np.ndarray
-    intercept: np.ndarray
-    alpha: float
+    solution: Solution
     loss: Loss
     passes: int
 
@@ -56,7 +60,7 @@ class Newton:
 
     loss : Loss, smooth; alpha : float, None chooses it on the sample; choose_epsilon : whether that of the loss is chosen, too
     tol : estimated gap at which the descent ends, as a share of the objective; max_passes : most passes over the features
-    rule : FoldRule, of which fold 0 is not trained on
+    rule : FoldRule, of which fold 0 is not trained on; see `held_out_rule`
     checkpoint : folder that keeps the sums of each pass, from which the same call resumes to the same bits
     """
 
@@ -70,20 +74,23 @@ class Newton:
     rule: FoldRule = ALL_ROWS
     checkpoint: str | os.PathLike[str] | None = None
 
-    def fit(self, arrays: Sequence[Any], targets: Targets) -> Fitted:
-        """Fit to [features, targets] or [features, targets, weights], with the folds last where they are given."""
-        own = arrays[:-1] if self.rule.given else arrays
-        rows = Rows.of(own[0], own[1], own[2] if len(own) > 2 else None)
-        steps = self._steps(own, targets, arrays[-1] if self.rule.given else None)
+    def fit(self, arrays: Sequence[Any], targets: Targets, folds: GivenFolds | None = None) -> Fitted:
+        """Fit to [features, targets] or [features, targets, weights]. Alpha is chosen by fold 0 of the sample, or a third."""
+        rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
+        steps = self._steps(arrays, targets, None if folds is None else folds.values)
+        passed = [*arrays, folds.values] if folds is not None and self.rule.given else list(arrays)
         sample = draw_sample(rows, targets, self.intercept, self.seed)
-        chosen = steps.run(lambda _: self._chosen(sample, rows))
-        loss, alpha = replace(self.loss, epsilon=_plain(chosen["epsilon"])), float(chosen["alpha"])
+        chosen = steps.run(lambda _: self._chosen(sample, rows, targets))
+        loss, alpha, units = replace(self.loss, epsilon=_plain(chosen["epsilon"])), float(chosen["alpha"]), None
+        if (chosen["units"] != 1.0).any():
+            units = chosen["units"]
+            targets, sample = replace(targets, units=units), replace(sample, Y=sample.Y * units)
         D, shift = rows.n_features, chosen["shift"] if chosen["shift"].any() else None
         if shift is not None:
             sample.Z[:, :D] = sample.Z[:, :D] - shift
 
         def over_sample(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
-            return penalised(_points(sample, loss, W, d, t, slopes), W, d, t, alpha, self.intercept)
+            return penalised(sample_points(sample, loss, W, d, t, slopes), W, d, t, alpha, self.intercept)
 
         def over_rows(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
             reduction = LineReduction(
@@ -91,7 +98,7 @@ class Newton:
             )
             state = steps.once(
                 lambda: run_pass(
-                    reduction, list(arrays), label=label[0], block_rows=rows_per_block(row_bytes(own[0]))
+                    reduction, passed, label=label[0], block_rows=rows_per_block(row_bytes(arrays[0]))
                 )
             )
             if not state[0] > 0:
@@ -99,18 +106,23 @@ class Newton:
             passes[0] += 1
             return penalised(reduction.points(state), W, d, t, alpha, self.intercept)
 
-        def hessian(W: np.ndarray, bound: bool) -> SampledHessian:
-            return SampledHessian(sample, W, loss, alpha, bound)
+        start = np.zeros((D + self.intercept, targets.width))
+        constant = SampledHessian(sample, start, loss, alpha, bound=True) if isinstance(loss, Squared) else None
+
+        def hessian(W: np.ndarray, bound: bool, shared: bool = False) -> SampledHessian:
+            return constant or SampledHessian(sample, W, loss, alpha, bound, shared)
 
         label, passes = ["gradient"], [0]
 
         def remark(now: Descent) -> None:
             label[0] = f"gradient|loss {now.value:.4g}, gap {now.gap:.1g}"
 
-        start = np.zeros((D + self.intercept, targets.width))
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
         options: dict[str, Any] = {"unit": unit, "shifts": loss.shift_free}
-        pilot = descend(over_sample, start, hessian, tol=_PILOT_GAP, most=_PILOT_STEPS, **options)
+        common = partial(hessian, shared=True)
+        pilot = descend(
+            over_sample, start, common, tol=_PILOT_GAP, most=_PILOT_STEPS, slow=_PILOT_SLOW, **options
+        )
         found = descend(
             over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **options
         )
@@ -119,23 +131,36 @@ class Newton:
                 "the weights are no longer numbers: scale rows and targets, or take a larger alpha"
             )
         if found.gap > self.tol:
-            warnings.warn(
-                f"the loss after {passes[0]} passes may be {found.gap:.2g} of itself above its least, more than tol={self.tol:g}; "
-                "more passes (max_passes), columns in like units (StreamingScaler) or a larger alpha would help",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        intercept = found.weights[-1] if self.intercept else np.zeros(targets.width)
+            self._warn_unfinished(found.gap, passes[0])
+        weights = targets.decode(found.weights)
+        intercept = weights[-1] if self.intercept else np.zeros(targets.width)
         if shift is not None:
-            intercept = intercept - shift @ found.weights[:D]
-        return Fitted(found, found.weights[:D], intercept, alpha, loss, passes[0])
+            intercept = intercept - shift @ weights[:D]
+        epsilon = chosen["epsilon"] if units is None else chosen["epsilon"] / units
+        loss = replace(self.loss, epsilon=_plain(epsilon)) if self.choose_epsilon else self.loss
+        return Fitted(found, Solution(alpha, weights[:D], intercept), loss, passes[0])
 
-    def _chosen(self, sample: SampledRows, rows: Rows) -> dict[str, np.ndarray]:
-        """Penalty, epsilon, shift, and whether products are made in float64, chosen on the sample."""
-        Z, weight = sample.Z[:, : rows.n_features], sample.weight
-        loss = self.loss
+    def _warn_unfinished(self, gap: float, passes: int) -> None:
+        warnings.warn(
+            f"the loss after {passes} passes may be {gap:.2g} of itself above its least, more than tol={self.tol:g}; "
+            "more passes (max_passes), columns in like units (StreamingScaler) or a larger alpha would help",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def _chosen(self, sample: SampledRows, rows: Rows, targets: Targets) -> dict[str, np.ndarray]:
+        """Penalty, epsilon, units of targets, shift, and whether products are made in float64, chosen on the sample.
+
+        Of several targets each has a spread of 1: else the gap would be that of the widest.
+        """
+        Z, Y, weight = sample.Z[:, : rows.n_features], sample.Y, sample.weight
+        units, loss = np.ones(Y.shape[1]), self.loss
+        if targets.classes is None and len(units) > 1:
+            spread = np.sqrt(weight @ (Y - weight @ Y) ** 2)
+            units = np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 1.0)
+            Y, loss = Y * units, replace(loss, epsilon=loss.epsilon * units)
         if self.choose_epsilon:  # one for each target
-            epsilons = [with_epsilon(loss, Y[:, None], weight).epsilon for Y in sample.Y.T]
+            epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
         sizes = column_sizes(Z, weight, None)
         apart = unlike(sizes, APART)
@@ -144,15 +169,17 @@ class Newton:
             smoothness = loss.smoothness
             assert smoothness is not None
             wide = Z.astype(np.float64) if apart is not None else Z
+            size = weight * len(weight)
             alpha = sample_alpha(
-                wide, sample.Y, weight * len(weight), sum(rows.blocks), self.seed, apart, None, loss, smoothness
+                wide, Y, size, sum(rows.blocks), self.seed, apart, sample.folds, loss, smoothness
             )
         mean = weight @ Z.astype(np.float64)
         spread = np.sqrt(np.maximum(weight @ np.square(Z - mean, dtype=np.float64), 0.0))
         far = bool((np.abs(mean) > _FAR * spread).any())
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
-        exact = np.array(far or apart is not None)
-        return {"alpha": np.array(alpha), "epsilon": np.asarray(loss.epsilon), "exact": exact, "shift": shift}
+        exact = far or apart is not None
+        made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": exact, "shift": shift, "units": units}
+        return {name: np.asarray(value) for name, value in made.items()}
 
     def _steps(self, arrays: Sequence[Any], targets: Targets, folds: Any) -> Checkpoint:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
@@ -171,11 +198,16 @@ class Newton:
         return steps
 
 
+def held_out_rule(folds: GivenFolds | None, seed: int) -> FoldRule:
+    """The rule by which fold 0 is not trained on: a tenth of the rows, or that of given folds, which are then the last array."""
+    return FoldRule(HELD_OUT, seed=seed) if folds is None else GivenRule(2, holdout=True)
+
+
 def _plain(epsilon: np.ndarray) -> Any:
     return float(epsilon) if epsilon.ndim == 0 else epsilon
 
 
-def _points(
+def sample_points(
     rows: SampledRows, loss: Loss, W: np.ndarray, d: np.ndarray | None, steps: tuple[float, ...], slopes: int
 ) -> Points:
     """What a pass gives, on the sampled rows."""

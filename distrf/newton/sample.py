@@ -42,7 +42,8 @@ def draw_sample(rows: Rows, targets: Targets, intercept: bool, seed: int) -> Sam
     weight = factor[kept] if weight is None else weight * factor[kept]
     if not weight.sum() > 0:  # the pass says whether all weights are zero
         weight = np.ones(len(Y))
-    return SampledRows(with_ones(Z) if intercept else Z, Y, weight / weight.sum(), intercept)
+    folds = None if rows.folds is None else rows.folds.take(indices)[kept]
+    return SampledRows(with_ones(Z) if intercept else Z, Y, weight / weight.sum(), intercept, folds)
 
 
 def _with_rare(rows: Rows, targets: Targets, indices: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -104,16 +104,10 @@ def choose_scaler(
     """
     if isinstance(requested, TableEncoder):
         return _choose_numbers(decisions, requested, map_, optional)
-    if isinstance(requested, StreamingScaler):
-        decisions.note("scale", requested.method, "as given")
-        return clone(requested)
-    if requested is None or requested == "none":
-        decisions.note("scale", "none", "as asked")
-        return None
-    if requested != "auto":
-        scaler = StreamingScaler(requested)
-        check_parameters(scaler)
-        decisions.note("scale", requested, "as asked")
+    if not (isinstance(requested, str) and requested == "auto"):
+        scaler = asked_scaler(requested)
+        why = "as given" if isinstance(requested, StreamingScaler) else "as asked"
+        decisions.note("scale", "none" if scaler is None else scaler.method, why)
         return scaler
     methods, why = _possible_scalings(decisions.sample.X, map_)
     if methods and decisions.targets is None:
@@ -122,6 +116,15 @@ def choose_scaler(
         methods, why = _scaling_by_trials(decisions, methods, map_, optional)
     decisions.note("scale", methods[0] if methods else "none", why)
     return StreamingScaler(methods[0]) if methods else None
+
+
+def asked_scaler(requested: Any) -> StreamingScaler | None:
+    """The unfitted scaler that the option `scale` names; None for none, and where "auto" chooses it later."""
+    if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
+        return None
+    scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
+    check_parameters(scaler)
+    return scaler
 
 
 def _choose_numbers(decisions: Decisions, encoder: TableEncoder, map_: Any, optional: bool) -> TableEncoder:

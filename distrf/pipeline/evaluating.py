@@ -228,7 +228,7 @@ def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None
     count = 0 if slices is None else len(slices.names)
     whole: Any = RegressorSums(given)
     # Of slices no rows are kept: they take the row numbers, too.
-    parts: list[Any] = [RegressorSums(given, sample=RowSample(0)) for _ in range(count)]
+    parts: list[Any] = [RegressorSums(given, sample=RowSample(0, 0)) for _ in range(count)]
     if is_classifier(model):
         ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
         bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))

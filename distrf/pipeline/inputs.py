@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import dask.array as da
@@ -41,6 +41,7 @@ class Input:
     filled: Any = None  # what replaced nulls when the rows were ingested
     weight: str | None = None
     form: str = ""  # in which the text of the target writes its numbers
+    seen: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)  # of `see_target`
 
     @property
     def path(self) -> str:
@@ -116,8 +117,8 @@ class Input:
         """A column of these rows by its name, or one in memory or lazy that is given as it is."""
         if not isinstance(name, str):
             return as_array(name)
-        reading = {"target": self.target, "columns": self.columns, "impute": self.impute}
-        return open_column(self.info.path, name, **reading)
+        reading = {"target": self.target, "columns": self.columns, "missing": self.impute is not None}
+        return open_column(self.info.path, name, exact=True, **reading)
 
     def by_column(self, name: str, split: str) -> tuple[Any, bool]:
         """The column by which rows are split, shape (n,), and whether its numbers are dates in seconds since 1970."""

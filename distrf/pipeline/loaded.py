@@ -62,8 +62,11 @@ class Loaded:
     def open(self, rows: Any, y: Any = None, **reading: Any) -> Input | Arrays:
         """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
         are; reading : target, weight, needs_target, strict"""
+        training = getattr(self.pipeline, "training_", None)
+        if isinstance(rows, (str, os.PathLike)) and training is not None:
+            store.read_as(training.csv, rows)
         data = self._open(rows, y, **reading)
-        form = getattr(getattr(self.pipeline, "training_", None), "form", "")
+        form = getattr(training, "form", "")
         return replace(data, form=form) if form else data
 
     def _open(

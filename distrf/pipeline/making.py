@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
@@ -90,7 +90,7 @@ def make_model(
         Of "group" the group of each row, of "time" its time: numbers, text (groups) or dates.
     model : str or estimator, default="auto"
         "auto" is ridge, a classifier for labels and a regressor for numbers. Or a name: "ridge", "ridge-classifier",
-        "sgd-regressor", "sgd-classifier", "svm", "logistic". An unfitted linear model is taken as it is, except that
+        "logistic", "svm", "huber", "sgd-regressor", "sgd-classifier". An unfitted linear model is taken as it is, except that
         alpha="auto" of ridge may be chosen.
     map : str, estimator or None, default="auto"
         "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
@@ -245,6 +245,26 @@ def prepare(
     warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
     prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
     return replace(prepared, rows=sample.X, split=split)
+
+
+def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
+    """What `train` would fit to the rows of an Input, unfitted, for a plan, which puts the size that is chosen later.
+
+    Raises ParameterError or InputError for what these rows or each other do not take.
+    """
+    learner = choose_learner(options.model, target, options.random_state)[0]
+    map_ = _unfitted_map(options, is_classifier(learner), options.random_state)
+    scaler = getattr(data, "encoder", None) or deciding.asked_scaler(options.scale)
+    if map_ is not None:
+        if options.n_components == "auto":
+            map_.take_size(deciding.auto_components(data.n, 0))
+        map_.planned_map(data.d)
+    return chained(scaler, map_, learner)
+
+
+def chained(*steps: Any) -> Pipeline:
+    """The pipeline of steps, without those that are none, or chosen later."""
+    return make_pipeline(*(step for step in steps if step is not None and not isinstance(step, str)))
 
 
 def takes_folds(step: Any) -> bool:

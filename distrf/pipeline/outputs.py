@@ -20,8 +20,8 @@ from ..store.job_lock import hold
 from ..store.spec import differences, to_json
 from .inputs import Parts
 
-#: What a state needs to be taken up again: that of SGD, the passes of cg and those of a map that learns.
-_FOLDERS = ("sgd", "cg", "subspace")
+#: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
+_FOLDERS = ("sgd", "cg", "passes", "subspace")
 _EVERY = whole() | NONE
 
 
@@ -168,7 +168,7 @@ def _keeping(steps: list[Any]) -> Iterable[Any]:
     keeping = [step for step in steps if getattr(step, "checkpoint_folder", "")]
     if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
         raise InputError(
-            "checkpoint= is for jobs of many passes: models sgd-classifier, sgd-regressor, svm and logistic, "
+            "checkpoint= is for jobs of many passes: models logistic, svm, huber, sgd-classifier and sgd-regressor, "
             "solver='cg', map='tefm' and map='cnm'"
         )
     return keeping

@@ -11,9 +11,9 @@ from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
 from ..errors import InputError
+from ..execution.graph_inputs import input_version
 from ..execution.open_table import is_table
-from ..execution.write_parquet import write_parts
-from ..execution.write_zarr import Written, write_rows
+from ..execution.writing import write_parts, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
@@ -105,13 +105,17 @@ def predict(
     rows, _ = data.rows(uniform=not parquet)
     warn_of_drift(encoder_of(pipeline), rows)
     arrays, headings = beside.arrays(pipeline, rows, parquet)
-    spec = {"model": trained.spec, "input": data.description, "scores": scores, "keys": keys}
+    spec = {
+        "model": trained.spec,
+        "input": data.description | input_version([rows]),
+        "scores": scores,
+        "keys": keys,
+    }
     spec |= {"probabilities": "probability" in arrays, "interval": interval}
     with hold(out, takeover=overwrite):
         if parquet:
             source = data.path if keys else None
-            parts = write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)
-            return Written(None, *parts)
+            return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)
         texts = arrays["prediction"].dtype.kind == "U"
         return write_rows(
             out,

@@ -179,8 +179,20 @@ def numbers_of(y: Any, seed: int, model: Any = "auto") -> tuple[Any, str]:
 
 
 def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:
-    """What the target is, by those that `sample_targets` takes."""
+    """What the target is, by those that `sample_targets` takes. Raises InputError where there is none."""
+    if not y.shape[0]:
+        raise InputError("Found array with 0 sample(s), at least 1 is required")
     return look_at(sample_targets(y, seed, blocks))
+
+
+def see_target(y: Any, seed: int, model: Any, seen: dict[Any, Any]) -> tuple[Any, str, Target]:
+    """The target and its form as of `numbers_of`, and what `look_at_target` says of it; `seen` keeps it from being read again."""
+    key = seed, model if isinstance(model, str) else wants_labels(model)
+    if key not in seen:
+        numbers, form = numbers_of(y, seed, model)
+        seen[key] = numbers, form, look_at_target(numbers, seed)
+    found: tuple[Any, str, Target] = seen[key]
+    return found
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from dask.base import is_dask_collection
 from sklearn.base import clone
 
 from ..errors import InputError, warn
@@ -20,14 +21,17 @@ from ..parameters import COLUMNS, FLAG, ruled
 from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
-from ..store import find_format
+from ..store import CsvSource, find_format
+from ..store.csv_format import current_format
+from ..store.frames import chosen
 from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
+from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning, as_said
-from .inputs import Arrays, Input, coded_column
+from .inputs import Arrays, Input, coded_column, open_input
 
 
 @dataclass(frozen=True)
@@ -149,12 +153,16 @@ def coded_table(
     elif drop_missing_target:
         table, dropped = open_labelled(data, **given)
         if dropped:
-            warn(f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out", ColumnWarning)
+            text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
+            is_csv = isinstance(data, (str, os.PathLike)) and find_format(data) is CsvSource
+            if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
+                text += "; words such as NA are none: keep_default_na=False makes classes of them"
+            warn(text, ColumnWarning)
     else:
         table = open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
-    said = as_said(table.schema.names, categorical, date, id, numeric)
+    said = as_said(category=categorical, date=date, id=id, number=numeric)
     schema, kinds = describe_columns(table, said)
     encoder = TableEncoder(
         schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=seed
@@ -194,8 +202,15 @@ class TableInput(Input):
         """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
         if not isinstance(name, str):
             return super().column(name)
-        found = open_column(self.info.path, name, target=self.target, columns=self.columns, coded=True)
-        return self.coded.table.kept(found)
+        found = open_column(
+            self.info.path,
+            name,
+            target=self.target,
+            columns=self.columns,
+            coded=True,
+            exact=name != self.weight,
+        )
+        return self.coded.table.labelled_rows(found)
 
     def by_column(self, name: str, split: str) -> tuple[Any, bool]:
         return self.coded.column(name, times=split == "time")
@@ -212,30 +227,40 @@ class TableInput(Input):
         return table.rows(TableSchema.from_spec(self.coded.encoder.schema or {})), table.y
 
 
-def table_input(
+def open_training(
     path: str,
     *,
-    target: str | None = None,
-    weight: str | None = None,
-    exclude: Sequence[str] | None = None,
+    numbers: bool = False,
+    plan: bool = False,
+    impute: Any = None,
+    strict: bool = False,
     split: str = "random",
     by: str | None = None,
     **said: Any,
-) -> TableInput:
-    """Describe a table at a path: a few of its rows are read.
+) -> Input:
+    """Describe rows to train on: of Parquet and CSV a table, unless its columns are to be numbers. A few rows are read.
 
     Parameters
     ----------
     path : str
-    target, weight : str, optional
-        Columns of the targets and of the weights.
-    split, by : str
-        How rows are held out, as of `distrf.train`.
-    exclude, said : of `coded_table`
+    numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
+    plan : bool, whether nothing will run
+    impute, strict : as of `open_input`
+    split, by : how rows are held out, as of `distrf.train`
+    said : target, weight and columns; and of tables the options of `coded_table`
     """
+    check_split(split, by)
+    if numbers or impute is not None or not is_table_path(path):
+        reading = {name: said.pop(name) for name in ("target", "weight", "columns") if name in said}
+        if said:
+            raise InputError(
+                f"{', '.join(f'{name}=' for name in said)}: of Parquet and CSV whose columns are encoded; those of {path!r} are "
+                "read as numbers, as a scaling, impute= or the map asks for; leave them out, or choose by columns="
+            )
+        return open_input(path, **reading, impute=impute, strict=strict, plan=plan, split=split, by=by)
+    target, weight, exclude = (said.pop(name, None) for name in ("target", "weight", "exclude"))
     if weight is not None and said.get("columns") is None:
         exclude = [*(exclude or ()), weight]
-    check_split(split, by)
     coded = coded_table(path, target=target, exclude=exclude, by=by, **said)
     if by is not None:
         coded.column(by)  # lazy; one that is not there is an error now
@@ -274,11 +299,17 @@ class TableArrays(Arrays):
         """A column of the table by its name, whether the model has it or not, or one that is given as it is."""
         if np.ndim(values) or isinstance(self.table, Table):
             return super().column(values)
-        table = self.table if hasattr(self.table, "columns") else as_arrow(self.table)
-        labels = {str(name): name for name in getattr(table, "column_names", table.columns)}
-        if str(values) not in labels:
-            raise InputError(f"by={values!r} is no column of the table; columns: {list(labels)[:20]}")
-        return as_array(table[labels[str(values)]])
+        name = str(values)
+        if is_dask_collection(self.table):
+            labels = {str(label): label for label in self.table.columns}
+            if name in labels:
+                return as_array(self.table[labels[name]])
+        elif (found := chosen(self.table, [name])).num_columns:
+            return column_values(found.column(0), np.dtype(object))
+        known = list(getattr(self.table, "columns", ())) or as_arrow(self.table).column_names
+        raise InputError(
+            f"by={values!r} is no column of the table; columns: {[str(label) for label in known][:20]}"
+        )
 
 
 def wants_numbers(map_: Any) -> bool:

@@ -15,8 +15,8 @@ _FEW, _FEW_INTEGERS = 20, 50
 _FEWEST_APART, _APART = 50, 0.9
 #: Classes up to which a classifier that is asked for takes whole numbers of ten rows or more each.
 _MOST_CLASSES = 1000
-#: The sum of squares of a billion of them is finite; squares of a millionth of such a difference are above zero.
-_LARGEST, _SMALLEST = 1e149, 1e-149
+#: The largest number and the smallest spread of which predictions in float32 still tell something.
+_LARGEST, _SMALLEST = 1e37, 1e-35
 #: Beyond it, floating-point numbers have no units.
 _EXACT = 2**53
 #: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
@@ -71,14 +71,12 @@ def look_at(y: np.ndarray) -> Target:
 
 
 def _refuse_extremes(y: np.ndarray) -> None:
-    """Raise InputError for numbers whose squares overflow, or whose differences have squares that underflow."""
+    """Raise InputError for numbers that float32 does not hold, or whose differences it does not."""
     largest, spread = float(np.abs(y).max()), float(np.ptp(y))
     if largest > _LARGEST:
-        raise InputError(f"y is too large, its squares overflow: up to {largest:g}; give it in other units")
+        raise InputError(f"y is too large, predictions are float32: up to {largest:g}; give it in other units")
     if 0 < spread < _SMALLEST:
-        raise InputError(
-            f"y is too small, the squares of its differences underflow: up to {spread:g}; give it in other units"
-        )
+        raise InputError(f"y is too small, predictions are float32: up to {spread:g}; give it in other units")
 
 
 def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: bool, seen: str) -> Target:
@@ -97,28 +95,23 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
     few = distinct == 2 or (distinct <= most and enough)
     codes = repeated and first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1)
     doubtful = repeated and integers
+    whole, as_text = f"whole numbers with {seen}", "if they are labels, write them as text, such as 'class 7'"
+    as_numbers = "model='ridge' takes them for numbers"
     if (few or codes or doubtful) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
-        why = f"whole numbers with {seen}, fewer and fewer of the larger ones, are taken for counts"
-        return Target(
-            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
-        )
-    remedy = "model='ridge' takes them for numbers"
+        why = f"{whole}, fewer and fewer of the larger ones, are taken for counts; {as_text}"
+        return Target(False, distinct, rows, why)
     if few:
-        why = f"whole numbers with {seen}, at most {most}, are taken for labels; {remedy}"
-        return Target(True, distinct, rows, why)
-    if codes:
-        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {remedy}"
-        return Target(True, distinct, rows, why)
-    why = f"whole numbers with {seen} are taken for quantities"
-    if not doubtful:
-        return Target(
-            False, distinct, rows, f"{why}; if they are labels, write them as text, such as 'class 7'"
+        why = f"{whole}, at most {most}, are taken for labels; {as_numbers}"
+    elif codes:
+        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {as_numbers}"
+    elif doubtful:
+        why = (
+            f"{whole} are taken for quantities, though each occurs {rows / distinct:.0f} times on average: say "
+            "model='ridge' if they are, model='ridge-classifier' if they are labels"
         )
-    why += (
-        f", though each occurs {rows / distinct:.0f} times on average: say model='ridge' if they are, "
-        "model='ridge-classifier' if they are labels"
-    )
-    return Target(False, distinct, rows, why, doubtful=True)
+    else:
+        why = f"{whole} are taken for quantities; {as_text}"
+    return Target(few or codes, distinct, rows, why, doubtful=doubtful and not (few or codes))
 
 
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:

@@ -11,13 +11,11 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection, tokenize
+from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from ..execution.labelled import plain_rows
-from ..execution.open_table import is_table
 from ..execution.row_blocks import align_rows, blocks_are_csr
 from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
@@ -28,18 +26,16 @@ from ..scores.headline import headline, rare_class
 from ..scores.labels import mean_recall
 from ..scores.ranking import Ranking
 from ..splits import check_split
-from ..store import find_format
-from ..store.csv_format import reads_csv
-from ..store.table_source import TableSource
+from ..store.csv_format import reads_csv, said_format
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
-from .inputs import Arrays, open_input
-from .loaded import NOT_SAID
+from .inputs import Input
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .sample import as_rows, as_targets, numbers_of
+from .sample import as_rows, as_targets, see_target
 from .search import Verdict
-from .tables import coded_table, keep_reasons, wants_numbers, without_groups
+from .tables import keep_reasons, open_training, wants_numbers
+from .training_rows import Rows
 
 #: Columns up to which the linear model is fitted to all rows.
 _NARROW = 1024
@@ -56,6 +52,10 @@ def train(
     y: Any = None,
     *,
     sample_weight: Any = None,
+    weight: str | None = None,
+    columns: Sequence[Any] | None = None,
+    impute: str | float | None = None,
+    strict: bool = False,
     split: str = "random",
     by: Any = None,
     baseline: bool = True,
@@ -86,6 +86,16 @@ def train(
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
         model and a constant. Rows of weight 0 count as if they were not there.
+    weight : str or None, default=None
+        The column or array of the weights of rows at a path, which is no column of X. None weighs all alike.
+    columns : sequence or None, default=None
+        Columns of rows at a path that are read, by name or number. None is all but the target.
+    impute : str, float or None, default=None
+        What replaces missing values of rows at a path: "mean", "median", "zero" or a number; the columns of a table are then
+        numbers. None refuses missing values of numbers, and leaves those of a table to its encoder.
+    strict : bool, default=False
+        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
+        warning.
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
         intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
@@ -148,81 +158,60 @@ def train(
         that each occur often, as labels do. The target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
-    table: dict[str, Any] = {
-        "target": target,
-        "exclude": exclude,
-        "categorical": categorical,
-        "numeric": numeric,
-        "date": date,
-        "id": id,
-        "drop_missing_target": drop_missing_target or None,
-    }
     if isinstance(y, str):
         raise InputError(
             f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
         )
     check_split(split, by)
+    of_table: dict[str, Any] = {
+        "exclude": exclude, "categorical": categorical, "numeric": numeric, "date": date, "id": id,
+        "drop_missing_target": drop_missing_target or None,
+    }  # fmt: skip
+    of_table = {name: value for name, value in of_table.items() if value is not None}
+    of_path: dict[str, Any] = {"weight": weight, "columns": columns, "impute": impute, "strict": strict or None}
+    of_path = {name: value for name, value in of_path.items() if value is not None}
     numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    name, dates, learned, kinds, reading = None, False, None, [], NOT_SAID
-    if isinstance(X, (str, os.PathLike)) and (numbers or not issubclass(find_format(X), TableSource)):
-        if others := sorted(key for key, value in table.items() if value is not None and key != "target"):
-            raise InputError(
-                f"{', '.join(others)} name columns of a table, but the columns of {os.fspath(X)!r} are read as numbers; leave "
-                "them out, or choose columns by open_rows(..., columns=)"
-            )
-        data = open_input(os.fspath(X), target)
-        (X, found), reading = data.rows(), {key: data.description[key] for key in NOT_SAID}
-        learned = target if y is None else None
-        y = found if y is None else y
-    elif is_table(X) and not numbers:
-        coded = coded_table(
-            X, **{k: v for k, v in table.items() if v is not None}, by=by if isinstance(by, str) else None
+    if isinstance(X, (str, os.PathLike)):
+        named = by if isinstance(by, str) else None
+        X = open_training(
+            os.fspath(X), numbers=numbers, target=target, split=split, by=named, **of_path, **of_table
         )
-        if isinstance(by, str):
-            name, (by, dates) = by, coded.column(by, times=split == "time")
-            coded = without_groups(coded, name, split, table)
-        learned = coded.table.target if y is None else None
-        X, y = coded.X, coded.y if y is None else y
-        options["scale"], kinds = coded.encoder, coded.kinds
-    elif given := [name for name, value in table.items() if value is not None]:
-        raise InputError(f"{', '.join(given)} name columns of a table; X is {type(X).__name__}")
-    if isinstance(by, str):
-        raise InputError(
-            f"by={by!r} names a column of a table; X is {type(X).__name__}: give the values, shape (n,)"
-        )
-    X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
-    X, y = (values if values is None or hasattr(values, "shape") else np.asarray(values) for values in (X, y))
-    if sample_weight is not None and np.ndim(sample_weight) == 0:
-        raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
-    outputs, asked = Outputs(out, checkpoint, checkpoint_every, resume, overwrite), Options(**options)
+    if isinstance(X, Input):
+        rows = Rows.of_path(X, y, sample_weight, split, by)
+    else:
+        rows = Rows.given(X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, numbers)
+    if rows.encoder is not None:
+        options["scale"] = rows.encoder
+    asked = Options(**options)
     asked = replace(asked, random_state=draw_seed(asked.random_state))
-    outputs.check_places(None)
-    form = ""
+    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
+    outputs = Outputs(out, checkpoint, checkpoint_every, resume, overwrite)
+    outputs.check_places(rows.source)
+    y, form, seen = rows.y, "", None
     if y is not None:
-        y, form = numbers_of(y, asked.random_state, asked.model)
-    kept = out is not None or checkpoint is not None
-    identity = {"data": tokenize(X, y, sample_weight), "baseline": baseline} if kept else {}
-    if kept and split != "random":
-        identity["split"] = {"split": split, "by": tokenize(by) if name is None else name}
-    job = job_of(identity, asked) if kept else {}
+        y, form, seen = see_target(
+            y, asked.random_state, asked.model, {} if rows.data is None else rows.data.seen
+        )
+    identity = rows.identity(baseline) if out is not None or checkpoint is not None else {}
+    job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
     with outputs.held():
         made = prepare(
-            X, y, asked, sample_weight, None, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(X, y, asked, split, by, name, dates),
+            rows.X, y, asked, rows.weight, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
+            split_for(rows.X, y, asked, split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, X, y, sample_weight, baseline)
-        if learned is not None:
-            pipeline.training_ = replace(pipeline.training_, target=learned)
-        pipeline.training_ = replace(pipeline.training_, form=form)
-        keep_reasons(pipeline, kinds)
+        pipeline = fit_prepared(made, rows.X, y, rows.weight, baseline)
+        pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
+        keep_reasons(pipeline, rows.kinds)
         if out is not None:
             seconds = time.perf_counter() - start
-            outputs.save(pipeline, reading | identity, job, seconds, lambda: Arrays(X, y).parts)
+            reading = (
+                identity if rows.data is None else {}
+            )  # of rows at a path other names may stand for the target
+            outputs.save(pipeline, rows.reading | reading, job, seconds, rows.parts, source=rows.source)
     return pipeline
 
 

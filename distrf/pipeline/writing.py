@@ -10,10 +10,10 @@ from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
 from ..errors import InputError
-from ..execution import write_zarr
+from ..execution import writing
+from ..execution.graph_inputs import input_version
 from ..execution.row_blocks import blocks_are_csr
-from ..execution.write_parquet import write_parts
-from ..execution.write_zarr import Written
+from ..execution.writing import Written, write_parts
 from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
@@ -57,8 +57,8 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
     with hold(out, takeover=overwrite):
         if store.to_parquet(out):
-            return Written(None, *write_parts(out, arrays, None, None, spec, overwrite))
-        return write_zarr.write_rows(
+            return write_parts(out, arrays, None, None, spec, overwrite)
+        return writing.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
 
@@ -110,7 +110,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     part = {"fingerprint": rows.description["data"]}
     X, y = rows.rows()
     with hold(out):
-        return write_zarr.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part, again=again)
+        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part, again=again)
 
 
 def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
@@ -211,11 +211,14 @@ def featurize(
         if save_map is not None:
             save_model(pipeline, save_map, overwrite=overwrite, input=data.description, provenance=provenance)
         specs = [step.map_.spec() for step in pipeline]
-        return write_zarr.write_rows(
+        return writing.write_rows(
             os.fspath(out),
             {"X": features} | ({} if y is None else {"y": y}),
             kind="features",
-            spec={"map": specs if fitted or len(specs) > 1 else specs[0], "input": data.description},
+            spec={
+                "map": specs if fitted or len(specs) > 1 else specs[0],
+                "input": data.description | input_version([rows]),
+            },
             classes=data.classes(y),
             target=data.target,
             provenance=provenance,

@@ -70,19 +70,15 @@ class Plan:
     def idle(self) -> str:
         """What a note says of threads that have no work in the narrowest pass; "" if all have some."""
         least = self.at_once[0]
-        if least >= self.threads or not any(phase.parts for phase in self.phases):
+        if least >= self.threads:
             return ""
-        text = f"{least} of {self.threads} threads work at once in the narrowest pass"
         if any(phase.batches and phase.parts == least for phase in self.phases):
-            return f"{text}: a batch has {least} gradient(s); the others read rows and make features ahead"
-        if least < self.sweep_blocks:
-            return (
-                f"{text}: it has {least} segment(s), so that moving their states takes little beside the work"
-            )
-        return (
-            f"{text}, {self.threads - least} idle: the rows are stored in {self.sweep_blocks} block(s); write more of them "
-            "(rows_per_block; row groups of Parquet)"
-        )
+            why = "a batch has no more gradients; the others read rows and make features ahead"
+        elif least < self.sweep_blocks:
+            why = "with more segments, moving their states would take much of the time"
+        else:
+            why = f"the rows are stored in {self.sweep_blocks} block(s); write more (rows_per_block; row groups of Parquet)"
+        return f"{least} of {self.threads} threads work at once in the narrowest pass: {why}"
 
     @property
     def fits(self) -> bool:

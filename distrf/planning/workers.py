@@ -37,17 +37,19 @@ def planned_workers(
     Workers
         Their number, threads and memory limit; the limit is 0 if only the running cluster would tell it.
     """
+    from ..execution.memory import Workers
+
+    if cluster == "none" and memory_limit is None:
+        return Workers.of_client(None)
     from dask.system import CPU_COUNT
     from distributed.worker_memory import parse_memory_limit
 
-    from ..cluster import connect, local_arguments, read_cluster_spec
-    from ..execution.memory import Workers
+    from ..cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
 
+    check_memory_limit(memory_limit, cluster)
     if running(cluster):
         with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
-    if cluster == "none":
-        return Workers.of_client(None)
     if cluster in (None, "local"):
         spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
     else:
@@ -57,5 +59,5 @@ def planned_workers(
     threads = int(arguments.get("threads_per_worker") or 1)
     if not spec["class"].endswith("LocalCluster"):
         return Workers(count, threads, 0)  # the memory limit is known once the cluster runs
-    limit = memory_limit or arguments.get("memory_limit", "auto")
+    limit = arguments.get("memory_limit", "auto")
     return Workers(count, threads, parse_memory_limit(limit, threads, count, logger=_LOG) or 0)

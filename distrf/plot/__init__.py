@@ -1,39 +1,6 @@
-"""Displays in the style of scikit-learn, drawn with matplotlib, which is imported when one is drawn; and reports."""
+"""Displays of scikit-learn, fed by sums of one pass, and reports. matplotlib is imported when one is drawn."""
 
-from ..execution.memory_trace import MemoryTrace, tracing_memory
-from .alphas import AlphaDisplay
-from .axes import MissingPlotError
-from .calibration import CalibrationDisplay
-from .confusion import ConfusionMatrixDisplay
-from .importance import ImportanceDisplay
-from .kernel_error import KernelErrorDisplay
-from .kernel_scatter import KernelScatterDisplay
-from .learning_curve import LearningCurveDisplay
-from .memory import MemoryDisplay
-from .ranking import PrecisionRecallDisplay, RocCurveDisplay
+from .displays import displays, plot_training
 from .report import write_report
-from .residuals import ResidualsDisplay
-from .spectrum import SpectrumDisplay
-from .training import plot_training
-from .training_curve import TrainingCurveDisplay
 
-__all__ = [
-    "AlphaDisplay",
-    "CalibrationDisplay",
-    "ConfusionMatrixDisplay",
-    "ImportanceDisplay",
-    "KernelErrorDisplay",
-    "KernelScatterDisplay",
-    "LearningCurveDisplay",
-    "MemoryDisplay",
-    "MemoryTrace",
-    "MissingPlotError",
-    "PrecisionRecallDisplay",
-    "ResidualsDisplay",
-    "RocCurveDisplay",
-    "SpectrumDisplay",
-    "TrainingCurveDisplay",
-    "plot_training",
-    "tracing_memory",
-    "write_report",
-]
+__all__ = ["displays", "plot_training", "write_report"]

@@ -1,22 +1,18 @@
-"""Ridge and lasso solutions from accumulated normal equations.
+"""Ridge solutions from accumulated normal equations.
 
 Objective, the same for every linear model here: (1 / 2W) sum_i w_i (y_i - b - z_i.u)^2 + (alpha / 2) |u|^2
 with W the sum of weights and b not penalised. So u solves (S + alpha I) u = c with S the centred
-covariance of the features and c their centred covariance with the targets. With alpha |u|_1 in place of (alpha / 2) |u|^2,
-coordinate descent over S and c solves (Friedman, Hastie & Tibshirani 2010, "covariance updates"). The sums are those of
-shifted features, z - s. Centring removes the shift; without an intercept nothing is centred, so the shift is added again.
+covariance of the features and c their centred covariance with the targets. The sums are those of shifted features, z - s. Centring removes the shift; without an intercept nothing is centred, so the shift is added again.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import LinAlgError, blas, cho_solve, cholesky, eigh
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import lasso_path
 
 from ..errors import InputError
 from ..gram_tiles import lower_tiles
@@ -30,12 +26,6 @@ _EIGH_FACTOR = 12
 _CUT = 1e-12
 #: Without a penalty, columns of which less than this share is new beside the columns before are left to that cut.
 _COLLINEAR = 1e-8
-#: Coordinate descent ends where the duality gap is below this share of the variance of the targets, or after so many sweeps:
-#: for all rows, and for a fold, where it only compares penalties. A warning is due where the gap is above `_L1_GAP`.
-_L1_ENDS = {True: (1e-10, 10_000), False: (1e-4, 1_000)}
-_L1_GAP = 1e-4
-#: "auto" compares quarter decades of l1 penalties, so many at a time, at most so often, until the best is not among the last.
-_L1_STEPS, _L1_ROUNDS = 6, 8
 
 
 @dataclass(frozen=True)
@@ -50,8 +40,7 @@ class Solution:
 class NormalEquations:
     """The normal equations of all rows, or of all but one cross-validation fold."""
 
-    def __init__(self, state: GramState, n_features: int, fit_intercept: bool, l1: bool = False):
-        self.l1 = l1
+    def __init__(self, state: GramState, n_features: int, fit_intercept: bool):
         self.state = state
         self.n_features = n_features
         self.fit_intercept = fit_intercept
@@ -125,8 +114,7 @@ class NormalEquations:
         right = self._sum("products", without) / weight
         right = right + np.outer(-mean if self.fit_intercept else self.shift, target_mean)
         mean = mean + self.shift
-        solutions = self._l1_solutions if self.l1 else self._solutions
-        for alpha, weights in solutions(alphas, right, without):
+        for alpha, weights in self._solutions(alphas, right, without):
             intercept = target_mean - mean @ weights if self.fit_intercept else np.zeros_like(target_mean)
             yield Solution(alpha, weights, intercept)
 
@@ -168,52 +156,6 @@ class NormalEquations:
                 _warn_if_lost(alpha, max(lost, floor) if values[0] <= floor else lost)
             inverse = np.where(values > floor, 1.0 / (np.maximum(values, floor) + alpha + (floor == 0)), 0.0)
             yield alpha, vectors @ (inverse[:, None] * rotated)
-
-    def _l1_solutions(
-        self, alphas: Sequence[float], right: np.ndarray, without: int | None
-    ) -> Iterator[tuple[float, np.ndarray]]:
-        S = np.tril(self._covariance(without))
-        S += np.tril(S, -1).T
-        weight = self._sum("weight", without)
-        variance = self._sum("squares", without) / weight
-        if self.fit_intercept:
-            variance = variance - (self._sum("targets", without) / weight) ** 2
-        order = sorted(set(alphas), reverse=True)
-        tol, sweeps = _L1_ENDS[without is None]
-        # Of rows and targets the solver reads their number and norm alone, which one row tells.
-        row, norms = np.zeros((1, len(S)), order="F"), np.sqrt(np.maximum(variance, 0.0))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            paths = [
-                lasso_path(
-                    row, np.array([norm]), alphas=order, precompute=S, Xy=np.ascontiguousarray(c), check_input=False,
-                    tol=tol, max_iter=sweeps,
-                )
-                for norm, c in zip(norms, right.T, strict=True)
-            ]  # fmt: skip
-        gap = max(
-            float(gaps.max() / norm**2) if norm else 0.0
-            for (_, _, gaps), norm in zip(paths, norms, strict=True)
-        )
-        if without is None and gap > _L1_GAP:
-            warnings.warn(
-                f"after {sweeps:,} sweeps of coordinate descent the duality gap is {gap:.2g} of the variance of the targets; "
-                "take a larger alpha, or scale the columns",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        for alpha in alphas:
-            yield alpha, np.stack([path[:, order.index(alpha)] for _, path, _ in paths], axis=1)
-
-    def l1_top(self) -> float:
-        """The least l1 penalty that makes all weights zero; 1 if they are zero without."""
-        weight = self._sum("weight", None)
-        mean = self._sum("sums", None) / weight
-        right = self._sum("products", None) / weight
-        right = right + np.outer(
-            -mean if self.fit_intercept else self.shift, self._sum("targets", None) / weight
-        )
-        return float(np.abs(right).max()) or 1.0
 
     def fold_error(self, solution: Solution, fold: int, counts: np.ndarray) -> float:
         """Weighted sum of squared errors of a solution over the rows of one fold; `counts` : factor on each target."""
@@ -272,7 +214,7 @@ def compare_alphas(
                 "no rows can be held out to compare alphas: there is one row, or sample_weight is zero on all rows "
                 "of all folds but one; give one alpha, or another random_state"
             )
-        alone = 0.1 * system.l1_top() if system.l1 else lone_alpha(system.energy())
+        alone = lone_alpha(system.energy())
         return Compared(alone, [alone], None)
 
     state = system.state
@@ -283,30 +225,21 @@ def compare_alphas(
     def errors(alphas: Sequence[float]) -> np.ndarray:
         squares = np.zeros(len(alphas))
         for f in folds:
-            squares += [system.fold_error(solution, f, counts) for solution in system.solve(alphas, without=f)]
+            # The rounding of the Gram matrix may be more than the error: near its least eigenvalue weights are huge, and
+            # their error comes out as anything, below 0 too.
+            floor = system.rounding_floor(f) * weights[f]
+            for i, one in enumerate(system.solve(alphas, without=f)):
+                lost = floor * float(((one.weights**2).sum(axis=0) * counts).sum())
+                squares[i] += max(system.fold_error(one, f, counts), lost)
         return squares / (weights[folds].sum() * len(counts))
 
     if alphas is not None:
         alphas, cv_errors = list(alphas), errors(alphas)
-    elif system.l1:
-        alphas, cv_errors = _search_l1(errors, system.l1_top())
     else:
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, cv_errors = search(errors, energy, lost)
     return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors, variance)
-
-
-def _search_l1(errors: Callable[[list[float]], np.ndarray], top: float) -> tuple[list[float], np.ndarray]:
-    """All l1 penalties tried, from `top` down, and their errors."""
-    alphas: list[float] = []
-    values = np.empty(0)
-    for _ in range(_L1_ROUNDS):
-        new = [float(f"{top * 10.0 ** (-(len(alphas) + i) / 4):.1e}") for i in range(1, _L1_STEPS + 1)]
-        alphas, values = alphas + new, np.append(values, errors(new))
-        if best_alpha(alphas, values) > new[0]:
-            break
-    return alphas, values
 
 
 def without_folds(system: NormalEquations, reduction: GramReduction, alpha: float) -> list[Solution | None]:

@@ -23,21 +23,17 @@ class ErrorSums(SizedState):
     Attributes
     ----------
     weight : float
-    squares, absolute : squared and absolute errors
-    pinball : shape (quantiles, outputs)
-    mean : of y
-    spread : squared deviations of y from its mean
-    norm : squares of y
+    sums : shape (3 + quantiles, outputs)
+        Squared errors, absolute errors, squares of y, and the pinball losses of each quantile.
+    mean, spread : shape (outputs,)
+        Of y, and its squared deviations from it.
     """
 
     quantiles: tuple[float, ...] = ()
     weight: float = 0.0
-    squares: np.ndarray = field(default_factory=lambda: np.empty(0))
-    absolute: np.ndarray = field(default_factory=lambda: np.empty(0))
-    pinball: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
+    sums: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     mean: np.ndarray = field(default_factory=lambda: np.empty(0))
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
-    norm: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @property
     def nbytes(self) -> int:
@@ -63,19 +59,9 @@ class ErrorSums(SizedState):
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         total, missed = float(w.sum()), y - predicted
         mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        pinball = [w @ np.maximum(q * missed, (q - 1) * missed) for q in self.quantiles]
-        self.merge(
-            ErrorSums(
-                self.quantiles,
-                total,
-                w @ missed**2,
-                w @ np.abs(missed),
-                np.array(pinball).reshape(len(pinball), y.shape[1]),
-                mean,
-                w @ (y - mean) ** 2,
-                w @ y**2,
-            )
-        )
+        pinball = [np.maximum(q * missed, (q - 1) * missed) for q in self.quantiles]
+        sums = np.stack([w @ losses for losses in (missed**2, np.abs(missed), y**2, *pinball)])
+        self.merge(ErrorSums(self.quantiles, total, sums, mean, w @ (y - mean) ** 2))
 
     def merge(self, other: ErrorSums) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -89,34 +75,31 @@ class ErrorSums(SizedState):
         delta = other.mean - self.mean
         self.spread = self.spread + other.spread + self.weight * share * delta**2
         self.mean = self.mean + share * delta
-        self.squares = self.squares + other.squares
-        self.absolute = self.absolute + other.absolute
-        self.pinball = self.pinball + other.pinball
-        self.norm = self.norm + other.norm
+        self.sums = self.sums + other.sums
         self.weight = total
 
     @property
     def rmse(self) -> float:
         """Root mean square error, the mean over outputs."""
-        return float(np.sqrt(self.squares / self.weight).mean())
+        return float(np.sqrt(self.sums[0] / self.weight).mean())
 
     @property
     def mae(self) -> float:
         """Mean absolute error, the mean over outputs."""
-        return float((self.absolute / self.weight).mean())
+        return float((self.sums[1] / self.weight).mean())
 
     @property
     def relative_rmse(self) -> float | None:
         """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
-        norm = self.norm.sum()
-        return float(np.sqrt(self.squares.sum() / norm)) if norm > 0 else None
+        norm = self.sums[2].sum()
+        return float(np.sqrt(self.sums[0].sum() / norm)) if norm > 0 else None
 
     @property
     def r2(self) -> float:
         """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
-        return float(r2_of_sums(self.squares, self.spread, self.spread).mean())
+        return float(r2_of_sums(self.sums[0], self.spread, self.spread).mean())
 
     @property
     def pinballs(self) -> list[float]:
         """Mean pinball loss of each quantile, the mean over outputs."""
-        return [float(losses.mean()) for losses in self.pinball / self.weight]
+        return [float(losses.mean()) for losses in self.sums[3:] / self.weight]

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..execution.states import StateOfStates
+from ..randomness import mixed_words
+from ..targets import float_columns
 from .errors import ErrorSums
 from .headline import headline, rare_class
 from .labels import MATRIX_LABELS, LabelCounts
@@ -14,12 +17,14 @@ from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
 from .samples import RowSample
 
+#: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
+SAMPLED, OUTPUTS = 1000, 10
 #: Scores of slices that are shown, beside the first one.
 SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
 
 
 @dataclass
-class ClassifierSums:
+class ClassifierSums(StateOfStates):
     """Sums over the rows of a classifier: labels, rankings by decision values, probabilities.
 
     Parameters
@@ -66,16 +71,8 @@ class ClassifierSums:
         return len(self.classes) == 2
 
     @property
-    def _parts(self) -> list[Any]:
+    def states(self) -> list[Any]:  # type: ignore[override]
         return [self.labels, self.rankings, self.probabilities]
-
-    @property
-    def nbytes(self) -> int:
-        """Most bytes of the state, however many rows come."""
-        return sum(part.nbytes for part in self._parts)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum(part.__sizeof__() for part in self._parts)
 
     def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
         """Count the rows of a block.
@@ -107,8 +104,7 @@ class ClassifierSums:
     def merge(self, other: ClassifierSums) -> None:
         """Count the rows of another state, which is left as it is."""
         self.rows += other.rows
-        for mine, others in zip(self._parts, other._parts, strict=True):
-            mine.merge(others)
+        super().merge(other)
 
     @property
     def shares(self) -> np.ndarray:
@@ -180,7 +176,7 @@ class ClassifierSums:
 
 
 @dataclass
-class RegressorSums:
+class RegressorSums(StateOfStates):
     """Sums over the rows of a regressor.
 
     Parameters
@@ -193,20 +189,17 @@ class RegressorSums:
     rows : int
     errors : ErrorSums
     sample : RowSample
-        Targets and predictions of some rows; of none without "rows".
+        Targets of some rows, of the first outputs, and beside them the predictions; of no rows without "rows".
     """
 
     given: tuple[str, ...] = ("predicted",)
     rows: int = 0
     errors: ErrorSums = field(default_factory=ErrorSums)
-    sample: RowSample = field(default_factory=RowSample)
+    sample: RowSample = field(default_factory=lambda: RowSample(SAMPLED, 2 * OUTPUTS))
 
     @property
-    def nbytes(self) -> int:
-        return self.errors.nbytes + (self.sample.nbytes if "rows" in self.given else 0)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + self.errors.__sizeof__() + self.sample.__sizeof__()
+    def states(self) -> list[Any]:  # type: ignore[override]
+        return [self.errors, self.sample]
 
     def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
         """Count the rows of a block.
@@ -221,13 +214,15 @@ class RegressorSums:
         self.rows += len(y)
         self.errors.add(y, found["predicted"], found.get("weights"))
         if "rows" in found:
-            self.sample.add(found["rows"], y, found["predicted"], found.get("weights"))
+            weight = found.get("weights")
+            counts = np.ones(len(y), dtype=bool) if weight is None else weight > 0
+            values = np.hstack([float_columns(block)[counts, :OUTPUTS] for block in (y, found["predicted"])])
+            self.sample.add(mixed_words(1 + found["rows"][counts].astype(np.uint64)), values)
 
     def merge(self, other: RegressorSums) -> None:
         """Count the rows of another state, which is left as it is."""
         self.rows += other.rows
-        self.errors.merge(other.errors)
-        self.sample.merge(other.sample)
+        super().merge(other)
 
     def scores(self) -> dict[str, float | None]:
         """The scores by name; None where they are not defined."""

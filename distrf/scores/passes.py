@@ -69,24 +69,22 @@ def sum_pass(empty: State, arrays: Sequence[Any], *, flops_per_row: float = ROW_
 
 
 def label_pass(
-    y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, classes: ArrayLike | None = None
+    y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None, classes: np.ndarray
 ) -> LabelCounts:
     """Counts of labels and predicted labels; `classes` are those of the model.
 
     Raises InputError for text labels and numbers, which are never equal.
     """
-    y, predicted = as_array(y), as_array(predicted)
-    check_kinds(y, predicted if classes is None else as_array(classes))
+    y = as_array(y)
+    check_kinds(y, classes)
     return sum_pass(LabelCounts(), [y, predicted, weight])
 
 
-def error_pass(
-    y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None, *, quantiles: tuple[float, ...] = ()
-) -> ErrorSums:
+def error_pass(y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
     """Sums of errors. Raises InputError for targets that are text."""
     y = as_array(y)
     check_numbers(y)
-    return sum_pass(ErrorSums(quantiles), [y, predicted, weight])
+    return sum_pass(ErrorSums(), [y, predicted, weight])
 
 
 def as_array(values: Any) -> Any:

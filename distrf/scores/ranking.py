@@ -33,7 +33,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError, first_not_finite
-from ..execution.states import SizedState
+from ..execution.states import SizedState, StateOfStates
 from ..targets import checked_weights
 from .labels import as_labels, codes_of
 
@@ -209,7 +209,7 @@ def _running_share(weight: np.ndarray) -> np.ndarray:
 
 
 @dataclass
-class ClassRankings:
+class ClassRankings(StateOfStates):
     """Rankings of classes, each by its own score.
 
     Parameters
@@ -233,12 +233,8 @@ class ClassRankings:
         self.each = [Ranking(self.m) for _ in range(len(self.classes))]
 
     @property
-    def nbytes(self) -> int:
-        """Most bytes of the state, however many rows come."""
-        return self.classes.nbytes + sum(ranking.nbytes for ranking in self.each)
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum(ranking.__sizeof__() for ranking in self.each)
+    def states(self) -> list[Ranking]:  # type: ignore[override]
+        return self.each
 
     def add(self, y: np.ndarray, scores: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
@@ -262,11 +258,6 @@ class ClassRankings:
         codes = codes_of(self.classes, as_labels(y))
         for k, ranking in enumerate(self.each):
             ranking.add(scores[:, k], codes == k, weight)
-
-    def merge(self, other: ClassRankings) -> None:
-        """Count the rows of another state, which is left as it is."""
-        for mine, others in zip(self.each, other.each, strict=True):
-            mine.merge(others)
 
     def roc_auc(self) -> tuple[float, float]:
         """The mean AUC of the classes for which it is defined, and its bound; (NaN, NaN) where there are none."""

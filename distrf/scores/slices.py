@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
+from ..execution.states import StateOfStates
 
+_NULLS = ("NoneType", "NAType")
 #: Slices for values; a column of more values is cut into quarters, or the rarer ones are one slice.
 VALUES = 20
 
@@ -92,7 +95,7 @@ class Slices:
 
 
 @dataclass
-class Sliced:
+class Sliced(StateOfStates):
     """The sums of all rows, and those of each slice.
 
     Parameters
@@ -107,11 +110,8 @@ class Sliced:
     slices: Slices = field(default_factory=Slices)
 
     @property
-    def nbytes(self) -> int:
-        return sum(state.nbytes for state in (self.whole, *self.parts))
-
-    def __sizeof__(self) -> int:
-        return object.__sizeof__(self) + sum(state.__sizeof__() for state in (self.whole, *self.parts))
+    def states(self) -> list[Any]:  # type: ignore[override]
+        return [self.whole, *self.parts]
 
     def add(self, *blocks: np.ndarray) -> None:
         """Count the rows of a block; the last array tells their slices, the others are what the states take."""
@@ -121,12 +121,6 @@ class Sliced:
         for k in np.unique(codes).tolist():
             rows = codes == k
             self.parts[k].add(*(block[rows] for block in blocks_of_states))
-
-    def merge(self, other: Sliced) -> None:
-        """Count the rows of another state, which is left as it is."""
-        self.whole.merge(other.whole)
-        for mine, others in zip(self.parts, other.parts, strict=True):
-            mine.merge(others)
 
     def report(self) -> list[dict[str, Any]]:
         """The scores of each slice that has rows, as plain JSON."""
@@ -152,13 +146,18 @@ def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
         return values, np.isnan(values)
     if values.dtype.kind != "O":
         return values.astype(str) if values.dtype.kind == "S" else values, np.zeros(len(values), dtype=bool)
-    missing = np.array([value is None or value != value for value in values.tolist()], dtype=bool)
-    there = values[~missing].tolist()
-    if not all(isinstance(value, str) for value in there):
-        return as_column(np.array([np.nan if value is None else value for value in values.tolist()]))
-    texts = np.array(there, dtype=str)
-    column = np.zeros(len(values), dtype=texts.dtype)
-    column[~missing] = texts
+    missing = np.array(
+        [type(value).__name__ in _NULLS or value != value for value in values.tolist()], dtype=bool
+    )
+    there = [int(v) if isinstance(v, Decimal) and v == int(v) else v for v in values[~missing].tolist()]
+    wide = any(isinstance(value, int) and abs(value) >= 2**63 for value in there)  # NumPy may round those
+    found = np.array(there, dtype=object if wide else None) if there else np.empty(0)
+    if found.dtype.kind not in "biufUO" or (found.dtype.kind == "O" and not wide):
+        raise InputError(
+            f"slices are by values of one type; a column has {there[0]!r} and others of another type"
+        )
+    column = np.zeros(len(values), dtype=found.dtype)
+    column[~missing] = found
     return column, missing
 
 

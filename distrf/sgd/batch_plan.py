@@ -14,20 +14,45 @@ from ..execution.scheduler import current_client
 from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from ..targets import target_phase
-from . import dask_batches
-from .ahead import Ahead, BatchLayout
-from .batch_sizes import USUAL_BATCH, count_epochs, most_rows
-from .learning_rates import RATES
-from .preconditioner import sample_size
+from .dask_batches import WINDOWS, batch_tasks, batches_ahead
+from .preconditioner import most_directions, sample_size
 from .rows import Rows
-from .schedules import MICROBATCH_ROWS, Schedule, microbatch_rows, order_bytes, scored_rows
-from .spectrum import MANY_FEATURES, MOST_DIRECTIONS
+from .schedules import (
+    MICROBATCH_ROWS,
+    USUAL_BATCH,
+    Schedule,
+    count_epochs,
+    microbatch_rows,
+    most_rows,
+    order_bytes,
+    scored_rows,
+)
 
 #: Bytes by which a worker grows, beside its rows and features, while it runs tens of thousands of small tasks: 10 to 18 MiB
 #: after two minutes, measured.
 _RECORDS = 16 * 2**20
+#: Batches beside those made ahead whose features are on workers: the one that is summed, one that is added while it is, and
+#: one that is being released.
+_MORE_BATCHES = 3
 #: The plan makes the schedule of this many blocks at most: enough to fill several shuffle windows.
 _LOOKED_AT = 1_024
+
+
+@dataclass(frozen=True)
+class BatchLayout:
+    """The figures of a schedule that decide what workers hold.
+
+    window_blocks : blocks of a shuffle window; microbatches : of a batch; microbatch_rows : rows of the largest of them
+    """
+
+    window_blocks: int
+    microbatches: int
+    microbatch_rows: int
+
+
+def features_bytes(workers: Workers, batch_bytes: float) -> float:
+    """Bytes of features on all workers at most; batch_bytes : of the features of one batch."""
+    return (_MORE_BATCHES + batches_ahead(workers.count * workers.threads, batch_bytes)) * batch_bytes
 
 
 @dataclass(frozen=True)
@@ -82,23 +107,17 @@ class PlannedBlocks:
         """Bytes of the largest block as workers hold it, with its targets."""
         return int(max(self.rows) * self.row_bytes)
 
-    def layout(
-        self,
-        batch_size: int,
-        *,
-        shuffle: bool = True,
-        microbatch_rows: int = MICROBATCH_ROWS,
-    ) -> BatchLayout:
+    def layout(self, batch_size: int, microbatch_rows: int = MICROBATCH_ROWS) -> BatchLayout:
         """The layout of batches of `batch_size` rows, from a schedule over the first blocks."""
         some = self.rows[:_LOOKED_AT]
-        schedule = Schedule(some, batch_size, self.block_bytes, 0, shuffle, microbatch_rows)
-        window = max(schedule.windows(0), key=len)
-        rows = sum(some[block] for block in window)
-        return BatchLayout.of(next(schedule.batches(0)), rows, len(window))
+        schedule = Schedule(some, batch_size, self.block_bytes, 0, microbatch_rows)
+        microbatches = next(schedule.batches(0)).microbatches
+        largest = max(sum(s.last - s.first for s in microbatch) for microbatch in microbatches)
+        return BatchLayout(max(map(len, schedule.windows(0))), len(microbatches), largest)
 
-    def held_bytes(self, layout: BatchLayout, ahead: Ahead, workers: int) -> int:
+    def held_bytes(self, layout: BatchLayout, workers: int) -> int:
         """Bytes of the shuffle windows on one of `workers` workers, with the row permutations."""
-        blocks = min(len(self.rows), ahead.windows_held * layout.window_blocks)
+        blocks = min(len(self.rows), WINDOWS * layout.window_blocks)
         return -(-blocks // workers) * self.held_block_bytes + order_bytes(self.rows)
 
 
@@ -166,17 +185,14 @@ def batch_costs(
     """
     usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
     batch_size = most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
-    layout = rows.layout(
-        max(1, batch_size),
-        shuffle=bool(estimator.shuffle),
-        microbatch_rows=microbatch_rows(features.width),
-    )
-    directions = _directions(estimator, sample_size(rows.n, features.width), features.width + 1)
+    layout = rows.layout(max(1, batch_size), microbatch_rows(features.width))
+    sample = sample_size(rows.n, features.width)
+    directions = most_directions(estimator.n_directions, sample, features.width + 1)
     return BatchCosts(
         batch_size,
         max(1, round(usable / batch_size)),
         layout.microbatches,
-        dask_batches.batch_tasks(layout.microbatches, workers.count * workers.threads),
+        batch_tasks(layout.microbatches, workers.count * workers.threads),
         _batch_memory(rows, features, layout, batch_size, workers),
         _client_bytes(rows, features, directions),
         directions,
@@ -189,8 +205,6 @@ def _batch_memory(
     """The memory of one worker at the peak."""
     weights = (features.width + 1) * rows.outputs
     row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
-    ahead = Ahead.choose(workers, layout, row_bytes, rows.held_block_bytes)
-    features_bytes = Ahead.most_bytes(workers, batch_size * row_bytes) / workers.count
     together = max(layout.microbatch_rows, min(scored_rows(features.width), max(rows.rows)))
     return BatchMemory(
         block=rows.source_bytes,
@@ -199,8 +213,8 @@ def _batch_memory(
         partial=0,
         weights=features.cached,
         threads=workers.threads,
-        held=rows.held_bytes(layout, ahead, workers.count),
-        features=int(features_bytes),
+        held=rows.held_bytes(layout, workers.count),
+        features=int(features_bytes(workers, batch_size * row_bytes) / workers.count),
         gradients=-(-layout.microbatches // workers.count) * weights * rows.itemsize + 7 * 8 * weights,
     )
 
@@ -281,13 +295,3 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     if client is not None:
         memory.check(workers, f"a fit to {outputs} output(s)")
     return memory
-
-
-def _directions(estimator: Any, sample: int, P: int) -> int:
-    """The most directions that the preconditioner may have."""
-    if estimator.preconditioner is None or not RATES[estimator.learning_rate].preconditions:
-        return 0
-    requested = estimator.n_directions
-    if requested is not None:
-        return min(int(requested), P)
-    return min(P, MOST_DIRECTIONS) if min(sample, P) > MANY_FEATURES else min(sample, P)

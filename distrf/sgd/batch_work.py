@@ -1,8 +1,8 @@
-"""What a worker does with a microbatch of rows: features, gradient, scores. Number code: NumPy and CSR in and out."""
+"""What is done with a microbatch of rows, on a worker or here: features, gradient, scores. Number code: NumPy and CSR in and out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -10,13 +10,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, first_not_finite
+from ..execution.segments import add_block
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..targets import Targets, r2_of_sums
+from ..targets import Targets, checked_weights, r2_of_sums
 from .preconditioner import Preconditioner
-from .schedules import BlockRows, Holdout, given_order, row_order, scored_rows
+from .schedules import Batch, BlockRows, Holdout, row_order, scored_rows
 
-#: This many sums of microbatches are added in one task. With more there is a tree of sums.
+#: This many sums of microbatches are added in one task; the client adds the results.
 FAN_IN = 8
 
 
@@ -49,19 +50,19 @@ class LoadReduction:
 
 
 class Sums(NamedTuple):
-    """What a microbatch adds to its batch: weighted sums over its rows, and one largest value.
+    """What a microbatch adds to its batch: weighted sums over its rows.
 
     gradient : shape of the weights; loss, weight : of the rows
-    curved : curvature of the rows, each as a share of the largest that the loss can have
     null : loss of the constant prediction that training starts from, on the same rows
-    longest : the largest weight times z'P z of a row; 0 unless it is measured
+    curved : curvature of the rows, each as a share of the largest that the loss can have
+    longest : not a sum, but the largest weight times z'P z of a row; 0 unless it is measured
     """
 
     gradient: np.ndarray
     loss: float
     weight: float
-    curved: float = 0.0
     null: float = 0.0
+    curved: float = 0.0
     longest: float = 0.0
 
 
@@ -79,8 +80,9 @@ class RowLengths:
         return {"directions": self.preconditioner.directions, "shrink": self.preconditioner.shrink}
 
     def with_arrays(self, arrays: dict[str, np.ndarray]) -> RowLengths:
-        preconditioner = replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
-        return RowLengths(preconditioner)
+        return RowLengths(
+            replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
+        )
 
     def without_arrays(self) -> RowLengths:
         return self.with_arrays({"directions": np.empty(0), "shrink": np.empty(0)})
@@ -92,21 +94,19 @@ class BatchWork:
 
     constant : value of the constant column whose weight is the intercept; 0 without an intercept
     start : the constant prediction that training starts from, shape (C,); None is 0
+    shift, units : means to subtract from dense features, then factors on them, shape (D,), or None, see `Spectrum`
     probed : number of epochs in which the lengths of rows are measured; if > 0, the last of `maps` is a RowLengths
-    shift : means to subtract from dense features, shape (D,), or None, see `Spectrum`
-    units : factors on the shifted features, shape (D,), or None, see `Spectrum`
     """
 
     targets: Targets
     loss: Loss
     constant: float
     seed: int
-    shuffle: bool
     holdout: Holdout
     start: np.ndarray | None = None
-    probed: int = 0
     shift: np.ndarray | None = None
     units: np.ndarray | None = None
+    probed: int = 0
 
     def take(
         self,
@@ -116,10 +116,7 @@ class BatchWork:
         microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
         """(features, encoded targets, weights, `Sums.longest`) of a microbatch; `loaded` are the blocks of its rows."""
-        joined = self.joined(loaded, epoch, microbatch)
-        if not self.probed:
-            return (*self._features(joined, maps, slice(None)), 0.0)
-        Z, Y, w = self._features(joined, maps[:-1], slice(None))
+        Z, Y, w = self._features(self.joined(loaded, epoch, microbatch), maps, slice(None))
         if epoch >= self.probed:
             return Z, Y, w, 0.0
         lengths = maps[-1](Z, self.constant)
@@ -129,11 +126,7 @@ class BatchWork:
         """(X, y, weight) of a microbatch, rows in the order of the epoch."""
         blocks = []
         for (X, y, weight, *folds), s in zip(loaded, microbatch, strict=True):
-            if self.holdout.given:
-                order = given_order(self.seed, epoch, s.block, folds[0], self.shuffle, self.holdout)
-            else:
-                order = row_order(self.seed, epoch, s.block, X.shape[0], self.shuffle, self.holdout)
-            rows = order[s.first : s.last]
+            rows = row_order(self.seed, epoch, s.block, X.shape[0], self.holdout, *folds)[s.first : s.last]
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
         return (
             blocks[0] if len(blocks) == 1 else tuple(stack_rows(column) for column in zip(*blocks, strict=True))
@@ -142,7 +135,7 @@ class BatchWork:
     def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
         X, y, weight = loaded[:3]
         Z = X[rows]
-        for function in maps:
+        for function in maps[:-1] if self.probed else maps:
             Z = function(Z)
         Z = self.moved(Z)
         dtype = working_dtype(Z.dtype)
@@ -159,10 +152,9 @@ class BatchWork:
         if self.units is None:
             return Z
         # Multiplied in float64: a factor may be outside the range of float32 although the product is not.
-        if sp.issparse(Z):
-            data = (Z.data * self.units[Z.indices]).astype(dtype)
-            return type(Z)((data, Z.indices, Z.indptr), shape=Z.shape)
-        return (Z * self.units).astype(dtype)
+        if not sp.issparse(Z):
+            return (Z * self.units).astype(dtype)
+        return type(Z)(((Z.data * self.units[Z.indices]).astype(dtype), Z.indices, Z.indptr), shape=Z.shape)
 
     def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
         """z.w + b, shape (b, C)."""
@@ -172,42 +164,89 @@ class BatchWork:
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
-        Z, Y, w, *longest = taken
+        Z, Y, w, longest = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
         curved = self.loss.curved(slope)
         null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
         if w is not None:
             slope = slope * w[:, None].astype(slope.dtype)
-            value, curved, null = value * w, curved * w, null * w
+            value, null, curved = value * w, null * w, curved * w
         G = np.empty(W.shape, dtype=Z.dtype)
         G[: Z.shape[1]] = Z.T @ slope
         if self.constant:
             G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
         total = float(len(value) if w is None else w.sum())
-        losses = (
-            float(value.sum(dtype=np.float64)),
-            total,
-            float(curved.sum()),
-            float(null.sum(dtype=np.float64)),
-        )
-        return Sums(G, *losses, *longest)
+        loss, of_null, share = (float(a.sum(dtype=np.float64)) for a in (value, null, curved))
+        return Sums(G, loss, total, of_null, share, longest)
 
     @property
     def _start(self) -> np.ndarray:
         return np.zeros(self.targets.width) if self.start is None else self.start
 
-    def score_block(
-        self, loaded: tuple[Any, ...], maps: Sequence[Any], block: int, W: np.ndarray, held: bool = True
-    ) -> np.ndarray:
-        """Score sums of the rows of a block that are `held` out, or of its training rows: see `validation_score`."""
-        rows = self.holdout.split(block, loaded[0].shape[0], *loaded[3:])[1 if held else 0]
-        maps = maps[:-1] if self.probed else maps
+    def score(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """Score sums of some rows of (features, targets, weights or None): see `validation_score`."""
         total = np.zeros((5, W.shape[1]))
         step = scored_rows(len(W))
         for a in range(0, len(rows), step):
-            Z, Y, w = self._features(loaded, maps, rows[a : a + step])
+            Z, Y, w = self._features(given, (), rows[a : a + step])
             total += score_sums(self.targets, self.loss, self.scores(Z, W.astype(Z.dtype)), Y, w)
         return total
+
+
+@dataclass(frozen=True)
+class ScoreReduction:
+    """Adds up the score sums of rows at given weights, which each worker gets once.
+
+    starts : first row of each block, and the number of rows, where rows are held out of blocks
+    held : whether rows that are held out are scored, or those that are not; None: all
+    """
+
+    work: BatchWork
+    weights: np.ndarray | None
+    starts: np.ndarray | None = None
+    held: bool | None = None
+
+    @property
+    def nbytes(self) -> int:
+        return 40 * self.work.targets.width
+
+    @property
+    def flops_per_row(self) -> float:
+        return 0.0 if self.weights is None else 4.0 * self.weights.size
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {} if self.weights is None else {"weights": self.weights}
+
+    def without_arrays(self) -> ScoreReduction:
+        return replace(self, weights=None)
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> ScoreReduction:
+        return replace(self, weights=arrays["weights"])
+
+    def initial(self) -> np.ndarray:
+        return np.zeros((5, self.work.targets.width))
+
+    def update(self, state: np.ndarray, first_row: int, X: Any, y: Any, *more: Any) -> np.ndarray:
+        assert self.weights is not None
+        X, y = check_rows(X, X.shape[1]), np.asarray(y)
+        if bad := first_not_finite(y):
+            raise InputError(
+                f"{'y_val' if self.held is None else 'y'} must be finite, but row {first_row + bad[0]} is not"
+            )
+        rows, holdout = np.arange(len(y)), self.work.holdout
+        if self.held is not None:
+            if holdout.given:
+                rows = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held)
+                more = more[:-1]
+            else:
+                assert self.starts is not None
+                rows = holdout.rows(self.starts, first_row, len(y), self.held)
+        weight = checked_weights(more[0], y, first_row) if more else None
+        return state + self.work.score((X, y, weight), rows, self.weights)
+
+    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        return left + right
 
 
 #: Rows of the score sums: the weight; correct labels, or squared errors; targets and their squares; the loss.
@@ -252,11 +291,57 @@ def add_sums(*microbatches: Sums) -> Sums:
     G = microbatches[0].gradient.astype(np.float64)
     for m in microbatches[1:]:
         G += m.gradient
-    return Sums(
-        G,
-        sum(m.loss for m in microbatches),
-        sum(m.weight for m in microbatches),
-        sum(m.curved for m in microbatches),
-        sum(m.null for m in microbatches),
-        max(m.longest for m in microbatches),
-    )
+    loss, weight, null, curved = (float(sum(column)) for column in list(zip(*microbatches, strict=True))[1:-1])
+    return Sums(G, loss, weight, null, curved, max(m.longest for m in microbatches))
+
+
+class LocalBatches:
+    """Computes the gradients of a sequence of batches over blocks that `load` returns; methods as of DaskBatches."""
+
+    def __init__(self, load: Callable[[int], Any], maps: Sequence[Any], work: BatchWork):
+        self._load = load
+        self._maps = list(maps)
+        self.work = work
+        self._held: dict[int, Any] = {}
+        self._sequence: Iterator[tuple[int, Batch]] = iter(())
+
+    def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
+        self._sequence = sequence
+
+    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
+        try:
+            epoch, batch = next(self._sequence)
+        except StopIteration:
+            return None
+        needed = set(batch.blocks)
+        self._held = {b: rows for b, rows in self._held.items() if b in needed}
+        sums = []
+        for microbatch in batch.microbatches:
+            loaded = [self._block(s.block) for s in microbatch]
+            taken = self.work.take(loaded, self._maps, epoch, microbatch)
+            sums.append(self.work.gradient(taken, W, **numbers))
+        sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
+        return epoch, batch, sums[0] if len(sums) == 1 else add_sums(*sums)
+
+    def _block(self, block: int) -> Any:
+        if block not in self._held:
+            self._held[block] = self._load(block)
+        return self._held[block]
+
+    def close(self) -> None:
+        self._held.clear()
+
+
+def memory_loader(arrays: Sequence[Any], rows: Sequence[int], folded: bool = False) -> Callable[[int], Any]:
+    """A function that returns one block of in-memory (X, y) or (X, y, weight), by its number.
+
+    rows : number of rows of each block; folded : whether the last array has the folds of the rows
+    """
+    starts = np.concatenate([[0], np.cumsum(rows)]).tolist()
+    reduction = LoadReduction(arrays[0].shape[1], folded)
+
+    def load(block: int) -> Any:
+        a, b = starts[block], starts[block + 1]
+        return add_block(reduction, None, a, [array[a:b] for array in arrays])
+
+    return load

@@ -24,8 +24,7 @@ import itertools
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from dask.delayed import Delayed
@@ -33,45 +32,42 @@ from dask.delayed import Delayed
 from ..alignment import aligned
 from ..execution.graph_nodes import DataNode, GraphNode, Task, TaskRef
 from ..execution.memory import Workers
-from ..execution.progress import saw_workers
 from ..execution.row_blocks import shared_arrays
-from ..execution.scheduler import compute, gather, gather_all
+from ..execution.scheduler import compute, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from ..execution.submission import Submission, threads_of
 from ..execution.worker_checks import able_workers
 from ..execution.workers import return_freed_memory
-from .ahead import Ahead, BatchLayout
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
 #: Weights travel inside the gradient tasks if all copies together have at most this many bytes. As a task of their own
 #: they arrive later: threads begin features meanwhile, gradients wait for them, and later no features are left to make.
 _MESSAGE_BYTES = 8 * 2**20
-#: Blocks that are validated at one time.
-_VALIDATE = 16
+#: Shuffle windows whose blocks are on workers at one time: the one in use, and the next.
+WINDOWS = 2
+#: Bytes of features made ahead for each thread: of two batches where they fit, else of one.
+_FEATURE_BYTES = 32 * 2**20
 
 
-@dataclass(frozen=True)
-class Window:
-    """A shuffle window under way. number : how many were begun before it; threads : the worker of each thread."""
+def batches_ahead(threads: int, batch_bytes: float) -> int:
+    """Batches whose features are made before their turn; batch_bytes : of the features of one batch."""
+    return 2 if 2 * batch_bytes <= threads * _FEATURE_BYTES else 1
+
+
+class Window(NamedTuple):
+    """A shuffle window under way. number : how many were begun before it; threads : the worker of each thread.
+
+    Its blocks are read when nothing is left to do for earlier windows, and its features are made before blocks of later
+    windows are read: priorities of -2 and -2 - 1 times the number.
+    """
 
     number: int
     threads: list[str]
 
-    @property
-    def read_priority(self) -> int:
-        """Its blocks are read when nothing is left to do for earlier windows."""
-        return -2 * self.number
 
-    @property
-    def work_priority(self) -> int:
-        """Its features are made before blocks of later windows are read."""
-        return -2 * self.number - 1
-
-
-@dataclass(frozen=True)
-class Assignment:
+class Assignment(NamedTuple):
     """The neighbouring microbatches of a batch that one thread works on, and the key of their features."""
 
     worker: str | None
@@ -85,35 +81,23 @@ class DaskBatches:
     client : distributed client
     arrays : aligned lazy (X, y) or (X, y, weight), whose row chunks are the blocks
     maps : functions from blocks of X to features, with their learned arrays
-    row_bytes, block_bytes : of the features of one row, and of the largest block as workers hold it
+    row_bytes : of the features of one row
     folded : whether the last array has the folds of the rows
     """
 
     def __init__(
-        self,
-        client: Any,
-        arrays: Sequence[Any],
-        maps: Sequence[Any],
-        work: BatchWork,
-        row_bytes: float,
-        block_bytes: int,
-        folded: bool = False,
-    ):
-        self._client = client
-        self.work = work
-        self._row_bytes, self._block_bytes = row_bytes, block_bytes
-        self._rows = [int(r) for r in arrays[0].chunks[0]]
-        self._starts = np.concatenate([[0], np.cumsum(self._rows)]).tolist()
-        self._reduction = LoadReduction(arrays[0].shape[1], folded)
-        self._blocks = blocks_of(arrays)
+        self, client: Any, arrays: Sequence[Any], maps: Sequence[Any], work: BatchWork, row_bytes: float, folded: bool = False
+    ):  # fmt: skip
+        self._client, self.work, self._row_bytes = client, work, row_bytes
+        blocks = blocks_of(arrays)
+        self._loads = load_tasks(blocks, arrays, folded)
         self._run = uuid.uuid4().hex
         self._stubs = [function.without_arrays() for function in maps]
         submission = Submission("sgd")
         # Learned arrays, and data of several blocks. Others that blocks need, such as a mean over all rows, go with each.
-        common = {key: node for key, node in self._blocks.inputs.items() if isinstance(node, DataNode)}
-        self._upstream = {
-            key: n for key, n in self._blocks.inputs.items() if isinstance(n, GraphNode) and key not in common
-        }
+        inputs = blocks.inputs
+        common = {key: node for key, node in inputs.items() if isinstance(node, DataNode)}
+        self._upstream = {k: n for k, n in inputs.items() if isinstance(n, GraphNode) and k not in common}
         submission.add(common, keep=list(common))
         self._learned: dict[int, Any] = {}  # index of a map -> key of its arrays
         for i, function in enumerate(maps):
@@ -122,25 +106,17 @@ class DaskBatches:
                 self._learned[i] = arrays_.key
                 submission.add(dict(arrays_.dask), keep=[arrays_.key])
         self._futures: dict[Any, Any] = submission.submit(client)  # everything held on workers
-        self._windows: dict[tuple[int, int], Window] = {}  # those under way, by epoch and number in the epoch
-        self._opened = 0
         self._held: dict[int, Any] = {}  # block -> key of its rows
-        self._far = Ahead()
-        self._ahead: deque[tuple[int, Batch, list[Assignment]]] = deque()
-        #: Batches of the windows under way, whose blocks are being read.
-        self._coming: deque[tuple[int, Batch]] = deque()
-        self._sequence: Iterator[tuple[int, Batch]] = iter(())
-        self._next: tuple[int, Batch] | None = None
-        self._count = 0
+        self._far = 1  # batches whose features are made ahead
+        self._ahead: deque[tuple[int, Batch, Window, list[Assignment]]] = deque()
+        #: Batches of the windows under way, whose blocks are being read, and those of each window that is yet to be begun.
+        self._coming: deque[tuple[int, Batch, Window]] = deque()
+        self._groups: Iterator[tuple[Any, Iterator[tuple[int, Batch]]]] = iter(())
+        self._opened = self._count = 0
 
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
-        for _, _, assignments in self._ahead:
-            self._release(assignment.features for assignment in assignments)
-        self._ahead.clear()
-        self._coming.clear()
-        self._windows.clear()
-        self._sequence, self._next = sequence, None
+        self._groups = itertools.groupby(sequence, lambda item: (item[0], item[1].window))
 
     def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
         """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last.
@@ -151,13 +127,12 @@ class DaskBatches:
         self._fill(submission, 1)
         if not self._ahead:
             return None
-        epoch, batch, assignments = self._ahead[0]
-        arrays = {"W": W} | {k: np.asarray(v) for k, v in numbers.items()}
-        keys = self._sum(submission, assignments, arrays)
+        epoch, batch, _, assignments = self._ahead[0]
+        keys = self._sum(submission, assignments, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()})
         self._fill(submission, 2)  # work for the threads while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
-            sums = gather_all([self._futures[key] for key in keys], self._client)
+            sums = gather([self._futures[key] for key in keys])
         finally:
             self._ahead.popleft()
             self._release([*keys, *(assignment.features for assignment in assignments)])
@@ -165,76 +140,57 @@ class DaskBatches:
         return epoch, batch, add_sums(*itertools.chain(*sums))
 
     def _fill(self, submission: Submission, more: int) -> None:
-        """Add tasks: blocks of as many windows, and features of as many batches, as `Ahead` says, and `more` batches."""
-        self._read_ahead(submission)
-        while self._coming and len(self._ahead) < self._far.batches + more:
+        """Add tasks: blocks of the next window, and features of as many batches as are made ahead, and `more`."""
+        while len({window.number for _, window in self._under_way}) < WINDOWS:
+            group = next(self._groups, None)
+            if group is None:
+                break
+            self._open(submission, list(group[1]))
+        while self._coming and len(self._ahead) < self._far + more:
             self._make(submission, *self._coming.popleft())
 
-    def _read_ahead(self, submission: Submission) -> None:
-        """Take the batches of as many shuffle windows as may be under way, and read the blocks of these."""
-        while True:
-            self._next = self._next or next(self._sequence, None)
-            if self._next is None:
-                return
-            epoch, batch = self._next
-            if (epoch, batch.window) not in self._windows:
-                if len(self._windows) >= self._far.windows_held:
-                    return
-                self._open(submission, epoch, batch)
-            self._coming.append(self._next)
-            self._next = None
-
-    def _open(self, submission: Submission, epoch: int, batch: Batch) -> None:
+    def _open(self, submission: Submission, batches: list[tuple[int, Batch]]) -> None:
         """Begin a shuffle window: look the workers up again, and read its blocks."""
-        layout = BatchLayout.of(batch, sum(self._rows[b] for b in batch.blocks), len(batch.blocks))
-        workers = Workers.of_client(self._client)
-        saw_workers(self._client, workers.each)
-        self._far = Ahead.choose(workers, layout, self._row_bytes, self._block_bytes)
+        workers, batch = Workers.of_client(self._client), batches[0][1]
+        self._far = batches_ahead(workers.count * workers.threads, batch.rows * self._row_bytes)
         self._opened += 1
-        window = self._windows[epoch, batch.window] = Window(
-            self._opened, threads_of(able_workers(workers.each, workers.memory_limit))
-        )
+        window = Window(self._opened, threads_of(able_workers(workers.each, workers.memory_limit)))
+        self._coming.extend((epoch, batch, window) for epoch, batch in batches)
         for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
-            for s in itertools.chain(*(batch.microbatches[i] for i in microbatches)):
-                self._load(submission, s.block, worker, window)
+            self._load(submission, [batch.microbatches[i] for i in microbatches], worker, window)
 
-    def _load(self, submission: Submission, block: int, worker: str | None, window: Window) -> None:
-        if block not in self._held:
-            load = self._load_task(block)
-            submission.add(with_dependencies(load, self._upstream), window.read_priority, worker, [load.key])
-            self._held[block] = load.key
+    def _load(
+        self, submission: Submission, microbatches: Any, worker: str | None, window: Window
+    ) -> list[TaskRef]:
+        """Read the blocks of microbatches that are not held. Returns the blocks, one for each of their slices."""
+        blocks = [s.block for s in itertools.chain(*microbatches)]
+        for block in blocks:
+            if block not in self._held:
+                load = self._loads(block)
+                submission.add(with_dependencies(load, self._upstream), -2 * window.number, worker, [load.key])
+                self._held[block] = load.key
+        return [TaskRef(self._held[block]) for block in blocks]
 
-    def _make(self, submission: Submission, epoch: int, batch: Batch) -> None:
+    def _make(self, submission: Submission, epoch: int, batch: Batch, window: Window) -> None:
+        """Make the features of a batch."""
         self._count += 1
         assignments = []
-        window = self._windows[epoch, batch.window]
         for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
             key = f"sgd-featurize-{self._run}-{self._count}-{microbatches[0]}"
             members = [batch.microbatches[i] for i in microbatches]
-            for s in itertools.chain(*members):
-                self._load(submission, s.block, worker, window)
             task = Task(
                 key, _take, self.work, self._stubs, epoch, members, tuple(self._learned),
-                *(TaskRef(self._held[s.block]) for s in itertools.chain(*members)),
-                *(TaskRef(k) for k in self._learned.values()),
+                *self._load(submission, members, worker, window), *(TaskRef(k) for k in self._learned.values()),
             )  # fmt: skip
-            submission.add({key: task}, window.work_priority, worker, [key])
+            submission.add({key: task}, -2 * window.number - 1, worker, [key])
             assignments.append(Assignment(worker, microbatches, key))
-        self._ahead.append((epoch, batch, assignments))
-
-    def _load_task(self, block: int) -> Task:
-        return load_task(self._blocks, self._reduction, block, self._starts[block])
+        self._ahead.append((epoch, batch, window, assignments))
 
     def _sum(
         self, submission: Submission, assignments: Sequence[Assignment], arrays: dict[str, np.ndarray]
     ) -> list[str]:
-        """Add the tasks of gradients and of their sums. Returns the keys to gather, in the order of the microbatches.
-
-        At most FAN_IN sums are left for the client to add.
-        """
+        """Add the tasks of gradients, and of sums of FAN_IN microbatches if there are more. Returns the keys to gather, in order."""
         name = uuid.uuid4().hex
-        # Sums stay among the workers of the batch, of which none is too small.
-        among = sorted({a.worker for a in assignments if a.worker is not None}) or None
         weights: Any = arrays
         if len(assignments) * sum(a.nbytes for a in arrays.values()) > _MESSAGE_BYTES:
             weights = TaskRef(f"sgd-weights-{name}")
@@ -245,69 +201,32 @@ class DaskBatches:
             task = Task(key, _gradients, self.work, TaskRef(assignment.features), weights)
             submission.add({key: task}, 1, assignment.worker)
             groups.setdefault(assignment.microbatches[0] // FAN_IN, []).append(key)
-        lists = list(groups.values())
-        while len(lists) > 1:
-            sums: list[str] = []
-            for keys in lists:
-                key = f"sgd-sum-{name}-{len(lists)}-{len(sums)}"
-                submission.add({key: Task(key, _sum_lists, *(TaskRef(k) for k in keys))}, 1, among)
-                sums.append(key)
-            lists = [sums[a : a + FAN_IN] for a in range(0, len(sums), FAN_IN)]
-        submission.keep.extend(lists[0])
-        return lists[0]
+        keys = groups[0]
+        if len(groups) > 1:
+            # Sums stay among the workers of the batch, of which none is too small.
+            among = sorted({a.worker for a in assignments if a.worker is not None}) or None
+            keys = [f"sgd-sum-{name}-{i}" for i in groups]
+            for key, members in zip(keys, groups.values(), strict=True):
+                submission.add({key: Task(key, _sum_lists, *map(TaskRef, members))}, 1, among)
+        submission.keep.extend(keys)
+        return keys
 
     def _drop_blocks(self) -> None:
-        """Release the blocks of shuffle windows that no batch under way belongs to."""
-        under_way = [(epoch, batch) for epoch, batch, _ in self._ahead] + list(self._coming)
-        if not under_way:
-            return
-        windows = {(epoch, batch.window) for epoch, batch in under_way}
-        if windows == self._windows.keys():
-            return
-        self._windows = {key: window for key, window in self._windows.items() if key in windows}
-        needed = {block for _, batch in under_way for block in batch.blocks}
-        dropped = [b for b in self._held if b not in needed]
-        self._release([self._held.pop(block) for block in dropped])
-        if dropped:  # let the client send the release now, before loads of the next window are submitted
+        """Release the blocks that no batch under way takes rows of."""
+        needed = {block for batch, _ in self._under_way for block in batch.blocks}
+        if dropped := [block for block in self._held if block not in needed]:
+            self._release([self._held.pop(block) for block in dropped])
+            # Let the client send the release now, before loads of the next window are submitted.
             self._client.sync(asyncio.sleep, 0.001)
+
+    @property
+    def _under_way(self) -> list[tuple[Batch, Window]]:
+        made = [(batch, window) for _, batch, window, _ in self._ahead]
+        return made + [(batch, window) for _, batch, window in self._coming]
 
     def _release(self, keys: Iterable[Any]) -> None:
         for key in keys:
             self._futures.pop(key).release()
-
-    def validate(self, W: np.ndarray, blocks: Sequence[int], held: bool = True) -> np.ndarray:
-        """Score sums of the validation rows of the blocks, or of their training rows, at most 16 blocks at a time."""
-        total = 0.0
-        workers = Workers.of_client(self._client)
-        able = sorted(able_workers(workers.each, workers.memory_limit))
-        for a in range(0, len(blocks), _VALIDATE):
-            submission = Submission("sgd")
-            name = uuid.uuid4().hex
-            weights = f"sgd-weights-{name}"
-            submission.add({weights: DataNode(weights, {"W": W})}, 2)
-            keys = []
-            for block in blocks[a : a + _VALIDATE]:
-                key = f"sgd-score-{name}-{block}"
-                rows, worker, graph = self._held.get(block), None, {}
-                if rows is None:
-                    # One task reads and scores: rows that wait for their score would fill a worker.
-                    load = self._load_task(block)
-                    graph = with_dependencies(load, self._upstream)
-                    del graph[load.key]
-                    worker, source = able[block % len(able)] if able else None, (load.func, *load.args)
-                else:
-                    source = _given, TaskRef(rows)
-                graph[key] = Task(
-                    key, _score, self.work, self._stubs, block, held, tuple(self._learned), TaskRef(weights),
-                    *(TaskRef(k) for k in self._learned.values()), *source,
-                )  # fmt: skip
-                submission.add(graph, 2, worker or able or None, [key])
-                keys.append(key)
-            self._futures |= submission.submit(self._client)
-            for key in keys:
-                total = total + gather(self._futures[key])
-            self._release(keys)
-        return np.asarray(total)
 
     def close(self) -> None:
         """Release everything that is held on workers."""
@@ -335,26 +254,29 @@ def assign(microbatches: int, window: int, threads: Sequence[str]) -> list[tuple
 
 def batch_tasks(microbatches: int, threads: int) -> int:
     """The number of tasks of a batch, loads excluded: features, gradients, and sums of more than FAN_IN microbatches."""
-    groups, sums = -(-microbatches // FAN_IN), 0
-    while groups > 1:
-        sums, groups = sums + groups, -(-groups // FAN_IN)
-    return 2 * len(assign(microbatches, 0, [""] * threads)) + sums
+    sums = -(-microbatches // FAN_IN)
+    return 2 * len(assign(microbatches, 0, [""] * threads)) + (sums if sums > 1 else 0)
 
 
-def load_task(blocks: Blocks, reduction: LoadReduction, block: int, start: int) -> Task:
-    """The task that computes the rows of one block; it depends on `blocks.inputs`."""
-    key = f"sgd-load-{uuid.uuid4().hex}-{block}"
-    return blocks.segment_task(key, reduction, block, block + 1, [start], None)
+def load_tasks(blocks: Blocks, arrays: Sequence[Any], folded: bool) -> Callable[[int], Task]:
+    """A function that returns the task which computes the rows of one block; it depends on `blocks.inputs`."""
+    starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
+    reduction = LoadReduction(arrays[0].shape[1], folded)
+
+    def task(block: int) -> Task:
+        key = f"sgd-load-{uuid.uuid4().hex}-{block}"
+        return blocks.segment_task(key, reduction, block, block + 1, [starts[block]], None)
+
+    return task
 
 
 def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
     """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`."""
-    starts = np.concatenate([[0], np.cumsum(arrays[0].chunks[0])]).tolist()
     blocks = blocks_of(arrays)
-    reduction = LoadReduction(arrays[0].shape[1], folded)
+    loads = load_tasks(blocks, arrays, folded)
 
     def load(block: int) -> Any:
-        task = load_task(blocks, reduction, block, starts[block])
+        task = loads(block)
         return compute(Delayed(task.key, with_dependencies(task, blocks.inputs)), None)
 
     return load
@@ -366,6 +288,7 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
 
 
 def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: Any, *inputs: Any) -> list[Any]:
+
     return_freed_memory()
     loaded = iter(aligned(inputs))
     rows = [[next(loaded) for _ in microbatch] for microbatch in microbatches]
@@ -380,14 +303,3 @@ def _gradients(work: BatchWork, features: Sequence[Any], arrays: dict[str, np.nd
 
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
     return [add_sums(*itertools.chain(*lists))]
-
-
-def _given(rows: Any) -> Any:
-    return rows
-
-
-def _score(work: BatchWork, stubs: Any, block: int, held: bool, places: Any, arrays: Any, *inputs: Any) -> Any:
-    """inputs : the learned arrays of the maps, a function, and its arguments, from which it makes the rows"""
-    learned, (read, *arguments) = inputs[: len(places)], inputs[len(places) :]
-    functions = _with_arrays(stubs, places, aligned(learned))
-    return work.score_block(aligned(read(*arguments)), functions, block, aligned(arrays["W"]), held)

@@ -10,8 +10,7 @@ import numpy as np
 from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..execution.sampling import sampled_rows, take_rows
 from ..targets import Targets
-from .given_rows import GivenRows
-from .rows import Rows, two_dimensional
+from .rows import GivenRows, Rows, two_dimensional
 
 #: Parameters of an SGD estimator that do not determine the numbers, or of which more than the parameter counts.
 _FREE = (
@@ -55,7 +54,7 @@ def open_checkpoint(
     if path is None:
         return Checkpoint(None, {})
     job = {
-        "state": 2,  # counts the forms that the arrays of a step have had
+        "state": 3,  # counts the forms that the arrays of a step have had
         "blocks": list(rows.blocks),
         "columns": int(rows.arrays[0].shape[1]),
         "dtype": np.dtype(rows.arrays[0].dtype).name,

@@ -6,27 +6,22 @@ constant column, which is not penalised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from ..errors import InputError
-from .learning_rates import LearningRate
-from .penalties import Penalty
+from ..losses import Loss
 from .preconditioner import Preconditioner
-from .schedules import Batch
 
-#: The largest automatic momentum.
-_MOST_MOMENTUM = 0.8
-#: The smallest one if steps come from a sample, whose bound on the curvature has a margin: MNIST with D = 4,096 after one
-#: pass 96.63 % with it and 96.46 % without; kin40k, letter, covtype and census gain likewise.
-_LEAST_MOMENTUM = 0.5
+#: The largest momentum, and the least one if steps come from a sample, whose bound on the curvature has a margin.
+_MOST_MOMENTUM, _LEAST_MOMENTUM = 0.8, 0.5
 #: The curvature that momentum follows is a running average over about this many batches.
 _MEMORY = 5.0
 #: The average weighs the weights after batch t by about t^8, so that about the last tenth of the batches counts (Shamir &
 #: Zhang, ICML 2013, Section 4).
 _AVERAGE_POWER = 8.0
+#: Steps are halved at most so many times.
 _MOST_HALVINGS = 30
 
 
@@ -59,50 +54,69 @@ class Optimizer:
         """The state before the first batch. It takes over the array and may change it."""
         raise NotImplementedError
 
-    def sent(self, state: OptimizerState) -> dict[str, Any]:
+    def sent(self, state: Any) -> dict[str, Any]:
         """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
         return {}
 
     def observe(self, state: Any, curved: float, longest: float) -> None:
-        """Update the state with what a batch has measured beside its gradient.
-
-        curved : curvature of its rows as a share of the largest possible; longest : its largest row, see `RowLengths`
-        """
-
-    def advance(self, state: Any, G: np.ndarray, batch: Batch, mean_weight: float, whole: bool) -> None:
-        """Take one step, in place. G : sum of the gradients of the microbatches; whole : whether the batch is all rows."""
-        self.step(state, G / (batch.rows * mean_weight), batch.rows, whole)
+        """Note the curvature of the rows of a batch, as a share of the largest possible, and its largest row, see `RowLengths`."""
 
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Take one step along G, the mean gradient of the loss over `rows` rows, in place."""
+        """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
         raise NotImplementedError
 
     def solution(self, state: Any) -> np.ndarray:
         """The weights to predict with."""
         return state.weights
 
-    def travelled(self, state: Any, rows: int) -> tuple[float, float, float]:
-        """(eta0, the longest stable step, largest curvature times the sum of all steps), for batches of `rows` rows.
-
-        The last is an upper bound. (0, 0, infinity) if the user gave no eta0.
-        """
-        return 0.0, 0.0, np.inf
-
     def penalty_value(self, weights: np.ndarray) -> float:
         """The penalty at these weights: the part of the objective beside the mean loss."""
         raise NotImplementedError
-
-    def backs_off(self, state: Any) -> bool:
-        """Whether steps may still be shortened."""
-        return True
 
     def back_off(self, state: Any, weights: np.ndarray, loss: float) -> None:
         """Return to these weights and shorten the steps, in place. Raises InputError if steps cannot be shortened."""
         raise NotImplementedError
 
-    def slow_down(self, state: Any) -> bool:
-        """Shorten the steps because the loss has stopped falling. Returns False if the rule does not do so."""
-        return False
+
+@dataclass(frozen=True)
+class Penalty:
+    """alpha |u|^2 / 2 for the weights u of all features.
+
+    alpha : float >= 0; factors : on the penalty of each weight, a number or an array that broadcasts with weights (D, C)
+    """
+
+    alpha: float
+    factors: float | np.ndarray = 1.0
+
+    @classmethod
+    def of(cls, alpha: float, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
+        """The penalty for targets that were multiplied by `units`, of an alpha that the user has given (`fixed`) or the sample.
+
+        An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
+        units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
+        """
+        if not fixed or units is None or loss.degree is None:
+            return cls(alpha)
+        shares = units ** float(loss.degree - 2)
+        return cls(alpha, shares if loss.factors is None else shares * loss.factors)
+
+    def for_columns(self, units: np.ndarray | None) -> Penalty:
+        """The penalty for columns that were multiplied by `units`, shape (D,), and weights that were divided by these."""
+        return self if units is None else replace(self, factors=units[:, None] ** 2 * self.factors)
+
+    @property
+    def strength(self) -> float | np.ndarray:
+        """The second derivative."""
+        return self.alpha * self.factors
+
+    @property
+    def curvature(self) -> float:
+        """The largest second derivative."""
+        return float(np.max(self.strength))
+
+    def times(self, factor: float) -> Penalty:
+        """The penalty times a factor."""
+        return replace(self, alpha=factor * self.alpha)
 
 
 @dataclass
@@ -110,7 +124,7 @@ class SGDState(OptimizerState):
     """State of PreconditionedSGD.
 
     velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
-    scale : factor on the step, lowered by the rule "adaptive" and after a divergence
+    scale : factor on the steps, lowered after a divergence
     curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
     longest : largest weight times z'P z of a row so far, see `RowLengths`
     """
@@ -124,110 +138,71 @@ class SGDState(OptimizerState):
 
     def __post_init__(self) -> None:
         if self.velocity is None:
-            self.velocity = np.zeros_like(self.weights)
-        if self.average is None:
-            self.average = np.zeros_like(self.weights)
+            self.velocity, self.average = np.zeros_like(self.weights), np.zeros_like(self.weights)
 
 
 @dataclass(frozen=True)
 class PreconditionedSGD(Optimizer):
-    """Steps along the preconditioned gradient: learning rates, momentum, penalties, projection, averaging.
+    """The longest stable steps along the preconditioned gradient, with Nesterov's momentum, and the average of the weights.
 
-    rate, penalty : the learning rate and the penalty; average : whether weights are averaged
-    momentum : of Nesterov; None takes it from the curvature. Steps are made for the largest curvature. If the rows of a
-        batch have only the share c of it, 1 / c batches together have all of it, and a momentum of 1 - c averages over
-        about that many. It is at least 1/2 if the curvature was measured on a sample
+    Steps are made for the largest curvature. If the rows of a batch have only the share c of it, 1 / c batches together have
+    all of it, and a momentum of 1 - c averages over about that many.
+
     intercept : whether the last row of the weights is the intercept, which is not penalised
+    momentum : whether there is momentum; average : whether weights are averaged, as they must be where steps have noise
+    decay : batches after which steps have become shorter by the root of two: they fall as 1 / sqrt(1 + t / decay), as they
+        must where the loss has a kink. None: they do not fall
     """
 
     preconditioner: Preconditioner
-    rate: LearningRate
     penalty: Penalty
-    momentum: float | None
-    average: bool
     intercept: bool
+    momentum: bool = True
+    average: bool = True
+    decay: float | None = None
 
     def start(self, weights: np.ndarray) -> SGDState:
         return SGDState(weights)
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
-        stable = self.preconditioner.bounded(state.longest).step(None if whole else rows)
-        return self.rate.step(state.t, stable, state.scale, self.penalty.alpha)
+        stable = state.scale * self.preconditioner.bounded(state.longest).step(None if whole else rows)
+        return stable if self.decay is None else stable / float(np.sqrt(1.0 + state.t / self.decay))
+
+    def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
+        W, G = state.weights, G.copy()
+        D = len(W) - self.intercept
+        G[:D] += self.penalty.strength * W[:D]
+        move = self.eta(state, rows, whole) * self.preconditioner(G)
+        if momentum := self._momentum(state):
+            state.velocity = momentum * state.velocity - move
+            W = W + momentum * state.velocity
+        state.weights = W - move
+        state.t += 1
+        if self.average:
+            state.averaged += 1
+            share = (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + state.averaged)
+            state.average = state.average + share * (state.weights - state.average)
 
     def observe(self, state: SGDState, curved: float, longest: float) -> None:
         state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
         state.longest = max(state.longest, longest)
 
-    def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Apply the mean gradient G of the loss, shape (P, C), in place."""
-        eta = self.eta(state, rows, whole)
-        W = state.weights
-        D = len(W) - self.intercept
-        G = G.copy()
-        G[:D] += self.penalty.slope(W[:D])
-        G = self.preconditioner(G)
-        momentum = self._momentum(state)
-        if momentum:
-            state.velocity = momentum * state.velocity - eta * G
-            W = W + momentum * state.velocity - eta * G
-        else:
-            W = W - eta * G
-        units = self.penalty.units
-        if units is None:
-            self.rate.project(W[:D], self.penalty.alpha)
-        else:
-            U = W[:D] * units
-            self.rate.project(U, self.penalty.alpha)
-            W[:D] = U / units
-        state.weights = W
-        state.t += 1
-        if self.average:
-            state.averaged += 1
-            state.average = state.average + _share(state.averaged) * (W - state.average)
-
     def _momentum(self, state: SGDState) -> float:
-        if self.momentum is not None:
-            return self.momentum
+        if not self.momentum:
+            return 0.0
         least = _LEAST_MOMENTUM if self.preconditioner.unseen else 0.0
         return min(_MOST_MOMENTUM, max(least, 1.0 - state.curved))
 
     def solution(self, state: SGDState) -> np.ndarray:
-        return state.average if self.average and state.averaged else state.weights
-
-    def travelled(self, state: SGDState, rows: int) -> tuple[float, float, float]:
-        stable, momentum = self.preconditioner.step(rows), self.momentum or 0.0
-        eta0 = self.rate.first(stable)
-        if eta0 == stable:
-            return super().travelled(state, rows)
-        return eta0, stable, state.t * eta0 * self.preconditioner.curvature / (1.0 - momentum)
+        return state.average if state.averaged else state.weights
 
     def penalty_value(self, weights: np.ndarray) -> float:
-        return self.penalty.value(weights[: len(weights) - self.intercept])
-
-    def backs_off(self, state: SGDState) -> bool:
-        return not self.rate.user_set and state.scale >= 2.0**-_MOST_HALVINGS
+        U = weights[: len(weights) - self.intercept]
+        return float((0.5 * self.penalty.strength * U * U).sum())
 
     def back_off(self, state: SGDState, weights: np.ndarray, loss: float) -> None:
         """Return to these weights and halve the step."""
-        if self.rate.user_set:
-            raise InputError(
-                f"the loss rose to {loss:.3g} in batch {state.t}: steps are too long or the features too "
-                f"large; use learning_rate='auto' or a smaller eta0 (now {self.rate.eta0}), or scale the rows"
-            )
-        if self.backs_off(state):
-            state.scale *= 0.5
-        state.weights = weights.copy()
-        state.velocity = np.zeros_like(weights)
+        state.scale = max(0.5 * state.scale, 2.0**-_MOST_HALVINGS)
+        state.weights, state.velocity = weights.copy(), np.zeros_like(weights)
         state.average, state.averaged = np.zeros_like(weights), 0
-
-    def slow_down(self, state: SGDState) -> bool:
-        if not self.rate.slows_down or not state.scale > 1e-4:
-            return False
-        state.scale /= 5.0
-        return True
-
-
-def _share(averaged: int) -> float:
-    """The factor of the newest weights in an average of `averaged` batches."""
-    return (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + averaged)

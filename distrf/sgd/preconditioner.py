@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, qr, solve_triangular
+from scipy.linalg import eigh, eigvalsh, lu, qr
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from ..randomness import variates
@@ -36,6 +36,10 @@ from ..randomness import variates
 #: Most rows of the sample, and most bytes of it. Two thirds give the directions, a third tests them.
 SAMPLE_ROWS = 9_000
 SAMPLE_BYTES = 256 * 2**20
+#: Directions of the preconditioner where features are many: as accurate as 1,000 on MNIST with D = 4,096
+#: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
+_MOST_DIRECTIONS = 512
+_MANY_FEATURES = 1_536
 #: Up to this size eigenvalues are computed exactly, in float64.
 _DENSE_UP_TO = 1_536
 _SPARE = 64
@@ -115,6 +119,13 @@ class Preconditioner:
 def sample_size(n_rows: int, n_features: int) -> int:
     """Rows to sample for a spectrum."""
     return int(min(n_rows, SAMPLE_ROWS, max(256, SAMPLE_BYTES // (4 * n_features))))
+
+
+def most_directions(requested: int | None, rows: int, width: int) -> int:
+    """The most directions that the preconditioner of sampled rows of that width may have; None: as many as they support."""
+    if requested is not None:
+        return min(int(requested), width)
+    return min(width, _MOST_DIRECTIONS) if min(rows, width) > _MANY_FEATURES else min(rows, width)
 
 
 def intercept_scale(Z: np.ndarray) -> float:
@@ -255,7 +266,7 @@ def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.nda
     """Eigenvalues of Z'Z / s, descending, and the eigenvectors of the first of them, shape (P, at most k).
 
     There is one more eigenvalue than vectors, unless there are P vectors. It is 0 along directions without variance.
-    Exact for small matrices; else by subspace iteration with two steps, orthonormalised between them
+    Exact for small matrices; else by subspace iteration with two steps, normalised between them
     (Halko, Martinsson & Tropp 2011, Algorithm 4.4), and the Rayleigh-Ritz values of the subspace.
     """
     s, P = Z.shape
@@ -264,41 +275,14 @@ def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.nda
         return values[: k + 1], np.ascontiguousarray(Q[:, :k], dtype=Z.dtype)
     width = min(k + _SPARE, s, P)
     omega = variates(seed, "sgd sketch", 0, s * width, "normal").reshape(s, width).astype(Z.dtype)
-    Q = orthonormal(Z.T @ omega, passes=2)
-    Q = orthonormal(Z.T @ (Z @ Q), passes=2)
-    Q = orthonormal(Z.T @ (Z @ Q))
+    Q = Z.T @ omega
+    for _ in range(2):  # LU factors span the same columns in a third of the time of QR
+        Q = Z.T @ (Z @ lu(Q, permute_l=True, check_finite=False)[0])
+    Q = qr(Q, mode="economic", check_finite=False)[0]
     B = (Z @ Q).astype(np.float64)
     values, V = eigh(B.T @ B / s, check_finite=False)
     values, V = np.maximum(values[::-1], 0.0), V[:, ::-1]
     return values[: k + 1], np.ascontiguousarray(Q @ V[:, :k].astype(Z.dtype))
-
-
-def orthonormal(Y: np.ndarray, passes: int = 6) -> np.ndarray:
-    """A basis of the columns of Y, in its dtype, orthonormal to about 1e-4 after enough passes, mostly two.
-
-    Cholesky-QR, shifted while the columns are nearly dependent (Fukaya et al. 2020). It consists of matrix products, and
-    takes a third of the time of Householder QR at D = 4,096 and 1,064 columns. Householder QR follows if it fails.
-    """
-    for _ in range(passes):
-        scale = np.sqrt(np.einsum("ij,ij->j", Y, Y, dtype=np.float64))
-        if not scale.min() > 0:
-            break
-        Y = Y / scale.astype(Y.dtype)
-        gram = (Y.T @ Y).astype(np.float64)
-        gap = float(np.abs(gram - np.eye(len(gram))).max())
-        if gap < 1e-4:
-            return Y
-        if gap > 0.1:  # rounding may have made eigenvalues negative; the shift makes them positive
-            gram.ravel()[:: len(gram) + 1] += 30 * np.sqrt(len(gram)) * np.finfo(Y.dtype).eps
-        try:
-            factor = cholesky(gram, lower=False, check_finite=False)
-        except LinAlgError:
-            break
-        Y = Y @ solve_triangular(factor, np.eye(len(gram)), check_finite=False).astype(Y.dtype)
-    else:
-        if passes < 3:
-            return Y
-    return qr(Y, mode="economic", check_finite=False)[0]
 
 
 def _exact_directions(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

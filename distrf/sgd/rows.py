@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,15 +20,19 @@ from ..execution.row_blocks import (
     rows_per_block,
     uncut_rows,
 )
-from ..execution.sampling import sampled_rows, take_aligned
+from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..execution.scheduler import current_client
 from ..folds import GivenFolds
 from ..maps import working_dtype
+from ..maps.base import arrays_fingerprint
 from ..targets import Targets
-from .batch_work import BatchWork, RowLengths
+from .batch_work import BatchWork, LocalBatches, RowLengths, ScoreReduction, memory_loader
 from .dask_batches import DaskBatches, lazy_loader
-from .local_batches import LocalBatches, memory_loader
+from .preconditioner import Preconditioner
 from .schedules import Holdout
+
+#: Bytes of rows in memory that are scored at a time, and rows by which a checkpoint knows given ones.
+_BLOCK_BYTES, _COMPARED = 2**25, 200
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Rows:
     n_features : int, D
     block_bytes : int, bytes of the largest block with all its columns, from which shuffle windows follow
     folds : GivenFolds with the blocks of these rows, or None
+    given : (features, y), (features, y, weight), and last folds if there are any, as they were given
     """
 
     arrays: tuple[Any, ...]
@@ -51,6 +56,7 @@ class Rows:
     n_features: int
     block_bytes: int
     folds: GivenFolds | None = None
+    given: tuple[Any, ...] = ()
 
     @classmethod
     def of(cls, X: Any, y: Any, weight: Any, folds: GivenFolds | None = None) -> Rows:
@@ -67,7 +73,7 @@ class Rows:
         folds : GivenFolds, or None
         """
         rest = (y,) if weight is None else (y, weight)
-        D = X.shape[1]
+        given, D = (X, *rest, *([] if folds is None else [folds.values])), X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
             source = merge_rows(uncut_rows(source))
@@ -78,11 +84,11 @@ class Rows:
             width = source.shape[1] * source.dtype.itemsize
             if folds is not None:
                 folds = replace(folds, values=align_rows(source, folds.values, "folds"))
-            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width, folds)
+            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width, folds, given)
         step = rows_per_block(X.dtype.itemsize * D)
         rows = tuple(min(step, X.shape[0] - a) for a in range(0, X.shape[0], step))
         # Blocks are views of what is in memory anyway.
-        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize, folds)
+        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize, folds, given)
 
     @property
     def sparse(self) -> bool:
@@ -113,9 +119,12 @@ class Rows:
             return self.folds.trained(self.blocks)
         return tuple(holdout.usable(i, r) for i, r in enumerate(self.blocks))
 
-    def held_blocks(self, trained: Sequence[int]) -> list[int]:
-        """The blocks that have held-out rows; `trained` has the training rows of each."""
-        return [i for i, (rows, own) in enumerate(zip(self.blocks, trained, strict=True)) if own < rows]
+    def score(self, work: BatchWork, weights: np.ndarray, held: bool) -> np.ndarray:
+        """Score sums at these weights of the rows that are held out, or of the training rows, by one pass: see `score_sums`."""
+        starts, given = np.concatenate([[0], np.cumsum(self.blocks)]), self.given
+        if self.folds is not None and not work.holdout.given:
+            given = given[:-1]
+        return _score(ScoreReduction(work, weights, starts, held), given, "validation" if held else "objective")
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
@@ -160,36 +169,57 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, finite
 
-    def batches(self, work: BatchWork, functions: Sequence[Any] = ()) -> Any:
-        """The source of gradients: on the cluster for lazy rows if there is one, else in this process.
+    def batches(self, work: BatchWork, preconditioner: Preconditioner | None = None) -> Any:
+        """The source of gradients: DaskBatches for lazy rows if there is a cluster, else LocalBatches.
 
-        Parameters
-        ----------
-        work : BatchWork, what is done with a microbatch
-        functions : further objects that the work needs, with arrays like maps: such as RowLengths
-
-        Returns
-        -------
-        LocalBatches or DaskBatches.
+        work : BatchWork, what is done with a microbatch; preconditioner : by which it measures the lengths of rows, if it does
         """
+        lengths = (RowLengths(preconditioner),) if work.probed and preconditioner is not None else ()
         folded = work.holdout.given
         arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
-            return LocalBatches(memory_loader(arrays, self.blocks, folded), functions, work)
+            return LocalBatches(memory_loader(arrays, self.blocks, folded), lengths, work)
         client = current_client()
         if client is None:
-            return LocalBatches(lazy_loader(arrays, folded), (*self.maps, *functions), work)
+            return LocalBatches(lazy_loader(arrays, folded), (*self.maps, *lengths), work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
-        features = entries * itemsize + 16 * outputs[0]
-        held = int(max(self.blocks) * self.row_bytes)
-        functions = (*self.maps, *functions)
-        return DaskBatches(client, arrays, functions, work, features, held, folded)
+        row_bytes = entries * itemsize + 16 * outputs[0]
+        return DaskBatches(client, arrays, (*self.maps, *lengths), work, row_bytes, folded)
 
 
-def batches_of(rows: Rows, work: BatchWork, optimizer: Any) -> Any:
-    """`Rows.batches` for an optimizer of linear models, with what its work needs beside the rows."""
-    return rows.batches(work, (RowLengths(optimizer.preconditioner),) if work.probed else ())
+@dataclass(frozen=True)
+class GivenRows:
+    """Validation rows that `fit` was given.
+
+    arrays : (X, y) or (X, y, weight), in memory or aligned lazy arrays; X are what the weights are trained on
+    stops : whether they decide when training ends and which epoch is kept; else their scores are noted
+    """
+
+    arrays: tuple[Any, ...]
+    stops: bool
+
+    def score(self, work: BatchWork, weights: np.ndarray) -> np.ndarray:
+        """Score sums of all rows at these weights, by one pass: see `score_sums`."""
+        return _score(ScoreReduction(work, weights), self.arrays, "validation")
+
+    def moved(self, move: Callable[[Any], Any]) -> GivenRows:
+        """The same rows with other features, in the units in which the weights are trained."""
+        return replace(self, arrays=(move(self.arrays[0]), *self.arrays[1:]))
+
+    def identity(self) -> dict[str, Any]:
+        """JSON that tells these rows from others, by a sample."""
+        n, some = self.arrays[0].shape[0], {}
+        for name, array in zip(("X", "y", "weight"), self.arrays, strict=False):
+            rows = sampled_rows(n, min(n, _COMPARED), 0, "validation identity")
+            taken = take_rows(two_dimensional(array), rows)
+            some[name] = np.char.encode(taken, "utf-8") if taken.dtype.kind == "U" else taken
+        return {"rows": int(n), "sample": arrays_fingerprint(some), "stops": self.stops}
+
+
+def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.ndarray:
+    block_rows = max(1, int(_BLOCK_BYTES / row_bytes(arrays[0])))
+    return np.asarray(run_pass(reduction, list(arrays), label=label, block_rows=block_rows))
 
 
 def two_dimensional(a: Any) -> Any:

@@ -17,21 +17,18 @@ from ..losses import Loss
 from ..targets import Targets
 from .alpha import sample_alpha
 from .column_units import APART, column_sizes, unit_factors, unlike
-from .penalties import Penalty
+from .optimizer import Penalty
 from .preconditioner import (
     Preconditioner,
     SampledRows,
     intercept_scale,
     make_preconditioner,
+    most_directions,
     sample_size,
     weighted_rows,
 )
 from .rows import Rows, Weights
 
-#: Directions of the preconditioner where features are many: as accurate as 1,000 on MNIST with D = 4,096
-#: (96.65 and 96.63 % after one pass), in a third of the time. Few features get all directions.
-MOST_DIRECTIONS = 512
-MANY_FEATURES = 1_536
 #: Columns with fewer nonzero entries in the sample do not tell whether columns are in unlike units, if others have more.
 _RARE = 20
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
@@ -163,15 +160,14 @@ def measure_spectrum(
     shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    sample, penalty = _scale_columns(sample, loss, requested.alpha, smoothness, shift, target_units)
-    units = None if penalty.units is None else penalty.units[:, 0]
+    sample, penalty, units = _scale_columns(sample, loss, requested.alpha, smoothness, shift, target_units)
     constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
     # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
     longest = np.inf if units is not None else (rows.longest + constant**2) * weights.largest / weights.mean
     whole = len(sample.Z) >= sample.n and not stream
     split = _split(sample, constant, weights.mean, whole, longest if shift is None else np.inf)
     preconditioner = make_preconditioner(
-        split, smoothness, penalty.curvature, most=_most_directions(requested, split),
+        split, smoothness, penalty.curvature, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
         chosen=requested.directions is None, seed=seed,
     )  # fmt: skip
     if not (whole or preconditioner.certain) and preconditioner.row_bound * _PROBE_GAIN > smoothness * longest:
@@ -202,8 +198,8 @@ def _scale_columns(
     smoothness: float,
     shift: np.ndarray | None,
     target_units: np.ndarray | None,
-) -> tuple[_Sample, Penalty]:
-    """Choose the penalty, and scale the columns of the sample if their sizes are unlike: the penalty has the factors."""
+) -> tuple[_Sample, Penalty, np.ndarray | None]:
+    """Choose the penalty, and scale the columns of the sample if their sizes are unlike; the factors come last."""
     sizes = column_sizes(sample.Z, sample.weight, shift)
     # The size of a rare word is chance: it is that of the few rows that have it.
     usual = np.count_nonzero(sample.Z, axis=0) >= _RARE
@@ -215,30 +211,12 @@ def _scale_columns(
         alpha = sample_alpha(
             wide.Z, wide.Y, wide.weight, wide.n, wide.seed, apart, wide.folds, loss, smoothness
         )
-    penalty = in_target_units(Penalty(alpha), loss, fixed, target_units)
+    penalty = Penalty.of(alpha, loss, fixed, target_units)
     if apart is None:
-        return sample, penalty
+        return sample, penalty, None
     units = unit_factors(sizes, penalty.curvature / smoothness)
     scaled = replace(sample, Z=(wide.Z * units).astype(sample.Z.dtype))
-    return scaled, replace(penalty, units=units[:, None])
-
-
-def _most_directions(requested: Requested, sample: SampledRows) -> int | None:
-    """The most directions of the preconditioner; None: as many as there are features."""
-    many = min(sample.count, sample.fitted.shape[1]) > MANY_FEATURES
-    return MOST_DIRECTIONS if requested.directions is None and many else requested.directions
-
-
-def in_target_units(penalty: Penalty, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
-    """The penalty for targets that were multiplied by `units`.
-
-    An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
-    units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
-    """
-    if not fixed or units is None or loss.degree is None:
-        return penalty
-    shares = units ** float(loss.degree - 2)
-    return replace(penalty, shares=shares if loss.factors is None else shares * loss.factors)
+    return scaled, penalty.for_columns(units), units
 
 
 def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:

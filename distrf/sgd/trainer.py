@@ -5,12 +5,11 @@ The trainer knows neither Dask nor what is learned. DaskBatches or LocalBatches 
 
 from __future__ import annotations
 
-import math
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
@@ -19,8 +18,8 @@ from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
 from ..execution.progress import current_listener
 from .batch_work import LOSS, WEIGHT, BatchWork, Sums, validation_score
-from .given_rows import GivenRows
 from .optimizer import Optimizer, OptimizerState
+from .rows import GivenRows, Rows
 from .schedules import Batch, Schedule
 
 _TINY = float(np.finfo(float).tiny)
@@ -37,25 +36,8 @@ _DOUBTFUL = 0.9
 _OFTEN, _OFTEN_SHARE = 6, 0.25
 #: or if the last epoch ends above the constant's loss by this share of it.
 _WORSE = 0.1
-#: A given eta0 is too short if the sum of all steps times the largest curvature is below this: then along every
-#: direction more than exp(-2 x this) of the error is left.
-_FAR_ENOUGH = 2.0
 #: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
-
-
-class _Epoch(NamedTuple):
-    """An epoch that has ended.
-
-    weights : those it is measured by; objective : mean loss plus penalty; null : mean loss of the constant
-    score : on held-out rows, or None; measure : what epochs are compared by, see `Trainer._measure`
-    """
-
-    weights: np.ndarray
-    objective: float
-    null: float
-    score: float | None
-    measure: list[float]
 
 
 @dataclass
@@ -116,9 +98,9 @@ class Trainer:
     batches : DaskBatches or LocalBatches; schedule : which rows a batch has
     whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
     mean_weight : mean weight of the training rows
-    validation : blocks with held-out rows; empty for none
+    validates : whether epochs are judged by held-out rows
     given : validation rows in place of held-out ones, or None
-    given_work : the work by which they are scored
+    rows : of which training and held-out rows are scored
     every : batches between two states of the checkpoint
     first : the weights of the constant prediction, the solution if no epoch is better
     fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
@@ -133,7 +115,8 @@ class Trainer:
     state: Any  # of the optimizer's kind
     rules: Rules
     mean_weight: float
-    validation: list[int]
+    rows: Rows
+    validates: bool = False
     whole: bool = False
     checkpoint: Checkpoint = field(default_factory=lambda: Checkpoint(None, {}))
     every: int = 1
@@ -144,7 +127,6 @@ class Trainer:
     null_loss: float = 0.0
     memory: PassMemory | None = None
     given: GivenRows | None = None
-    given_work: BatchWork | None = None
 
     def resume(self) -> bool:
         """Continue from the state in the checkpoint. Returns False if it has none."""
@@ -185,15 +167,12 @@ class Trainer:
 
     def _ended_best(self) -> bool:
         """Whether the weights after the last step, whose loss no epoch has measured, are better than the best epoch."""
-        weights = self.optimizer.solution(self.state)
-        return (
-            self.training.best is None
-            or self._measure(weights, self._objective(weights))[1] <= self.training.best
-        )
+        weights, best = self.optimizer.solution(self.state), self.training.best
+        return best is None or self._measure(weights, self._objective(weights))[1] <= best
 
     def _objective(self, weights: np.ndarray) -> float:
         """Mean loss plus penalty over all training rows. This reads them once."""
-        sums = self.batches.validate(weights, [i for i, r in enumerate(self.schedule.rows) if r], held=False)
+        sums = self.rows.score(self._work, weights, held=False)
         return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
@@ -259,7 +238,7 @@ class Trainer:
             self.measured = self.optimizer.solution(self.state).copy()
         self._add_penalty(weight)
         self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
-        self.optimizer.advance(self.state, sums.gradient, batch, self.mean_weight, self.whole)
+        self.optimizer.step(self.state, sums.gradient / (batch.rows * self.mean_weight), batch.rows, self.whole)
         listener = current_listener()
         if listener is not None:
             label = f"epoch {p.epoch + 1}/{self.rules.n_epochs}"
@@ -272,59 +251,42 @@ class Trainer:
             self.training.penalty += weight * self.optimizer.penalty_value(self.state.weights)
 
     def _end_epoch(self, seconds: float) -> None:
-        p, rules = self.training, self.rules
-        ended = self._ended_epoch()
+        """Note the epoch, compare it with the best one, and decide how to go on."""
+        p, rules, weights = self.training, self.rules, self.optimizer.solution(self.state)
+        if self.measured is not None and rules.guarded:
+            weights = self.measured
+        # Epochs are compared by loss plus penalty, so both must belong to the same weights.
+        penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty_value(weights)
+        objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
+        score, measure = self._measure(weights, objective)
+        null = p.null / p.weight if p.weight else 0.0
+        lowest = null if p.best_epoch == 0 else min(null, p.history[p.best_epoch - 1]["loss"])
+        rose = rules.guarded and objective > lowest + _ROSE * null
+        p.epoch += 1
         p.history.append(
             {
-                "epoch": p.epoch + 1,
-                "loss": ended.objective,
-                "validation_score": ended.score,
+                "epoch": p.epoch,
+                "loss": objective,
+                "validation_score": score,
                 "seconds": round(seconds, 4),
                 "rows": p.rows,
                 "batches": p.batch,
             }
         )
-        p.epoch += 1
         p.batch, p.rows, p.loss, p.weight, p.null, p.penalty = 0, 0, 0.0, 0.0, 0.0, 0.0
-        p.null_loss = ended.null
-        rose = self._rose(ended)
-        self._compare(ended, rose)
-        if rose and not self._done() and self.optimizer.backs_off(self.state):
-            assert self.fallback is not None
-            self.optimizer.back_off(self.state, self.fallback, ended.objective)
-            p.backed += 1
-        if rules.tol is not None and p.waited >= rules.patience and self.optimizer.slow_down(self.state):
-            p.waited = 0
-        p.stopped = self._done()
-
-    def _ended_epoch(self) -> _Epoch:
-        """What the epoch that has just ended came to."""
-        p, guarded = self.training, self.rules.guarded
-        weights = self.optimizer.solution(self.state)
-        if self.measured is not None and guarded:
-            weights = self.measured
-        # Epochs are compared by loss plus penalty, so both must belong to the same weights.
-        penalty = p.penalty / p.weight if guarded and p.weight else self.optimizer.penalty_value(weights)
-        objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
-        score, measure = self._measure(weights, objective)
-        return _Epoch(weights, objective, p.null / p.weight if p.weight else 0.0, score, measure)
-
-    def _rose(self, ended: _Epoch) -> bool:
-        """Whether the objective is clearly above that of the best epoch before, or of the constant."""
-        p = self.training
-        lowest = ended.null if p.best_epoch == 0 else min(ended.null, p.history[p.best_epoch - 1]["loss"])
-        return self.rules.guarded and ended.objective > lowest + _ROSE * ended.null
-
-    def _compare(self, ended: _Epoch, rose: bool) -> None:
-        """Count the epochs without a gain, and keep the weights of the best epoch, or of the last."""
-        p, rules, best = self.training, self.rules, self.training.best
-        gain = (rules.tol or 0.0) * max(abs(best[0]), 1e-12) if best is not None else 0.0
-        p.waited = 0 if best is None or ended.measure < [best[0] - gain, best[1]] else p.waited + 1
-        better = (best is None or ended.measure <= best) and np.isfinite(ended.objective)
+        p.null_loss = null
+        gain = (rules.tol or 0.0) * max(abs(p.best[0]), 1e-12) if p.best is not None else 0.0
+        p.waited = 0 if p.best is None or measure < [p.best[0] - gain, p.best[1]] else p.waited + 1
+        better = (p.best is None or measure <= p.best) and np.isfinite(objective)
         if better and (self._judges or not rose):
-            p.best, p.best_epoch = ended.measure, p.epoch
+            p.best, p.best_epoch = measure, p.epoch
         if p.best_epoch == p.epoch or not rules.keep_best:
-            self.fallback = ended.weights.copy()
+            self.fallback = weights.copy()
+        p.stopped = self._done()
+        if rose and not p.stopped:
+            assert self.fallback is not None
+            self.optimizer.back_off(self.state, self.fallback, objective)
+            p.backed += 1
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
         """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
@@ -333,10 +295,10 @@ class Trainer:
         With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
         sums: np.ndarray | None = None
-        if self.given is not None and self.given_work is not None:
-            sums = self.given.sums(self.given_work, weights)
-        elif self.validation:
-            sums = self.batches.validate(weights, self.validation)
+        if self.given is not None:
+            sums = self.given.score(self._work, weights)
+        elif self.validates:
+            sums = self.rows.score(self._work, weights, held=True)
         score = None if sums is None else validation_score(sums, self.rules.classes)
         measures = [objective, objective]
         if sums is not None and score is not None and self._judges:
@@ -344,9 +306,13 @@ class Trainer:
         return score, [float(f"{m:.12g}") for m in measures]
 
     @property
+    def _work(self) -> BatchWork:
+        return replace(self.batches.work, probed=0)
+
+    @property
     def _judges(self) -> bool:
         """Whether epochs are compared by validation rows, not by the training objective."""
-        return bool(self.validation) or (self.given is not None and self.given.stops)
+        return self.validates or (self.given is not None and self.given.stops)
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules
@@ -360,9 +326,6 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
         return
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     scores = [entry["validation_score"] for entry in p.history]
-    lowest = losses[p.best_epoch - 1] if p.best_epoch else null
-    highest = max(losses[p.best_epoch :], default=lowest)
-    eta0, stable, way = trainer.optimizer.travelled(trainer.state, trainer.schedule.batch_size)
     warning = None
     often = p.backed >= max(_OFTEN, _OFTEN_SHARE * p.epoch)
     if p.fell_back and (losses[-1] > (1.0 + _WORSE) * null or often):
@@ -375,17 +338,6 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
         warning = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
-        )
-    elif way < _FAR_ENOUGH:
-        warning = (
-            f"steps of eta0={eta0:.3g} are short: {trainer.state.t} of them went {-math.expm1(-way):.2%} of the way at most, "
-            f"from a loss of {losses[0]:.4g} to {losses[-1]:.4g}; the longest stable steps are about {stable:.3g}: take "
-            "eta0=None for these, or a larger eta0, or preconditioner=None where there is one"
-        )
-    elif eta0 and not p.backed and highest > lowest + _ROSE * null:
-        warning = (
-            f"steps of eta0={eta0:.3g} are long: after its lowest, {lowest:.4g} in epoch {p.best_epoch}, the loss rose to "
-            f"{highest:.4g} ({null:.4g} is that of a constant); take a smaller eta0, or eta0=None"
         )
     elif p.fell_back:
         warning = (

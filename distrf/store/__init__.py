@@ -8,60 +8,34 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_EXPORTS = {
-    "StoreInfo": "zarr_layout",
-    "ArrayInfo": "zarr_layout",
-    "Contents": "zarr_layout",
-    "create": "zarr_writer",
-    "appendable": "zarr_writer",
-    "begin_append": "zarr_writer",
-    "pending_blocks": "zarr_writer",
-    "write_block": "zarr_writer",
-    "finish": "zarr_writer",
-    "existing_store": "zarr_writer",
-    "made_from": "zarr_document",
-    "info": "zarr_document",
-    "RowReader": "row_source",
-    "RowSource": "row_source",
-    "RowsInfo": "row_source",
-    "Selection": "row_source",
-    "facts": "formats",
-    "find_format": "formats",
-    "fingerprint": "formats",
-    "part_fingerprints": "formats",
-    "open_source": "formats",
-    "register_format": "formats",
-    "describe": "rows",
-    "impute_values": "rows",
-    "open_weighted": "rows",
-    "read_block": "rows",
-    "ZarrSource": "zarr_source",
-    "ParquetSource": "parquet_source",
-    "CsvSource": "csv_source",
-    "TableSource": "table_source",
-    "create_parts": "parquet_writer",
-    "existing_parts": "parquet_writer",
-    "finish_parts": "parquet_writer",
-    "pending_parts": "parquet_writer",
-    "write_parquet_block": "parquet_writer",
-    "check_apart": "outputs",
-    "check_writable": "outputs",
-    "to_parquet": "outputs",
-    "place_of_array": "outputs",
-    "array_shapes": "documents",
-    "existing_model_folder": "documents",
-    "is_model_folder": "documents",
-    "read_model_folder": "documents",
-    "read_spec": "documents",
-    "write_model_folder": "documents",
-}
+_NAMES = {
+    "zarr_layout": ("ArrayInfo", "Contents", "StoreInfo", "info", "made_from"),
+    "zarr_writer": (
+        "appendable", "begin_append", "create", "existing_store", "finish", "pending_blocks", "write_block",
+    ),
+    "zarr_source": ("ZarrSource",),
+    "row_source": ("RowReader", "RowSource", "RowsInfo", "Selection"),
+    "rows": ("describe", "impute_values", "open_weighted", "read_block"),
+    "formats": (
+        "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
+    ),
+    "parquet_source": ("ParquetSource",),
+    "csv_source": ("CsvSource",),
+    "table_source": ("TableSource",),
+    "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "pending_parts", "write_parquet_block"),
+    "outputs": ("check_apart", "check_writable", "place_of_array", "to_parquet"),
+    "documents": (
+        "array_shapes", "existing_model_folder", "is_model_folder", "read_model_folder", "read_spec", "write_model_folder",
+    ),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = sorted(_EXPORTS)
+__all__ = sorted(_MODULE_OF)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _EXPORTS:
-        return getattr(importlib.import_module(f"distrf.store.{_EXPORTS[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"distrf.store.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module 'distrf.store' has no attribute {name!r}")
 
 

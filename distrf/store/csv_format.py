@@ -45,6 +45,11 @@ def said_format() -> dict[str, Any]:
     return {name: v for name, v in now.items() if v != getattr(USUAL, name) and v != []}
 
 
+def set_format(wanted: CsvFormat) -> None:
+    """Read CSV so until the `reading` around the call ends."""
+    _CURRENT.set(wanted)
+
+
 @contextmanager
 def reading(wanted: CsvFormat) -> Iterator[None]:
     """Read CSV so, in this thread."""
@@ -140,7 +145,8 @@ def reads_csv(function: _Function) -> _Function:
     def reading_so(*given: Any, **named: Any) -> Any:
         said = {name: named.pop(name) for name in _PARAMETERS if name in named}
         if not said:
-            return function(*given, **named)
+            with reading(current_format()):  # a model may set its own: `formats.read_as`
+                return function(*given, **named)
         places = (*given[:2], *(named.get(name) for name in _PLACES))
         if not any(isinstance(value, (str, os.PathLike)) for value in places):
             raise InputError(

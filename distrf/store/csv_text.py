@@ -15,9 +15,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from ..errors import InputError
-from .arrow_types import is_number
 from .csv_format import CsvFormat
-from .table_schema import ColumnType, base_of
+from .table_schema import BASES, ColumnType, base_of, is_number
 
 #: Values that are missing: the words of pandas, quoted or not.
 NULLS = (
@@ -34,6 +33,9 @@ _FAULT = re.compile(
 )
 _VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
+#: The types of integers that float64 does not tell apart: those within int64, and others.
+LARGE, WHOLE = pa.decimal128(19, 0), pa.decimal128(38, 0)
+_WHOLE = r"^\s*[+-]?\d+\s*$"
 _LF, _CR, _QUOTE = b'\n\r"'
 
 
@@ -52,6 +54,8 @@ class Dialect:
         What may stand between the thousands of a number, or nothing.
     nulls : tuple of str
         Values that are missing.
+    encoding : str
+        Of the text.
     """
 
     delimiter: str
@@ -59,74 +63,48 @@ class Dialect:
     decimal: str = "."
     thousands: str = ""
     nulls: tuple[str, ...] = NULLS
+    encoding: str = "utf-8"
 
 
-@dataclass
-class RowEnds:
-    """Finds the rows of text, in buffers of any size.
+def row_ends(text: bytes, delimiters: str) -> np.ndarray:
+    """Where rows have ended: after a line break, the first character of one of two.
 
     A line break between quotes ends no row, and an empty line is none. A quote opens at the start of a value only, as Arrow
-    has it: rows are told by the parity of the quotes before them, but in buffers with other quotes (6" pipe) one by one.
+    has it: rows are told by the parity of the quotes before them, but in text with other quotes (6" pipe) one by one.
 
     Parameters
     ----------
+    text : bytes
+        It starts with a row.
     delimiters : str
-    quoted : bool
-        Whether a quote is open.
+
+    Returns
+    -------
+    array of int
     """
-
-    delimiters: str
-    quoted: bool = False
-    _last: int = _LF
-    _closed: bool = False
-
-    def find(self, text: bytes) -> np.ndarray:
-        """Where in the next bytes a row has ended: after its line break, the first character of one of two."""
-        a = np.frombuffer(text, np.uint8)
-        breaks = np.flatnonzero((a == _LF) | (a == _CR) if b"\r" in text else a == _LF)
-        quotes = np.flatnonzero(a == _QUOTE) if b'"' in text else np.empty(0, np.int64)
-        was_quoted = self.quoted
-        if len(quotes):
-            quotes = self._toggles(a, quotes)
-        if was_quoted or len(quotes):
-            breaks = breaks[(np.searchsorted(quotes, breaks) + was_quoted) % 2 == 0]
-        before = a[breaks - 1]
-        if len(breaks) and breaks[0] == 0:
-            before[0] = self._last
-        self.quoted = bool((was_quoted + len(quotes)) % 2)
-        if len(a):
-            self._last = int(a[-1])
-            self._closed = bool(len(quotes)) and quotes[-1] == len(a) - 1 and not self.quoted
-        return breaks[(before != _LF) & (before != _CR)] + 1
-
-    def _toggles(self, a: np.ndarray, quotes: np.ndarray) -> np.ndarray:
-        """The quotes that open or close; of two together inside quotes one closes and the other opens again."""
-        before = a[quotes - 1]
-        if quotes[0] == 0:
-            before[0] = self._last
-        starts = np.isin(before, np.frombuffer(f"{self.delimiters}\n\r".encode(), np.uint8))
-        again = np.r_[quotes[0] == 0 and self._closed, np.diff(quotes) == 1]
-        opening = slice(int(self.quoted), None, 2)
-        if (starts[opening] | again[opening]).all():
-            return quotes
-        kept, quoted, closed = [], self.quoted, -1 if self._closed else -2
-        for at, start in zip(quotes.tolist(), starts.tolist(), strict=True):
-            if quoted or start or closed == at - 1:
-                kept.append(at)
-                quoted = not quoted
-                closed = -2 if quoted else at
-        return np.asarray(kept, np.int64)
+    a = np.frombuffer(text, np.uint8)
+    breaks = np.flatnonzero((a == _LF) | (a == _CR) if b"\r" in text else a == _LF)
+    if b'"' in text:
+        quotes = np.flatnonzero(a == _QUOTE)
+        starts = np.isin(a[quotes - 1], np.frombuffer(f"{delimiters}\n\r".encode(), np.uint8)) | (quotes == 0)
+        again = (
+            np.diff(quotes, prepend=-2) == 1
+        )  # of two together inside quotes one closes and the other opens again
+        if not (starts | again)[::2].all():
+            value = rb'(?:\A|(?<=[%s\n\r]))"[^"]*(?:""[^"]*)*"?' % re.escape(delimiters).encode()
+            quotes = np.array([edge for found in re.finditer(value, text) for edge in found.span()], np.int64)
+        breaks = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
+    before = a[breaks - 1]
+    return breaks[(before != _LF) & (before != _CR) & (breaks > 0)] + 1
 
 
-def header_of(line: bytes, second: bytes, path: str, wanted: CsvFormat) -> tuple[list[str], str, bool]:
+def header_of(rows: Sequence[bytes], path: str, wanted: CsvFormat) -> tuple[list[str], str, bool]:
     """What the first row of a file says.
 
     Parameters
     ----------
-    line : bytes
-        The row, from the start of the file.
-    second : bytes
-        The next one.
+    rows : sequence of bytes
+        The first ones of the file.
     path : str
         Its ending tells tabs from commas.
     wanted : CsvFormat
@@ -135,57 +113,62 @@ def header_of(line: bytes, second: bytes, path: str, wanted: CsvFormat) -> tuple
     Returns
     -------
     names : list of str
-        Of the columns: f0, f1, ... where the row holds no names.
+        Of the columns: f0, f1, ... where the row holds no names; "Unnamed: 0" is the first one without a name, as in pandas.
     delimiter : str
-        Of .tsv a tab; else a comma, or a semicolon, a tab or ``|`` where both rows have these and the first no comma.
+        Of .tsv a tab; else that of comma, semicolon, tab and ``|`` which all of these rows have equally often, or which the
+        first two have; else a comma.
     named : bool
         Whether the row holds names, and not the first values.
 
     Raises
     ------
     InputError
-        The text is no UTF-8, two columns have one name, or the row may hold either.
+        The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
     """
     try:
-        text = line.decode("utf-8-sig")
+        text = rows[0].decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
             f"text is read as UTF-8 unless encoding= says otherwise; the names of the columns of {path!r} are no such text "
             f"({error}); give encoding='latin-1' or what it is"
         ) from None
-    tabs = bool(re.search(r"\.(tsv|tab)(\.\w+)?$", path.lower()))
-    bare = re.sub(r'"[^"]*"', "", text)
-    marks = _DELIMITERS.replace(wanted.decimal or "\0", "")
-    delimiter = wanted.sep or (
-        "\t"
-        if tabs
-        else next((mark for mark in marks if mark in bare and mark.encode() in (second or line)), marks[0])
-    )
+    tabs = re.search(r"\.(tsv|tab)(\.\w+)?$", path.lower())
+    delimiter = wanted.sep or ("\t" if tabs else _delimiter(rows, path, wanted.decimal))
     names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
     named = _holds_names(names, path) if wanted.header is None else wanted.header
     if not named:
         return [f"f{j}" for j in range(len(names))], delimiter, False
+    names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
     if len(set(names)) != len(names):
         raise InputError(f"columns have distinct names; {path!r} has {names[:50]}; rename them")
     return names, delimiter, True
 
 
+def _delimiter(rows: Sequence[bytes], path: str, decimal: str | None) -> str:
+    bare = [re.sub(rb'"[^"]*"', b"", row) for row in rows]
+    marks = [mark for mark in _DELIMITERS if mark != decimal]
+    there = [mark for mark in marks if all(mark.encode() in row for row in bare[:2])]
+    alike = [mark for mark in there if len({row.count(mark.encode()) for row in bare}) == 1]
+    if len(alike) > 1:
+        raise InputError(
+            f"one character separates values; in {path!r} it may be any of {alike}: say sep={alike[0]!r}, or what it is"
+        )
+    return (alike or there or marks)[0]
+
+
 def _holds_names(row: Sequence[str], path: str) -> bool:
     """Whether a first row is one of names. A row of numbers is none, unless they count columns (0, 1, 2) or years."""
-    said = [value for value in row if value.strip()]  # what has no name is where pandas writes row labels
+    said = [value for value in row if value.strip()]  # what has no name are row labels of pandas
     numbers = [re.fullmatch(_NUMBER, value) is not None for value in said]
     if not any(numbers):
         return True
-    counted = said == [str(int(said[0]) + j) for j in range(len(said))] if said[0].strip().isdigit() else False
-    first = int(said[0]) if counted else -1
-    if (
-        all(numbers)
-        and counted
-        and ((first == 0 and len(said) > 2) or (1800 <= first <= 2200 and len(said) > 1))
-    ):
-        return True
-    if all(numbers) and not (counted and first == 1 and len(said) > 2):
-        return False
+    if all(numbers):
+        first = int(said[0]) if said[0].strip().isdigit() else -1
+        counted = said == [str(first + j) for j in range(len(said))] and len(said) > 1
+        if counted and (1800 <= first <= 2200 or (first == 0 and len(said) > 2)):
+            return True
+        if not (counted and first == 1 and len(said) > 2):
+            return False
     raise InputError(
         f"a first row is of names or of values; that of {path!r} may be either: {row[:10]}; say header=True where it holds "
         "the names of the columns, and header=False where it does not: they are f0, f1, ... then"
@@ -215,13 +198,10 @@ def parse(text: bytes, dialect: Dialect, kinds: Mapping[int, pa.DataType] | None
     """
     names = [str(j) for j in range(dialect.width)]
     chosen: dict[str, Any] = {}
-    marked: dict[int, pa.DataType] = {}
+    marked = {j: kind for j, kind in (kinds or {}).items() if dialect.thousands and is_number(kind)}
     if kinds is not None:
-        marked = {j: kind for j, kind in kinds.items() if dialect.thousands and is_number(kind)}
-        chosen["include_columns"] = [str(j) for j in kinds]
-        chosen["column_types"] = {str(j): kind for j, kind in kinds.items()} | dict.fromkeys(
-            map(str, marked), pa.string()
-        )
+        types = {str(j): pa.string() if j in marked else kind for j, kind in kinds.items()}
+        chosen = {"include_columns": list(types), "column_types": types}
     table = pa.csv.read_csv(
         pa.BufferReader(text),
         pa.csv.ReadOptions(use_threads=False, block_size=max(len(text), 1) + 1, column_names=names),
@@ -295,7 +275,8 @@ def inferred(text: bytes, dialect: Dialect) -> list[pa.DataType]:
     Returns
     -------
     list of pa.DataType
-        int64, double, bool, date32, timestamp, time32, string, or null where there is no value.
+        int64, decimal128 of integers beyond 2^53, double, bool, date32, timestamp, time32, string, or null where there is
+        no value.
 
     Raises
     ------
@@ -303,12 +284,19 @@ def inferred(text: bytes, dialect: Dialect) -> list[pa.DataType]:
         A row has another number of values.
     """
     # What is no UTF-8 is told with its row when it is read.
-    kinds = [pa.string() if pa.types.is_binary(kind) else kind for kind in parse(text, dialect).schema.types]
+    table = parse(text, dialect)
+    kinds = [pa.string() if pa.types.is_binary(kind) else kind for kind in table.schema.types]
     tried = {j: widened(kind) for j, kind in enumerate(kinds) if widened(kind) != kind}
     if not _reads(text, dialect, tried):  # such as hexadecimal numbers, which are no floats
         kinds = [
             kind if _reads(text, dialect, {j: widened(kind)}) else pa.string() for j, kind in enumerate(kinds)
         ]
+    for j, column in enumerate(table.columns):  # integers that float64 rounds
+        if kinds[j] in (pa.int64(), pa.float64()) and (pc.max(pc.abs(column)).as_py() or 0) > 2**53:
+            texts = parse(text, dialect, {j: pa.string()}).column(0)
+            if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
+                whole = LARGE if pa.types.is_integer(kinds[j]) else WHOLE
+                kinds[j] = whole if _reads(text, dialect, {j: whole}) else pa.string()
     if dialect.thousands:
         for j in [j for j, kind in enumerate(kinds) if pa.types.is_string(kind)]:
             found = (kind for kind in (pa.int64(), pa.float64()) if _reads(text, dialect, {j: kind}))
@@ -326,13 +314,10 @@ def _reads(text: bytes, dialect: Dialect, kinds: Mapping[int, pa.DataType]) -> b
 
 def widened(kind: pa.DataType) -> pa.DataType:
     """The type as which a column is read where rows that were not looked at may need more: fractions, times of dates."""
-    if pa.types.is_integer(kind):
-        return pa.float64()
-    if pa.types.is_date(kind):
-        return pa.timestamp("us")
-    if pa.types.is_timestamp(kind) and kind.unit == "s":
-        return pa.timestamp("us", kind.tz)
-    return pa.time64("us") if pa.types.is_time(kind) else kind
+    base = base_of(kind)
+    if base == "time":
+        return kind if getattr(kind, "unit", "") == "ns" else pa.timestamp("us", getattr(kind, "tz", None))
+    return {"number": pa.float64(), "clock": pa.time64("us")}.get(str(base), kind)
 
 
 def kind_for(column: ColumnType, found: pa.DataType) -> pa.DataType:
@@ -350,16 +335,15 @@ def kind_for(column: ColumnType, found: pa.DataType) -> pa.DataType:
     pa.DataType
         One that `coded` takes for the column, where there is one.
     """
-    if column.base == "text":
-        return found if column.digits and pa.types.is_integer(found) else pa.string()
+    base = base_of(found)
+    if column.digits and base == "number" and not pa.types.is_floating(found):
+        return WHOLE
     if column.base == "empty":
         return pa.null()
-    if column.form:
-        return pa.string()
-    if pa.types.is_null(found):  # no value was looked at
+    if base == "empty":  # no value was looked at
         return {"number": pa.float64(), "boolean": pa.bool_()}.get(column.base, pa.string())
-    if base_of(found) == "number" and column.base in ("time", "clock"):
-        return pa.string()  # the message shows a value
+    if column.base == "text" or column.form or (base == "number" and column.base in ("time", "clock")):
+        return pa.string()  # of numbers where times are needed the message shows one
     return widened(found)
 
 
@@ -397,17 +381,9 @@ def refused(
         return InputError(
             f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column {name!r}; give encoding="
         )
+    kind = kinds[int(fault["column"])]
     return InputError(
-        f"every value of a column is of one type; {where} has {value[1][:60]!r} in column {name!r}, which is no "
-        f"{_wanted(kinds[int(fault['column'])])}; correct the file, leave the column out, or name what is missing with "
+        f"every value of a column is of one type; {where} has {value[1][:60]!r} in column {name!r}, which holds "
+        f"{BASES[base_of(kind) or 'text']} ({kind}); correct the file, leave the column out, or name what is missing with "
         "na_values="
     )
-
-
-def _wanted(kind: pa.DataType) -> str:
-    if pa.types.is_integer(kind):
-        return "whole number"
-    if pa.types.is_timestamp(kind):
-        return "date with a time zone" if kind.tz else "date without a time zone"
-    names = {"number": "number", "boolean": "true or false", "clock": "time of day", "text": "UTF-8 text"}
-    return names.get(str(base_of(kind)), "missing value")

@@ -10,7 +10,6 @@ import shutil
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import zarr
@@ -24,23 +23,32 @@ from .remote import code_of, connected, explain
 Options = Mapping[str, Any] | None
 
 
-@dataclass(frozen=True)
-class HashableOptions:
-    """Options of a file system as the key of a cache: they are the same where they print the same."""
-
-    text: str
-    options: Options = field(compare=False)
-
-    @classmethod
-    def of(cls, options: Options) -> HashableOptions:
-        return cls(repr(options), options)
-
-
 #: Entries of a folder that `holds` looks at before it gives up: it may be a folder far above any data.
 _MOST_ENTRIES = 20_000
 
 
-def normalise(path: str | os.PathLike[str]) -> str:
+class Place(str):
+    """A normalised path or URL, which carries the options of its file system wherever it goes.
+
+    Parameters
+    ----------
+    text : str
+    options : mapping, optional
+        Of the fsspec file system. They are no part of what is compared.
+    """
+
+    options: dict[str, Any]
+
+    def __new__(cls, text: str, options: Options = None) -> Place:
+        place = super().__new__(cls, text)
+        place.options = dict(options or {})
+        return place
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Place, (str(self), self.options)
+
+
+def normalise(path: str | os.PathLike[str], storage_options: Options = None) -> Place:
     """A path in the form in which it is stored and compared. Local ones are absolute: workers may be in another folder.
 
     Parameters
@@ -49,13 +57,14 @@ def normalise(path: str | os.PathLike[str]) -> str:
 
     Returns
     -------
-    str
+    Place
         An absolute local path, or the URL as given.
     """
+    options = getattr(path, "options", None) if storage_options is None else storage_options
     text = os.fspath(path).removeprefix("file://")
     if is_local(text):
-        return os.path.abspath(os.path.expanduser(text))
-    return text.rstrip("/")
+        return Place(os.path.abspath(os.path.expanduser(text)), options)
+    return Place(text.rstrip("/"), options)
 
 
 def is_local(path: str) -> bool:
@@ -77,14 +86,12 @@ def is_web(path: str) -> bool:
     return path.startswith(("http://", "https://"))
 
 
-def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
+def filesystem(path: str) -> tuple[Any, str]:
     """The file system of a normalised path, and the path inside it.
 
     Parameters
     ----------
     path : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -95,7 +102,21 @@ def filesystem(path: str, storage_options: Options = None) -> tuple[Any, str]:
     StoreError
         The package of the protocol is not installed.
     """
-    return (LocalFileSystem(), path) if is_local(path) else connected(path, storage_options)
+    return (LocalFileSystem(), str(path)) if is_local(path) else connected(path)
+
+
+def state(path: str) -> str:
+    """Size and time of a local file; "" of others."""
+    if not is_local(path):
+        return ""
+    found = os.stat(path)
+    return f"{found.st_size} {int(found.st_mtime)}"  # whole seconds: copies on the disks of several machines are alike
+
+
+def check_state(path: str, known: str) -> None:
+    """Raise StoreError where a local file is no longer in the state in which it was opened."""
+    if known and state(path) != known:
+        raise StoreError(f"{path!r} was written anew since it was opened; open it again")
 
 
 @contextmanager
@@ -135,14 +156,12 @@ def reading(path: str, what: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_text(path: str, storage_options: Options = None) -> Iterator[Any]:
+def open_text(path: str) -> Iterator[Any]:
     """A file of bytes that is open to read, unpacked where the ending of its name says so: .gz, .bz2, .xz, .zst.
 
     Parameters
     ----------
     path : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -153,23 +172,25 @@ def open_text(path: str, storage_options: Options = None) -> Iterator[Any]:
     StoreError
         It is gone or damaged.
     """
-    fs, root = filesystem(path, storage_options)
+    fs, root = filesystem(path)
     # Callers read large pieces, each by one request; an unpacker reads small ones.
-    packed = infer_compression(path) is not None
-    options = {} if packed or is_local(path) else {"cache_type": "none"}
-    with reading(path, "text"), fs.open(root, "rb", compression="infer", **options) as file:
+    options = {} if infer_compression(path) is not None or is_local(path) else {"cache_type": "none"}
+    zstd = path.lower().endswith(".zst")
+    with reading(path, "text"), fs.open(root, "rb", compression=None if zstd else "infer", **options) as file:
+        if zstd:  # fsspec knows it beside another package only, which stops behind the first frame
+            import pyarrow as pa  # `inspect` does without
+
+            file = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
         yield file
 
 
-def open_group(path: str, mode: str, storage_options: Options = None, **wanted: Any) -> zarr.Group | zarr.Array:
+def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
     """Open a Zarr group or array.
 
     Parameters
     ----------
     path : str
     mode : "r" or "r+"
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     **wanted
         Further arguments of `zarr.open`; ``store`` to read through another store object.
 
@@ -184,7 +205,7 @@ def open_group(path: str, mode: str, storage_options: Options = None, **wanted: 
     """
     with reading(path, "a Zarr store"):
         try:
-            store = wanted.pop("store", None) or zarr_store(path, mode == "r", storage_options)
+            store = wanted.pop("store", None) or zarr_store(path, mode == "r")
             return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
         except FileNotFoundError as error:
             raise StoreError(
@@ -193,15 +214,13 @@ def open_group(path: str, mode: str, storage_options: Options = None, **wanted: 
             ) from error
 
 
-def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> Any:
+def zarr_store(path: str, read_only: bool) -> Any:
     """A Zarr store object for a normalised path.
 
     Parameters
     ----------
     path : str
     read_only : bool
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -216,20 +235,13 @@ def zarr_store(path: str, read_only: bool, storage_options: Options = None) -> A
         if read_only and not os.path.isdir(path):
             raise StoreError(f"no such store: {path!r} is no folder; check the path")
         return LocalStore(path, read_only=read_only)
-    fs, root = connected(path, storage_options, asynchronous=True)
+    fs, root = connected(path, asynchronous=True)
     return FsspecStore(fs, path=root, read_only=read_only)
 
 
-def require(path: str, storage_options: Options = None) -> None:
-    """Raise StoreError if nothing exists at a path.
-
-    Parameters
-    ----------
-    path : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
-    """
-    fs, root = filesystem(path, storage_options)
+def require(path: str) -> None:
+    """Raise StoreError if nothing exists at a normalised path."""
+    fs, root = filesystem(path)
     if not (fs.exists(root) or is_web(path)):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
@@ -253,14 +265,12 @@ def fingerprint(fs: Any, path: str) -> str | None:
         return None
 
 
-def is_glob(path: str, storage_options: Options = None) -> bool:
+def is_glob(path: str) -> bool:
     """Whether a path is a pattern; a file whose name has such a character is a file.
 
     Parameters
     ----------
     path : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -268,7 +278,7 @@ def is_glob(path: str, storage_options: Options = None) -> bool:
     """
     if not any(mark in path for mark in "*?["):
         return False
-    fs, root = filesystem(path, storage_options)
+    fs, root = filesystem(path)
     return not fs.exists(root)
 
 
@@ -289,11 +299,37 @@ def read_object(fs: Any, path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) or found is None else {}
 
 
-def write_bytes(fs: Any, path: str, data: bytes) -> None:
-    """Write a small file so that it appears whole or not at all."""
-    if not isinstance(fs, LocalFileSystem):
-        fs.pipe_file(path, data)
-        return
+def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
+    """Write a small file so that it appears whole or not at all.
+
+    Parameters
+    ----------
+    fs : fsspec.AbstractFileSystem
+    path : str
+        Inside the file system.
+    data : bytes
+    new : bool
+        Leave a file alone that is there: of two jobs that try at once, one succeeds.
+
+    Returns
+    -------
+    bool
+        False where `new` is asked for and the file was there.
+    """
+    try:
+        if isinstance(fs, LocalFileSystem):
+            _write_local(path, data, new)
+        else:
+            fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
+    except OSError as error:
+        there = isinstance(error, FileExistsError) or code_of(error) == "PreconditionFailed"
+        if not (new and there):
+            raise
+        return False
+    return True
+
+
+def _write_local(path: str, data: bytes, new: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}.partial"
     try:
@@ -301,7 +337,17 @@ def write_bytes(fs: Any, path: str, data: bytes) -> None:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())  # else the new name may survive a power cut, and the bytes not
-        os.replace(temporary, path)
+        if not new:
+            os.replace(temporary, path)
+            return
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            raise
+        except OSError:  # a file system without hard links
+            with open(path, "xb") as file:
+                file.write(data)
+        os.unlink(temporary)
     except BaseException:  # such as a full disk
         with suppress(OSError):
             os.unlink(temporary)
@@ -314,41 +360,8 @@ def write_json(fs: Any, path: str, value: Any) -> None:
 
 
 def create_json(fs: Any, path: str, value: Any) -> bool:
-    """Write pretty JSON in one step, unless the file is there: of two jobs that try at once, one succeeds.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    path : str
-        Inside the file system.
-    value : JSON value
-
-    Returns
-    -------
-    bool
-        False where the file was there.
-    """
-    data = _pretty(value)
-    try:
-        if not isinstance(fs, LocalFileSystem):
-            fs.pipe_file(path, data, mode="create")
-            return True
-        temporary = f"{path}.{uuid.uuid4().hex}.partial"
-        write_bytes(fs, temporary, data)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            with open(path, "xb") as file:
-                file.write(data)
-        finally:
-            os.unlink(temporary)
-    except OSError as error:
-        if not isinstance(error, FileExistsError) and code_of(error) != "PreconditionFailed":
-            raise
-        return False
-    return True
+    """Write pretty JSON in one step, unless the file is there; False where it is."""
+    return write_bytes(fs, path, _pretty(value), new=True)
 
 
 def _pretty(value: Any) -> bytes:

@@ -9,12 +9,11 @@ from typing import Any
 
 from . import files
 from .file_lists import version_of
-from .files import Options
 
 _EDGE = 65_536
 
 
-def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) -> str:
+def fingerprint_of_files(names: Sequence[str]) -> str:
     """A text that differs where the sizes, or the first or last 64 KiB, of files differ.
 
     Parameters
@@ -22,8 +21,6 @@ def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) 
     names : sequence of str
         Normalised paths or URLs, in the order of the rows. Names themselves do not count: a copy has the same
         fingerprint.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -32,7 +29,7 @@ def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) 
     """
     found = hashlib.sha256()
     for name in names:
-        fs, inner = files.filesystem(name, storage_options)
+        fs, inner = files.filesystem(name)
         size = fs.size(inner)
         found.update(f"{size} ".encode())
         found.update(fs.cat_file(inner, start=0, end=min(size, _EDGE)))
@@ -40,15 +37,13 @@ def fingerprint_of_files(names: Sequence[str], storage_options: Options = None) 
     return found.hexdigest()[:32]
 
 
-def content_of_files(names: Sequence[str], storage_options: Options = None) -> str:
+def content_of_files(names: Sequence[str]) -> str:
     """A text that differs where any byte of files differs: of local ones they are read, of others the store says it (etag).
 
     Parameters
     ----------
     names : sequence of str
         Normalised paths or URLs.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -61,7 +56,7 @@ def content_of_files(names: Sequence[str], storage_options: Options = None) -> s
             with open(name, "rb") as file:
                 found.update(hashlib.file_digest(file, "sha256").digest())
         else:
-            found.update(version_of([name], storage_options).encode())
+            found.update(version_of([name]).encode())
     return found.hexdigest()[:32]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from ..errors import InputError, StoreError
 from . import files
-from .csv_format import USUAL, current_format
+from .csv_format import USUAL, csv_format, current_format, said_format, set_format
 from .csv_source import CsvSource
-from .files import Options
 from .matrix_files import NpySource, NpzSource
 from .parquet_source import ParquetSource
 from .row_source import InOrder, RowSource, Selection
@@ -37,14 +38,12 @@ def register_format(source: type[RowSource]) -> type[RowSource]:
     return source
 
 
-def find_format(path: str | os.PathLike[str], storage_options: Options = None) -> type[RowSource]:
+def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
     """The source class that opens a path; Zarr's where none recognises it, since its errors say what is missing.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -57,7 +56,7 @@ def find_format(path: str | os.PathLike[str], storage_options: Options = None) -
     """
     path = files.normalise(path)
     asked: list[type[RowSource]] = [*REGISTERED, NpySource, NpzSource, SvmlightSource, ParquetSource, CsvSource]
-    return next((source for source in asked if source.recognises(path, storage_options)), ZarrSource)
+    return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 
 def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:
@@ -82,7 +81,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
         The place has no such columns or target.
     """
     path = files.normalise(path)
-    source = find_format(path, selection.storage_options)
+    source = find_format(path)
     if issubclass(source, InOrder) and not selection.in_order:
         raise InputError(
             f"the rows of {path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
@@ -95,7 +94,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
         )
     if current_format() != USUAL and source is not CsvSource and source not in REGISTERED:
         raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
-    fs, root = files.filesystem(path, selection.storage_options)
+    fs, root = files.filesystem(path)
     if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
@@ -113,7 +112,25 @@ def column_names(path: str | os.PathLike[str]) -> set[str]:
     return set(found or ())
 
 
-def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None) -> str:
+def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Read a CSV as that of a model's training, until the function ends that runs, but for what it was told otherwise.
+
+    Parameters
+    ----------
+    known : mapping
+        Of `csv_format.said_format`.
+    path : str or PathLike
+        Of the rows; nothing changes where these are no text.
+    """
+    if not known:
+        return
+    with suppress(InputError, StoreError):  # of a name that no format has: text, then
+        if find_format(path) is not CsvSource:
+            return
+    set_format(csv_format(**{**known, **said_format()}))
+
+
+def fingerprint(path: str | os.PathLike[str]) -> str:
     """The same text for a copy of the data, and another for other data, as far as sizes and edges tell.
 
     Of a store of distrf it tells what the store was made from; of another Zarr store its path and metadata (chunks
@@ -122,8 +139,6 @@ def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -131,19 +146,15 @@ def fingerprint(path: str | os.PathLike[str], *, storage_options: Options = None
         32 hexadecimal digits.
     """
     path = files.normalise(path)
-    return find_format(path, storage_options).fingerprint(path, storage_options)
+    return find_format(path).fingerprint(path)
 
 
-def part_fingerprints(
-    path: str | os.PathLike[str], *, storage_options: Options = None
-) -> list[tuple[str, int]]:
+def part_fingerprints(path: str | os.PathLike[str]) -> list[tuple[str, int]]:
     """`fingerprint` of each part of the data: of each file of Parquet, and of the rows of each append to a store.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -151,17 +162,15 @@ def part_fingerprints(
         Fingerprint and rows, in the order of the rows.
     """
     path = files.normalise(path)
-    return find_format(path, storage_options).part_fingerprints(path, storage_options)
+    return find_format(path).part_fingerprints(path)
 
 
-def facts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any]:
+def facts(path: str | os.PathLike[str]) -> dict[str, Any]:
     """What ``distrf inspect`` shows of rows that distrf did not write, as JSON.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -174,4 +183,4 @@ def facts(path: str | os.PathLike[str], *, storage_options: Options = None) -> d
         Nothing can be read there.
     """
     path = files.normalise(path)
-    return find_format(path, storage_options).facts(path, storage_options)
+    return find_format(path).facts(path)

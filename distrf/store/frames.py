@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError
-from .arrow_types import as_floats, decoded, is_text, null_error, target_dtype, value_type
 from .table_codes import as_arrow, coded
 from .table_reader import TableRows, column_values
-from .table_schema import TableSchema, merged
+from .table_schema import TableSchema, as_floats, decoded, is_text, merged, null_error, target_dtype, value_type
 
 
 class FrameFacts(NamedTuple):
@@ -59,11 +58,6 @@ def described(meta: Any) -> pa.Schema:
     """
     fields = as_arrow(meta).schema
     return pa.schema([(f.name, pa.null() if pa.types.is_dictionary(f.type) else f.type) for f in fields])
-
-
-def undescribed(schema: pa.Schema, names: Sequence[str]) -> list[str]:
-    """Those columns whose type is null."""
-    return [name for name in names if name in schema.names and pa.types.is_null(schema.field(name).type)]
 
 
 def with_types(schema: pa.Schema, types: pa.Schema) -> pa.Schema:
@@ -198,42 +192,26 @@ def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Tab
     for part in reader.parts(int(rows[0]), int(rows[-1]) + 1):
         inside = rows[(part.first <= rows) & (rows < part.first + len(part.table))]
         tables.append((part.where, part.table.take(pa.array(inside - part.first))))
-    schema = merged([(where, table.schema) for where, table in tables], reader.columns)
-    return one_table([table for _, table in tables], schema, reader.columns)
+    return one_table(tables)
 
 
-def one_table(tables: Sequence[pa.Table], schema: pa.Schema, names: Sequence[str]) -> pa.Table:
+def one_table(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
     """Rows of several files or partitions as one table.
 
     Parameters
     ----------
-    tables : sequence of pa.Table
-        At least one.
-    schema : pa.Schema
-        The types of columns, where all values are of it.
-    names : sequence of str
-        The columns.
+    tables : sequence of (str, pa.Table)
+        What messages call each, and the same columns of each.
 
     Returns
     -------
     pa.Table
-        Without dictionaries.
+        Each column in a type that holds all of it; without dictionaries.
     """
-    columns = []
-    for name in names:
-        chunks = [decoded(table.column(name)) for table in tables]
-        kind = value_type(schema.field(name).type)
-        try:
-            columns.append(_as_one(chunks, kind))
-        except pa.ArrowInvalid:  # some hold more, such as a fraction where no other row had one
-            columns.append(_as_one(chunks, next(chunk.type for chunk in chunks if chunk.type != kind)))
-    return pa.table(columns, names=list(names))
-
-
-def _as_one(columns: Sequence[pa.ChunkedArray], kind: pa.DataType) -> pa.ChunkedArray:
-    cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(kind) for c in columns]
-    if pa.types.is_date(kind):  # Arrow cuts times of day without a word
-        for column, dates in zip(columns, cast, strict=True):
-            if not dates.cast(column.type).equals(column):
-                raise pa.ArrowInvalid("a time of day")
-    return pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)
+    schema = merged([(where, table.schema) for where, table in tables], tables[0][1].column_names)
+    columns = {}
+    for name, kind in zip(schema.names, map(value_type, schema.types), strict=True):
+        found = [decoded(table.column(name)) for _, table in tables]
+        cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(kind) for c in found]
+        columns[name] = pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)
+    return pa.table(columns)

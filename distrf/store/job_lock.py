@@ -21,7 +21,6 @@ from typing import Any
 
 from ..errors import InUseError, StoreError
 from . import files
-from .files import Options
 
 try:
     import fcntl
@@ -45,9 +44,7 @@ def require_id(path: str, found: Any, wanted: Any) -> None:
 
 
 @contextmanager
-def hold(
-    *outputs: str | os.PathLike[str] | None, takeover: bool = False, storage_options: Options = None
-) -> Iterator[None]:
+def hold(*outputs: str | os.PathLike[str] | None, takeover: bool = False) -> Iterator[None]:
     """Be the one job that writes these outputs. Those that the caller holds already remain his.
 
     Parameters
@@ -56,8 +53,6 @@ def hold(
         The root of a bucket has no place beside it, and gets no lock.
     takeover : bool
         Take the place of a job that was killed and has left its lock file.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Raises
     ------
@@ -67,10 +62,36 @@ def hold(
     held = _held.get()
     with ExitStack() as stack:
         for output in [files.normalise(output) for output in outputs if output is not None]:
-            path = _place(output)
-            if path is not None and path not in held:
-                stack.enter_context(_owned(output, path, takeover, storage_options))
-                held = (*held, path)
+            path = _lock_file(output)
+            if path is None or path in held:
+                continue
+            owner = {
+                "token": uuid.uuid4().hex, "host": socket.gethostname(), "pid": os.getpid(),
+                "since": datetime.now(UTC).isoformat(timespec="seconds"),
+            }  # fmt: skip
+            locks = files.is_local(path) and fcntl and _can_lock(path)
+            try:
+                if locks:
+                    other = _lock(stack, path, owner)
+                else:
+                    other = _create(stack, files.normalise(path, output.options), owner, takeover)
+            except (PermissionError, StoreError) as error:
+                if not isinstance(error, PermissionError) and not isinstance(error.__cause__, PermissionError):
+                    raise
+                _LOG.warning("%r gets no lock, so a second job would not be seen: %s", output, error)
+                continue
+            if other is not None:
+                what = (
+                    "process {pid} on {host}, since {since}" if owner.keys() <= other.keys() else "another job"
+                )
+                killed = (
+                    f"If it was killed, remove {path!r}, or take its place with overwrite=True (--overwrite)"
+                )
+                raise InUseError(
+                    f"one job at a time writes an output: {output!r} is being written by {what.format(**other)}; let it end, "
+                    f"or stop it, or choose another path{'' if locks else f'. {killed}'}"
+                )
+            held = (*held, path)
         before = _held.set(held)
         try:
             yield
@@ -78,112 +99,78 @@ def hold(
             _held.reset(before)
 
 
-def _place(output: str) -> str | None:
+def _lock_file(output: str) -> str | None:
     """The lock file of an output: beside it, so that it is no part of it. Two links to one output have one lock."""
     local = files.is_local(output)
     parent, base = os.path.split(os.path.realpath(output)) if local else output.rpartition("/")[::2]
     return None if parent.endswith(":/") else f"{parent}/.{base}.lock"
 
 
-@contextmanager
-def _owned(output: str, path: str, takeover: bool, storage_options: Options) -> Iterator[None]:
-    """Take a lock, and remove it in the end, whatever happens."""
-    record = {
-        "token": uuid.uuid4().hex, "host": socket.gethostname(), "pid": os.getpid(),
-        "since": datetime.now(UTC).isoformat(timespec="seconds"),
-    }  # fmt: skip
-    with ExitStack() as stack:
-        try:
-            if files.is_local(path) and fcntl and _can_lock(path):
-                _lock(stack, output, path, record)
-            else:
-                _create(stack, output, path, record, takeover, storage_options)
-        except (PermissionError, StoreError) as error:
-            if not isinstance(error, PermissionError) and not isinstance(error.__cause__, PermissionError):
-                raise
-            _LOG.warning("%r gets no lock, so a second job would not be seen: %s", output, error)
-        yield
-
-
 def _can_lock(path: str) -> bool:
-    """Whether files can be locked where this one lies."""
+    """Whether files can be locked where this one lies; its folder is made."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        try:
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            _LOG.info("files in %r cannot be locked: %s", folder, error)
-            return False
+    except OSError as error:
+        _LOG.info("files in %r cannot be locked: %s", folder, error)
+        return False
     return True
 
 
-def _lock(stack: ExitStack, output: str, path: str, record: dict[str, Any]) -> None:
-    """Lock a file until the stack ends. Raises InUseError while another job has it."""
+def _lock(stack: ExitStack, path: str, owner: dict[str, Any]) -> dict[str, Any] | None:
+    """Lock a file until the stack ends. Returns who has it where another job does."""
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(file), os.stat(path)):
-                    break
-            os.close(file)  # its owner has removed it meanwhile
         except BlockingIOError:
-            owner = os.read(file, 4096)
             os.close(file)
-            raise _in_use(output, owner, "") from None
+            return _owner(path)
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(file), os.stat(path)):
+                break
+        os.close(file)  # its owner has removed it meanwhile
     os.ftruncate(file, 0)
-    os.write(file, json.dumps(record).encode())
+    os.write(file, json.dumps(owner).encode())
+
+    stack.callback(os.close, file)  # whatever becomes of the other
+    stack.callback(_unlink, path)
+    return None
+
+
+def _unlink(path: str) -> None:
+    """Remove a file while it is locked: later the next owner would lose it."""
+    with suppress(OSError):
+        os.unlink(path)
+
+
+def _create(stack: ExitStack, path: str, owner: dict[str, Any], takeover: bool) -> dict[str, Any] | None:
+    """Create a file until the stack ends. Returns who has done so where another job has, which lives or was killed."""
+    fs, root = files.filesystem(path)
 
     def release() -> None:
-        try:
-            with suppress(OSError):
-                os.unlink(path)  # while it is locked, or the next owner would lose it
-        finally:
-            os.close(file)
-
-    stack.callback(release)
-
-
-def _create(
-    stack: ExitStack, output: str, path: str, record: dict[str, Any], takeover: bool, storage_options: Options
-) -> None:
-    """Create a file until the stack ends. Raises InUseError where there is one, of a job that lives or was killed."""
-    fs, root = files.filesystem(path, storage_options)
-    if takeover:
-        files.write_json(fs, root, record)
-    elif not files.create_json(fs, root, record):
-        found = files.read_object(fs, root) or {}
-        if (found.get("host"), found.get("pid")) == (record["host"], record["pid"]) and found[
-            "token"
-        ] not in _OWN:
-            files.write_json(
-                fs, root, record
-            )  # this process could not remove it; or has it, and the answer was lost
-        else:
-            raise _in_use(
-                output, json.dumps(found).encode(),
-                f". If it was killed, remove {path!r}, or take its place with overwrite=True (--overwrite)",
-            )  # fmt: skip
-
-    _OWN.add(record["token"])
-
-    def release() -> None:
-        _OWN.discard(record["token"])
+        _OWN.discard(owner["token"])
         with suppress(OSError, ValueError):
-            if (files.read_object(fs, root) or {}).get("token") == record["token"]:
+            if _owner(path).get("token") == owner["token"]:
                 fs.rm_file(root)
 
+    if takeover:
+        files.write_json(fs, root, owner)
+    elif not files.create_json(fs, root, owner):
+        other = _owner(path)
+        ours = (
+            all(other.get(name) == owner[name] for name in ("host", "pid")) and other.get("token") not in _OWN
+        )
+        if not ours:  # else this process could not remove it, or has just created it, and the answer was lost
+            return other
+        files.write_json(fs, root, owner)
+    _OWN.add(owner["token"])
     stack.callback(release)
+    return None
 
 
-def _in_use(output: str, owner: bytes, more: str) -> InUseError:
-    try:
-        found = json.loads(owner)
-        who = f"process {found['pid']} on {found['host']}, since {found['since']}"
-    except (ValueError, LookupError, TypeError):  # it has just begun
-        who = "another job"
-    return InUseError(
-        f"one job at a time writes an output: {output!r} is being written by {who}; let it end, or stop it, or choose another "
-        f"path{more}"
-    )
+def _owner(path: str) -> dict[str, Any]:
+    """Who has a lock file; empty where its owner has just begun."""
+    return files.read_object(*files.filesystem(path)) or {}

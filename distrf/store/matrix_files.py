@@ -47,7 +47,7 @@ class NpzSource(InOrder):
     def open(cls, path: str, selection: Selection) -> Self:
         """Members are read."""
         target, suffix = selection.target, f"_{selection.split}" if selection.split else ""
-        fs, root = files.filesystem(path, selection.storage_options)
+        fs, root = files.filesystem(path)
         with (
             files.reading(path, "an .npz file of numbers, without running code"),
             fs.open(root, "rb") as file,
@@ -57,22 +57,26 @@ class NpzSource(InOrder):
             X = _member(members, names, f"X{suffix}", path)
             label = f"{target or 'y'}{suffix}"
             y = members[label] if label in names else None
-            if y is None and target is not None:
-                raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
-            titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else None
-        _require_matrix(path, X)
-        if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0]):
-            raise InputError(
-                f"X and y must have the same rows; X has shape {X.shape}, {label!r} has shape {y.shape} in {path!r}"
-            )
-        if y is not None and y.dtype.kind not in "biufUS":
-            raise InputError(f"targets are numbers or text; received dtype {y.dtype}; convert them first")
-        titles = titles if titles and len(titles) == X.shape[1] else None
-        chosen = selection.columns and column_numbers(path, selection.columns, titles, X.shape[1])
-        return cls._of(path, X, y, chosen, titles)
+            titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else []
+        if y is None and target is not None:
+            raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
+        titles = titles if titles and X.shape[1:] == (len(titles),) else None
+        return cls._of(path, X, y, titles, selection.columns)
 
     @classmethod
-    def _of(cls, path: str, X: Any, y: np.ndarray | None, chosen: Any, titles: list[str] | None = None) -> Self:
+    def _of(
+        cls, path: str, X: Any, y: np.ndarray | None, titles: list[str] | None, columns: Sequence[Any] | None
+    ) -> Self:
+        if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+            raise InputError(
+                f"rows are a 2-D array of numbers that is not empty; {path!r} has shape {X.shape} and dtype {X.dtype}"
+            )
+        if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0] or y.dtype.kind not in "biufUS"):
+            raise InputError(
+                f"X and y must have the same rows, and targets are numbers or text; X has shape {X.shape}, the target has shape "
+                f"{y.shape} and dtype {y.dtype} in {path!r}"
+            )
+        chosen = None if columns is None else column_numbers(path, columns, titles, X.shape[1])
         # Half floats and booleans have no use further on; other numbers keep their type.
         dtype = np.dtype({"?": np.uint8, "e": np.float32}.get(X.dtype.char, X.dtype.newbyteorder("=")))
         n, d = X.shape
@@ -133,22 +137,22 @@ class NpySource(NpzSource):
             if files.is_local(path):
                 array = np.load(path, mmap_mode="r", allow_pickle=False)
             else:
-                fs, root = files.filesystem(path, selection.storage_options)
+                fs, root = files.filesystem(path)
                 array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
-        _require_matrix(path, array)
+        if selection.target is None or array.ndim != 2:
+            return cls._of(path, array, None, None, selection.columns)
         d, target = array.shape[1], selection.target
-        chosen = None if selection.columns is None else column_numbers(path, selection.columns, None, d)
-        if target is None:
-            return cls._of(path, array, None, chosen)
         number = int(target) if target.removeprefix("-").isdigit() else d
         if not -d <= number < d:
             raise InputError(
                 f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
             )
-        if chosen is not None and number % d in chosen:
+        columns = selection.columns
+        if columns is None:
+            columns = [j for j in range(d) if j != number % d]
+        elif str(number % d) in map(str, columns):
             raise InputError(f"the target column {number % d} is among columns=; leave it out")
-        chosen = tuple(j for j in (range(d) if chosen is None else chosen) if j != number % d)
-        return cls._of(path, array, np.array(array[:, number]), chosen)
+        return cls._of(path, array, np.array(array[:, number]), None, columns)
 
 
 def _member(members: Any, names: list[str], name: str, path: str) -> Any:
@@ -162,10 +166,3 @@ def _member(members: Any, names: list[str], name: str, path: str) -> Any:
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
     raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
-
-
-def _require_matrix(path: str, X: Any) -> None:
-    if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
-        raise InputError(
-            f"rows are a 2-D array of numbers that is not empty; {path!r} has shape {X.shape} and dtype {X.dtype}"
-        )

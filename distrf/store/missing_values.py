@@ -92,10 +92,3 @@ def _medians(blocks: Iterable[tuple[int, np.ndarray]], n: int) -> np.ndarray:
     sample = np.concatenate(kept)
     present = (column[~np.isnan(column)] for column in sample.T)
     return np.array([np.median(column) if column.size else np.nan for column in present])
-
-
-def null_remedy(target: bool) -> str:
-    """What to do about missing values: those of features are replaced, but a row without a target teaches nothing."""
-    if target:
-        return "drop the rows that have no target (train does with drop_missing_target=True)"
-    return 'pass impute="mean", "median", "zero" or a number, or leave the column out'

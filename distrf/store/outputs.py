@@ -13,7 +13,7 @@ from zarr.storage import FsspecStore
 
 from ..errors import InputError, StoreError
 from . import files
-from .files import Options, is_local
+from .files import Place, is_local
 
 #: Endings that name formats which cannot be written.
 _OTHERS = (
@@ -64,7 +64,6 @@ def check_apart(
     *,
     what: str = "an output",
     than: str = "its input",
-    storage_options: Options = None,
 ) -> None:
     """Refuse an output that is one of the inputs, lies inside one or around one.
 
@@ -78,8 +77,6 @@ def check_apart(
         Globs stand for every file that they match.
     what, than : str
         The output and the inputs in words, for the message.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Raises
     ------
@@ -91,8 +88,8 @@ def check_apart(
     for source in inputs:
         if source is None:
             continue
-        place = _place(out, storage_options)
-        for other in _places(source, storage_options):
+        place = _place(out)
+        for other in _places(source):
             if _inside(place, other):
                 how = "is" if _inside(other, place) else "lies inside"
             elif _inside(other, place):
@@ -105,23 +102,23 @@ def check_apart(
             )
 
 
-def _places(path: str | os.PathLike[str], storage_options: Options) -> Iterator[str]:
+def _places(path: str | os.PathLike[str]) -> Iterator[str]:
     """Where an input is: every file that a glob stands for."""
     text = files.normalise(path)
-    if not files.is_glob(text, storage_options):
-        yield _place(text, storage_options)
+    if not files.is_glob(text):
+        yield _place(text)
         return
-    fs, root = files.filesystem(text, storage_options)
+    fs, root = files.filesystem(text)
     for name in fs.glob(root):
-        yield _place(name if is_local(text) else fs.unstrip_protocol(name), storage_options)
+        yield _place(name if is_local(text) else Place(fs.unstrip_protocol(name), text.options))
 
 
-def _place(path: str | os.PathLike[str], storage_options: Options) -> str:
+def _place(path: str | os.PathLike[str]) -> str:
     """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
     text = files.normalise(path)
     if is_local(text):
         return os.path.realpath(text)
-    fs, root = files.filesystem(text.rsplit("::", 1)[-1], storage_options)
+    fs, root = files.filesystem(Place(text.rsplit("::", 1)[-1], text.options))
     return str(fs.unstrip_protocol(root)).rstrip("/")
 
 

@@ -7,30 +7,35 @@ rows of 16 columns.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import StoreError
 from . import file_lists, files
-from .arrow_types import null_error
-from .files import Options
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import Selection
-from .table_reader import TablePart, TableRows
-from .table_schema import merged
-from .table_source import TableSource, all_fields, cut_blocks, lay_out
+from .table_reader import Group, TableRows
+from .table_schema import null_error
+from .table_source import Found, TableSource
+
+#: Columns of a distant file that are read together: each costs a request. Those of a local one are read one by one: of each Arrow
+#: holds a page and a dictionary, 2 MiB, until all have ended, and it takes three times as long for many.
+_COLUMNS = 16
+#: Rows that are read at a time amid a row group, at most.
+_BATCH_ROWS = 2**16
+#: What pandas and Spark write for a missing value of a folder.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 @contextmanager
-def open_file(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
+def open_file(name: str) -> Iterator[pq.ParquetFile]:
     """An open file that checks the checksums of its pages; what Arrow raises becomes a StoreError."""
     with files.reading(name, "Parquet"):
         if files.is_local(name):
@@ -40,7 +45,7 @@ def open_file(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
             ) as file:
                 yield file
         else:
-            fs, inner = files.filesystem(name, storage_options)
+            fs, inner = files.filesystem(name)
             # One request for neighbouring column chunks; no read-ahead on top of it.
             with (
                 fs.open(inner, "rb", cache_type="none") as raw,
@@ -49,272 +54,172 @@ def open_file(name: str, storage_options: Options) -> Iterator[pq.ParquetFile]:
                 yield file
 
 
-#: What pandas and Spark write for a missing value of a folder.
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
-
-
-def folder_values(name: str, root: str) -> dict[str, str | None]:
-    """What the folders between a root and a file stand for: of ``year=2020/city=a%20b`` {"year": "2020", "city": "a b"}.
-
-    Parameters
-    ----------
-    name, root : str
-        Of a glob the root is what stands before its first mark.
-
-    Returns
-    -------
-    dict of str to str, or None for a missing value
-    """
-    root = re.split(r"[*?[]", root)[0].rpartition("/")[0] if re.search(r"[*?[]", root) else root
-    inside = name[len(root) :] if name.startswith(root) else name.rpartition("://")[2]
-    pairs = (folder.partition("=") for folder in inside.split("/")[:-1] if "=" in folder)
-    return {unquote(key): None if value == _MISSING else unquote(value) for key, _, value in pairs}
-
-
-def folder_types(names: Sequence[str], root: str) -> dict[str, pa.DataType]:
-    """The types of the columns that folders stand for: whole numbers, or text where one of them is none.
+def folder_values(names: Sequence[str], root: str) -> list[dict[str, int | str | None]]:
+    """What the folders between a root and each file stand for: of ``year=2020/city=a%20b`` {"year": 2020, "city": "a b"}.
 
     Parameters
     ----------
     names : sequence of str
         All files.
     root : str
+        Of a glob the root is what stands before its first mark.
 
     Returns
     -------
-    dict of str to pa.DataType
+    list of dict of str to int, str or None
+        Whole numbers, but text where one of a column is none; None for a missing value.
     """
-    found: dict[str, set[str]] = {}
+    root = re.split(r"[*?[]", root)[0].rpartition("/")[0] if re.search(r"[*?[]", root) else root
+    found: list[dict[str, int | str | None]] = []
     for name in names:
-        for key, value in folder_values(name, root).items():
-            found.setdefault(key, set()).update([] if value is None else [value])
-
-    def whole(value: str) -> bool:
-        return re.fullmatch(r"-?\d{1,19}", value) is not None and abs(int(value)) < 2**63
-
-    return {key: pa.int64() if all(map(whole, values)) else pa.string() for key, values in found.items()}
-
-
-def read_footers(path: str, storage_options: Options) -> list[tuple[str, pq.FileMetaData]]:
-    """Name and footer of each file of a path, in the order of the rows."""
-
-    def footer(name: str) -> tuple[str, pq.FileMetaData]:
-        with open_file(name, storage_options) as file:
-            return name, file.metadata
-
-    names = file_lists.list_files(path, file_lists.PARQUET, "Parquet", storage_options)
-    with ThreadPoolExecutor(8) as pool:
-        return list(pool.map(footer, names))
-
-
-_BATCH_ROWS = 2**16
-
-
-class RowGroup(NamedTuple):
-    """A row group: its file, its number in the file, its first row in the data set, its rows."""
-
-    file: str
-    number: int
-    first: int
-    rows: int
-
-    @property
-    def last(self) -> int:
-        """The row after its last."""
-        return self.first + self.rows
+        inside = name[len(root) :] if name.startswith(root) else name.rpartition("://")[2]
+        pairs = (folder.partition("=") for folder in inside.split("/")[:-1] if "=" in folder)
+        found.append({unquote(key): None if value == _MISSING else unquote(value) for key, _, value in pairs})
+    for key in {key for values in found for key in values}:
+        having = [values for values in found if values.get(key) is not None]
+        texts = [str(values[key]) for values in having]
+        if all(re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) < 2**63 for text in texts):
+            for values, text in zip(having, texts, strict=True):
+                values[key] = int(text)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetRows(TableRows):
-    """Reads rows from the row groups that hold them; see `TableRows`.
+    """Reads rows from the row groups that hold them; see `TableRows`."""
 
-    Parameters
-    ----------
-    groups : tuple of RowGroup
-    root : str
-        The path of the data set.
-    folders : tuple of (str, pa.DataType)
-        Columns that folders below it stand for.
-    """
+    def opened(self, file: str) -> AbstractContextManager[pq.ParquetFile]:
+        """The file."""
+        return open_file(file)
 
-    groups: tuple[RowGroup, ...]
-    root: str = ""
-    folders: tuple[tuple[str, pa.DataType], ...] = ()
+    def where(self, group: Group) -> str:
+        """A row group in words."""
+        return f"row group {group.start} of {group.file!r}"
 
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return *super().__dask_tokenize__(), self.root, [(name, str(kind)) for name, kind in self.folders]
-
-    def parts(self, first: int, last: int, block_rows: int | None = None) -> Iterator[TablePart]:
-        """Rows ``first:last``, one part or more for each row group; see `TableRows.parts`.
-
-        A whole row group is read at once unless ``block_rows`` is given.
-        """
-        by_file: dict[str, list[RowGroup]] = {}
-        for group in self.groups:
-            if group.first < last and first < group.last:
-                by_file.setdefault(group.file, []).append(group)
-        wanted = list(dict.fromkeys(self.columns))
-        for name, groups in by_file.items():
-            with open_file(name, self.storage_options) as file:
-                columns = [column for column in wanted if column in file.schema_arrow.names]
-                others = [column for column in wanted if column not in columns]
-                for group in groups:
-                    where = f"row group {group.number} of {name!r}"
-                    low, high = max(first, group.first) - group.first, min(last, group.last) - group.first
-                    row = 0
-                    for rows, table in self._decoded(file, group, columns, block_rows, (low, high)):
-                        start, stop = max(0, low - row), min(high - row, rows)
-                        if start < stop:
-                            inside = self._with(table.slice(start, stop - start), others, name, stop - start)
-                            yield TablePart(inside, group.first + row + start, where)
-                        row += rows
-                        if row >= high:
-                            break
-
-    def _decoded(
-        self,
-        file: pq.ParquetFile,
-        group: RowGroup,
-        columns: list[str],
-        block_rows: int | None,
-        rows: tuple[int, int],
+    def decoded(
+        self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
     ) -> Iterator[tuple[int, pa.Table]]:
-        """Pieces of a row group, each with the number of its rows, of which those from the first to the last of `rows` are wanted."""
-        if not columns:
-            yield group.rows, pa.table({})
-        elif rows == (0, group.rows) and block_rows is None:
-            yield group.rows, file.read_row_group(group.number, columns=columns, use_threads=False)
+        """Of columns that the file lacks, what its folders stand for, or nulls; see `TableRows.decoded`."""
+        known, values = set(file.schema_arrow.names), dict(group.values)
+        wanted = dict.fromkeys(self.columns)
+        there, others = [c for c in wanted if c in known], [c for c in wanted if c not in known]
+        pieces: Iterator[tuple[int, pa.Table]]
+        if there and most < high - low:
+            pieces = _batches(file, group, there, most, low, high)
         else:
-            size = block_rows or _BATCH_ROWS
-            for batch in file.iter_batches(size, row_groups=[group.number], columns=columns, use_threads=False):
-                yield len(batch), pa.Table.from_batches([batch])
+            step = 1 if files.is_local(group.file) else _COLUMNS
+            tables = [_rows(file, group, there[i : i + step], low, high) for i in range(0, len(there), step)]
+            columns = {name: table.column(name) for table in tables for name in table.column_names}
+            pieces = iter([(low, pa.table(columns))])
+        for row, table in pieces:
+            for name in others:
+                rows = table.num_rows if there else high - low
+                value = pa.repeat(pa.scalar(values.get(name)), rows)
+                table = table.append_column(name, value) if table.columns else pa.table({name: value})
+            yield row, table
 
-    def _with(self, table: pa.Table, names: list[str], file: str, rows: int) -> pa.Table:
-        """A table with columns that the file lacks: what its folders stand for, or nulls."""
-        types, values = dict(self.folders), folder_values(file, self.root) if names else {}
-        columns = dict(zip(table.column_names, table.columns, strict=True))
-        for name in names:
-            scalar = pa.scalar(values.get(name)).cast(types[name]) if name in values else pa.scalar(None)
-            columns[name] = pa.chunked_array([pa.repeat(scalar, rows)])
-        return pa.table(columns) if names else table
+
+def _batches(
+    file: pq.ParquetFile, group: Group, columns: list[str], most: int, low: int, high: int
+) -> Iterator[tuple[int, pa.Table]]:
+    """Of the rows low:high of a row group the columns, at most so many rows at a time, each behind its first row."""
+    row = 0
+    for batch in file.iter_batches(most, row_groups=[group.start], columns=columns, use_threads=False):
+        start, stop = max(0, low - row), min(high - row, len(batch))
+        if start < stop:
+            yield row + start, pa.Table.from_batches([batch.slice(start, stop - start)])
+        row += len(batch)
+        if row >= high:
+            return
+
+
+def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int) -> pa.Table:
+    """The rows low:high of a row group."""
+    if (low, high) == (0, group.rows):
+        return file.read_row_group(group.start, columns=columns, use_threads=False)
+    size = min(_BATCH_ROWS, max(1, (high - low) // 4))  # a slice holds its batch
+    return pa.concat_tables(table for _, table in _batches(file, group, columns, size, low, high))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ParquetSource(TableSource):
-    """X, or the target, of a Parquet file, folder or glob; see `TableSource`."""
+    """X, or the target, of a Parquet file, folder or glob; see `TableSource`.
+
+    Folders like ``year=2020`` stand for a column. A column that only some files have has nulls in the others.
+    """
 
     @classmethod
-    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+    def recognises(cls, path: str) -> bool:
         """True for a file or glob by its name, or a folder with Parquet files in it."""
         if path.endswith(file_lists.PARQUET):
             return True
         if files.is_web(path):
             return False
-        if files.is_glob(path, storage_options):
+        if files.is_glob(path):
             return not path.lower().endswith(file_lists.TEXT)
-        fs, root = files.filesystem(path, storage_options)
+        fs, root = files.filesystem(path)
         if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
             return False
         return fs.isdir(root) and files.holds(fs, root, file_lists.PARQUET)
 
     @classmethod
-    def open(cls, path: str, selection: Selection) -> ParquetSource:
-        """Read the footers, choose columns and cut the rows into blocks (see `cut_blocks`).
+    def files(cls, path: str) -> list[files.Place]:
+        """The Parquet files of a path."""
+        return file_lists.list_files(path, file_lists.PARQUET, "Parquet")
 
-        Folders like ``year=2020`` stand for a column. A column that only some files have has nulls in the others.
-        """
-        footers, schemas, folders = _schemas(path, selection.storage_options)
-        layout = lay_out(path, schemas, selection)
-        if layout.coded is None and not selection.missing:
-            _refuse_nulls(footers, layout.names, folders)
-        groups = _row_groups(footers)
-        if not groups:
-            raise StoreError(f"the Parquet data set {path!r} has no rows")
-        version = file_lists.version_of([file for file, _ in footers], selection.storage_options)
+    @classmethod
+    def found(cls, path: str, selection: Selection) -> Found:
+        """The footers are read."""
+
+        def footer(name: str) -> pq.FileMetaData:
+            with open_file(name) as file:
+                return file.metadata
+
+        names = cls.files(path)
+        with ThreadPoolExecutor(8) as pool:
+            footers = list(pool.map(footer, names))
+        folders = folder_values(names, path)
+        whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+        groups: list[Group] = []
+        schemas, row = [], 0
+        for name, metadata, values in zip(names, footers, folders, strict=True):
+            schema, state = metadata.schema.to_arrow_schema(), files.state(name)
+            for key in [key for key in values if key not in schema.names]:
+                schema = schema.append(pa.field(key, pa.int64() if key in whole else pa.string()))
+            schemas.append((name, schema))
+            for number in range(metadata.num_row_groups):
+                if count := metadata.row_group(number).num_rows:
+                    groups.append(Group(name, state, row, count, start=number, values=tuple(values.items())))
+                row += count
         rows = ParquetRows(
-            groups=tuple(groups), columns=(), dtype=layout.dtype.str, fingerprint=version, root=path,
-            folders=tuple(folders.items()), storage_options=selection.storage_options,
+            groups=tuple(groups), columns=(), dtype="", fingerprint=file_lists.version_of(names),
         )  # fmt: skip
-        cuts = cut_blocks(groups, len(layout.names) * layout.dtype.itemsize, selection)
-        return cls._of(path, layout, rows, cuts, selection.target)
+        facts = {"kind": "parquet", "row_groups": sum(metadata.num_row_groups for metadata in footers)}
+        nulls = functools.partial(_refuse_nulls, list(zip(names, footers, folders, strict=True)))
+        return Found(rows, schemas, facts, refuse_nulls=nulls)
 
     def _reading(self, rows: TableRows, columns: Sequence[str], exact: Collection[str] = ()) -> TableRows:
-        return replace(
-            rows, columns=tuple(columns), kinds=tuple(self.schema.field(name).type for name in exact)
-        )
+        kinds = tuple(self.schema.field(name).type for name in exact)
+        return replace(rows, columns=tuple(columns), kinds=kinds)
 
     @classmethod
-    def fingerprint(cls, path: str, storage_options: Options = None) -> str:
-        """Of the sizes and edges of all files."""
-        names = file_lists.list_files(path, file_lists.PARQUET, "Parquet", storage_options)
-        return _fingerprint(path, names, storage_options)
-
-    @classmethod
-    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
-        """Of each file: a folder may have got more of them."""
-        footers = read_footers(path, storage_options)
-        return [(_fingerprint(path, [name], storage_options), footer.num_rows) for name, footer in footers]
-
-    @classmethod
-    def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
-        """Rows, row groups and the type of every column."""
-        footers, schemas, _ = _schemas(path, storage_options)
-        schema = merged(schemas, list(dict.fromkeys(all_fields(schemas).names)))
-        return {
-            "kind": "parquet",
-            "rows": sum(footer.num_rows for _, footer in footers),
-            "row_groups": sum(footer.num_row_groups for _, footer in footers),
-            "columns": {field.name: str(field.type) for field in schema},
-        }
-
-
-def _schemas(
-    path: str, storage_options: Options
-) -> tuple[list[tuple[str, pq.FileMetaData]], list[tuple[str, pa.Schema]], dict[str, pa.DataType]]:
-    """The footers, the schema of each file with what its folders stand for, and the types of those columns."""
-    footers = read_footers(path, storage_options)
-    folders = folder_types([file for file, _ in footers], path)
-    schemas = []
-    for file, footer in footers:
-        schema = footer.schema.to_arrow_schema()
-        for name in folder_values(file, path):
-            if name not in schema.names:
-                schema = schema.append(pa.field(name, folders[name]))
-        schemas.append((file, schema))
-    return footers, schemas, folders
-
-
-def _fingerprint(path: str, names: Sequence[str], storage_options: Options) -> str:
-    """Of files, and of what their folders stand for."""
-    found = fingerprint_of_files(names, storage_options)
-    values = [folder_values(name, path) for name in names]
-    return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
+    def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
+        """Of files, and of what their folders stand for."""
+        found, values = fingerprint_of_files(names), folder_values(names, path)
+        return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
 
 def _refuse_nulls(
-    footers: Sequence[tuple[str, pq.FileMetaData]], names: Sequence[str], folders: Collection[str]
+    footers: Sequence[tuple[str, pq.FileMetaData, Collection[str]]], names: Collection[str]
 ) -> None:
     """Raise InputError for nulls that the footers count, before any row is read: that may take hours."""
-    wanted = set(names)
-    for file, footer in footers:
-        leaves = [(j, footer.schema.column(j).path) for j in range(footer.num_columns)]
-        leaves = [(j, name) for j, name in leaves if name in wanted]
-        if absent := wanted - {name for _, name in leaves} - set(folders):
+    for file, footer, folders in footers:
+        leaves = {footer.schema.column(j).path: j for j in range(footer.num_columns)}
+        if absent := set(names) - leaves.keys() - set(folders):
             raise null_error(min(absent), f"{file!r}, which has no such column")
         for group in range(footer.num_row_groups):
             row_group = footer.row_group(group)
-            for j, name in leaves:
-                statistics = row_group.column(j).statistics
+            for name in [name for name in names if name in leaves]:
+                statistics = row_group.column(leaves[name]).statistics
                 if statistics is not None and statistics.has_null_count and statistics.null_count:
                     raise null_error(name, f"row group {group} of {file!r}")
-
-
-def _row_groups(footers: Sequence[tuple[str, pq.FileMetaData]]) -> list[RowGroup]:
-    groups, row = [], 0
-    for file, footer in footers:
-        for number in range(footer.num_row_groups):
-            count = footer.row_group(number).num_rows
-            if count:
-                groups.append(RowGroup(file, number, row, count))
-            row += count
-    return groups

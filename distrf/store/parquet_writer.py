@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import files
-from .files import Options
 from .job_lock import require_id
 from .spec import require_same, to_json
 
@@ -27,8 +26,6 @@ def create_parts(
     path: str | os.PathLike[str],
     spec: Mapping[str, Any],
     n_blocks: int,
-    *,
-    storage_options: Options = None,
     overwrite: bool = False,
 ) -> tuple[str | None, list[int]]:
     """Create a folder of part files, or resume the one with the same spec.
@@ -40,8 +37,6 @@ def create_parts(
         What determines the content, as JSON.
     n_blocks : int
         Part files of the whole.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     overwrite : bool
         Replace a folder with another spec.
 
@@ -60,37 +55,39 @@ def create_parts(
         The path holds something else.
     """
     path = files.normalise(path)
-    fs, root = files.filesystem(path, storage_options)
+    fs, root = files.filesystem(path)
     wanted = to_json({"format": _FORMAT, "version": 1, "n_blocks": int(n_blocks), "spec": spec})
-    folder_id: str | None = uuid.uuid4().hex
-    old, old_id = _existing(path, fs, root)
-    resumed = old is not None and require_same(path, old, wanted, overwrite)
-    if resumed:
-        folder_id = old_id
-    elif old is not None:
+    new = {"id": uuid.uuid4().hex}
+    old = existing_parts(path)
+    if old is not None and not _same(path, old, wanted, overwrite):
         # Tasks of the job that writes it see another id. The mark of completion goes first, the spec last: killed half-way, it is an unfinished folder of ours.
-        files.write_json(fs, f"{root}/{_SPEC}", old | {"id": folder_id})
+        files.write_json(fs, f"{root}/{_SPEC}", old | new)
         for name in sorted(files.names_in(fs, root), key=lambda name: (name != _DONE, name == _SPEC)):
             files.remove(fs, f"{root}/{name}")
-    if not resumed and not files.create_json(fs, f"{root}/{_SPEC}", wanted | {"id": folder_id}):
-        old, folder_id = _existing(path, fs, root)  # of another job, which was faster
-        require_same(path, old, wanted, False)
-    return folder_id, pending_parts(path, n_blocks, storage_options=storage_options)
+        old = None
+    if old is None:
+        old = new
+        if not files.create_json(fs, f"{root}/{_SPEC}", wanted | new):  # of another job, which was faster
+            old = existing_parts(path) or {}
+            _same(path, old, wanted, False)
+    return old.get("id"), pending_parts(path, n_blocks)
 
 
-def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+def _same(path: str, old: dict[str, Any], wanted: dict[str, Any], overwrite: bool) -> bool:
+    return require_same(path, {k: v for k, v in old.items() if k != "id"}, wanted, overwrite)
+
+
+def existing_parts(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """What of distrf is at an output path.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
     dict, or None where the path is free
-        What the part files were made from.
+        What the part files were made from, and the id of the folder until it is finished.
 
     Raises
     ------
@@ -98,15 +95,10 @@ def existing_parts(path: str | os.PathLike[str], *, storage_options: Options = N
         The path holds something else.
     """
     path = files.normalise(path)
-    return _existing(path, *files.filesystem(path, storage_options))[0]
-
-
-def _existing(path: str, fs: Any, root: str) -> tuple[dict[str, Any] | None, str | None]:
-    """What the part files at a path were made from, and the id of the folder; None for nothing."""
-    ours = _spec(fs, root)
-    files.require_ours(path, ours or None, fs, root, "part files written by distrf")
-    folder_id = ours.pop("id", None)
-    return ours or None, folder_id
+    fs, root = files.filesystem(path)
+    ours = _spec(fs, root) or None
+    files.require_ours(path, ours, fs, root, "part files written by distrf")
+    return ours
 
 
 def _spec(fs: Any, root: str) -> dict[str, Any]:
@@ -115,22 +107,20 @@ def _spec(fs: Any, root: str) -> dict[str, Any]:
     return found if found.get("format") == _FORMAT else {}
 
 
-def pending_parts(path: str | os.PathLike[str], n_blocks: int, *, storage_options: Options = None) -> list[int]:
+def pending_parts(path: str | os.PathLike[str], n_blocks: int) -> list[int]:
     """The blocks without a part file.
 
     Parameters
     ----------
     path : path or URL
     n_blocks : int
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
     list of int
         Their numbers, ascending.
     """
-    fs, root = files.filesystem(files.normalise(path), storage_options)
+    fs, root = files.filesystem(files.normalise(path))
     matches = (_PART.fullmatch(name) for name in files.names_in(fs, root))
     done = {int(match[1]) for match in matches if match}
     return [index for index in range(n_blocks) if index not in done]
@@ -142,7 +132,6 @@ def write_parquet_block(
     columns: Mapping[str, Any],
     *,
     folder_id: str | None,
-    storage_options: Options = None,
 ) -> int:
     """Write one part file. May be repeated at will.
 
@@ -155,8 +144,6 @@ def write_parquet_block(
         A 2-D array becomes the columns name_0 ... name_{k-1}.
     folder_id : str or None
         The id of the folder for which the block was made, as `create_parts` has returned it.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -173,7 +160,7 @@ def write_parquet_block(
         Another job has made the folder anew.
     """
     path = files.normalise(path)
-    fs, root = files.filesystem(path, storage_options)
+    fs, root = files.filesystem(path)
     table = pa.table(_flatten(columns))
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
@@ -190,9 +177,7 @@ def write_parquet_block(
     return int(table.num_rows)
 
 
-def finish_parts(
-    path: str | os.PathLike[str], n_blocks: int, *, folder_id: str | None, storage_options: Options = None
-) -> None:
+def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str | None) -> None:
     """Write the ``_SUCCESS`` file, which says that the folder is whole.
 
     Parameters
@@ -201,8 +186,6 @@ def finish_parts(
     n_blocks : int
     folder_id : str or None
         As for `write_parquet_block`.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Raises
     ------
@@ -212,14 +195,15 @@ def finish_parts(
         Another job has made the folder anew.
     """
     path = files.normalise(path)
-    missing = pending_parts(path, n_blocks, storage_options=storage_options)
+    missing = pending_parts(path, n_blocks)
     if missing:
         raise StoreError(
             f"a folder is finished when all part files are: {len(missing)} of {n_blocks} part files of {path!r} are missing, "
             f"the first is {missing[0]}; write them first"
         )
-    fs, root = files.filesystem(path, storage_options)
-    made, found = _existing(path, fs, root)
+    fs, root = files.filesystem(path)
+    made = existing_parts(path) or {}
+    found = made.pop("id", None)
     require_id(path, found, folder_id)
     if found is not None:
         files.write_json(fs, f"{root}/{_SPEC}", made)
@@ -230,20 +214,12 @@ def finish_parts(
 def _flatten(columns: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for name, values in columns.items():
-        if isinstance(values, pa.Array | pa.ChunkedArray):
-            new = {name: values}
-        else:
-            array = np.asarray(values)
-            if array.ndim == 1:
-                new = {name: _arrow(array)}
-            else:
-                new = {f"{name}_{j}": _arrow(np.ascontiguousarray(array[:, j])) for j in range(array.shape[1])}
-        twice = sorted(new.keys() & flat.keys())
-        if twice:
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            values = np.asarray(values)
+        new = {name: values}
+        if isinstance(values, np.ndarray) and values.ndim > 1:
+            new = {f"{name}_{j}": np.ascontiguousarray(column) for j, column in enumerate(values.T)}
+        if twice := sorted(new.keys() & flat.keys()):
             raise InputError(f"column names are unique; {twice} occur twice; rename a key column")
         flat |= new
     return flat
-
-
-def _arrow(array: np.ndarray) -> pa.Array:
-    return pa.array(array.tolist(), pa.string()) if array.dtype.kind == "U" else pa.array(array)

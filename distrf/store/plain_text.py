@@ -1,41 +1,61 @@
-"""Text that is packed or in another encoding, as a copy that can be read from any byte on."""
+"""Text of a file, plain, packed or in another encoding, that can be read from any byte on."""
 
 from __future__ import annotations
 
-import atexit
-import hashlib
 import io
-import lzma
-import os
 import shutil
 import tempfile
-import uuid
-from contextlib import suppress
-
-import pyarrow as pa
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 from ..errors import InputError
 from . import files
-from .files import Options
 
-_CODECS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".xz": "xz"}
-#: Copies that this process made.
-_COPIES: set[str] = set()
+_PACKED = (".gz", ".bz2", ".xz", ".zst")
 
 
-def plain_file(name: str, encoding: str, storage_options: Options) -> str:
-    """A file of UTF-8 text that can be read from any byte on: the file itself, or a copy of one that is packed or otherwise encoded.
+class PlainText:
+    """Bytes of UTF-8 text, which several threads may read at once.
+
+    Parameters
+    ----------
+    file : file
+        Open, and of no one else.
+    """
+
+    def __init__(self, file: Any) -> None:
+        self._file, self._lock = file, threading.Lock()
+
+    @property
+    def size(self) -> int:
+        """All bytes."""
+        with self._lock:
+            return int(self._file.seek(0, io.SEEK_END))
+
+    def read(self, start: int, size: int) -> bytes:
+        """At most so many bytes."""
+        with self._lock:
+            self._file.seek(start)
+            return bytes(self._file.read(size))
+
+
+@contextmanager
+def open_plain(name: str, encoding: str) -> Iterator[PlainText]:
+    """The text of a file.
 
     Parameters
     ----------
     name, encoding : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
-    str
-        A copy is in the folder for temporary files (``TMPDIR``) of this machine, made anew where it is gone.
+    context manager of PlainText
+        What is packed or of another encoding is held in a file without a name in the folder for temporary files (``TMPDIR``) of
+        this machine, which ends with the process; of 64 files, the last ones used.
 
     Raises
     ------
@@ -44,46 +64,29 @@ def plain_file(name: str, encoding: str, storage_options: Options) -> str:
     StoreError
         The file is damaged.
     """
-    codec = _CODECS.get(os.path.splitext(name)[1].lower())
-    if codec is None and encoding in ("utf-8", "utf-8-sig", "ascii"):
-        return name
-    fs, root = files.filesystem(name, storage_options)
-    version = hashlib.sha256(f"{name} {encoding} {files.fingerprint(fs, root)}".encode()).hexdigest()[:24]
-    folder = os.path.join(tempfile.gettempdir(), f"distrf-text-{os.getuid() if hasattr(os, 'getuid') else 0}")
-    copy = os.path.join(folder, version)
-    if os.path.exists(copy):
-        return copy
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    partial = f"{copy}.{uuid.uuid4().hex}.partial"
-    try:
-        with files.reading(name, "text"), fs.open(root, "rb") as raw, open(partial, "wb") as out:
-            if codec == "xz":
-                raw = lzma.LZMAFile(raw)  # noqa: SIM115  nothing to close beside raw
-            elif codec is not None:
-                raw = pa.CompressedInputStream(pa.PythonFile(raw, "r"), codec)
-            if encoding.startswith("utf-8"):
-                shutil.copyfileobj(raw, out, 2**20)
-            else:
-                with io.TextIOWrapper(raw, encoding, newline="") as text:
-                    while piece := text.read(2**20):
-                        out.write(piece.encode())
-        os.replace(partial, copy)
-    except UnicodeError as error:
-        raise InputError(
-            f"encoding= is that of the text; {name!r} is no {encoding} ({error}); give another"
-        ) from None
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
-    if not _COPIES:
-        atexit.register(_remove, os.getpid())
-    _COPIES.add(copy)
-    return copy
+    if not name.lower().endswith(_PACKED) and encoding in ("utf-8", "utf-8-sig", "ascii"):
+        with files.open_text(name) as file:
+            yield PlainText(file)
+    else:
+        fs, root = files.filesystem(name)
+        yield _unpacked(name, encoding, files.fingerprint(fs, root), repr(getattr(name, "options", {})))
 
 
-def _remove(owner: int) -> None:
-    """The copies go when the process ends: whoever reads on makes them again."""
-    if os.getpid() == owner:
-        for path in _COPIES:
-            with suppress(OSError):
-                os.unlink(path)
+@lru_cache(maxsize=64)
+def _unpacked(name: str, encoding: str, version: str | None, options: str) -> PlainText:
+    out = tempfile.TemporaryFile()  # noqa: SIM115  it is closed when the text is no longer in use
+    plain = PlainText(out)
+    weakref.finalize(plain, out.close)
+    with files.open_text(name) as raw:
+        if encoding.startswith("utf-8"):
+            shutil.copyfileobj(raw, out, 2**20)
+            return plain
+        try:
+            with io.TextIOWrapper(raw, encoding, newline="") as text:
+                while piece := text.read(2**20):
+                    out.write(piece.encode())
+        except UnicodeError as error:
+            raise InputError(
+                f"encoding= is that of the text; {name!r} is no {encoding} ({error}); give another"
+            ) from None
+    return plain

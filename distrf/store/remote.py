@@ -44,22 +44,31 @@ _PASSWORD = re.compile(
     r"://[^/]*:[^/]*@|^https?://[^/]*@|[?&](sig|signature|token|password|x-amz-[a-z-]+|x-goog-[a-z-]+)=",
     re.IGNORECASE,
 )
-_NO_CREDENTIALS = {
-    "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound", "DefaultCredentialsError",
+#: What an error means, by the names of its classes, its code in the answer of S3, or its number.
+_MEANINGS: dict[str, set[Any]] = {
+    "the package of its protocol is missing there ({text}); pip install {package}": {"ImportError"},
+    "credentials are missing there ({text}); set {credentials}": {
+        "NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "ProfileNotFound",
+        "DefaultCredentialsError",
+    },
+    "access is refused ({text}); check the credentials there ({credentials}) and what they permit{endpoint}": {
+        "PermissionError", "ClientAuthenticationError",
+    },
+    "no answer ({text}); check the network there{endpoint}": {
+        "ConnectionError", "HTTPClientError", "ClientConnectionError", "ServiceRequestError",
+    },
+    "its bucket does not exist ({text}); check the name, or make the bucket": {"NoSuchBucket"},
+    "the store is still too busy after all retries ({text}); run the command again later, with fewer workers, or with a higher "
+    "AWS_MAX_ATTEMPTS": {errno.EBUSY},
 }  # fmt: skip
-_UNREACHABLE = {"ConnectionError", "HTTPClientError", "ClientConnectionError", "ServiceRequestError"}
 
 
-def connected(
-    path: str, storage_options: Mapping[str, Any] | None, *, asynchronous: bool = False
-) -> tuple[Any, str]:
+def connected(path: str, *, asynchronous: bool = False) -> tuple[Any, str]:
     """The file system of a URL, whose errors are explained, and the path inside it.
 
     Parameters
     ----------
     path : str
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     asynchronous : bool
         For Zarr, which awaits what it reads.
 
@@ -74,7 +83,9 @@ def connected(
     StoreError
         The protocol is not known, or its package is not installed.
     """
-    options = options_of(path, storage_options) | ({"asynchronous": True} if asynchronous else {})
+    options = options_of(path, getattr(path, "options", None)) | (
+        {"asynchronous": True} if asynchronous else {}
+    )
     try:
         with explained(path):
             fs, root = fsspec.core.url_to_fs(path, **options)
@@ -160,26 +171,16 @@ def explain(path: str, error: BaseException) -> StoreError | None:
     -------
     StoreError, or None for another error
     """
-    kinds = {kind.__name__ for kind in type(error).__mro__}
+    signs = {kind.__name__ for kind in type(error).__mro__} | {code_of(error), getattr(error, "errno", None)}
     package, credentials, endpoint = _needs(path)
-    endpoint = endpoint and f", and the endpoint ({endpoint})"
-    text = f"{type(error).__name__}: {error}"
-    if isinstance(error, ImportError):
-        what = f"the package of its protocol is missing there ({error}); pip install {package}"
-    elif kinds & _NO_CREDENTIALS:
-        what = f"credentials are missing there ({text}); set {credentials}"
-    elif isinstance(error, PermissionError) or "ClientAuthenticationError" in kinds:
-        what = f"access is refused ({text}); check the credentials there ({credentials}) and what they permit{endpoint}"
-    elif kinds & _UNREACHABLE:
-        what = f"no answer ({text}); check the network there{endpoint}"
-    elif code_of(error) == "NoSuchBucket":
-        what = f"its bucket does not exist ({error}); check the name, or make the bucket"
-    elif isinstance(error, OSError) and error.errno == errno.EBUSY:
-        what = f"the store is still too busy after all retries ({text}); run the command again later, with fewer workers"
-        what += ", or with a higher AWS_MAX_ATTEMPTS"
-    else:
-        return None
-    return StoreError(f"{_here()} cannot reach {path!r}: {what}")
+    for meaning, names in _MEANINGS.items():
+        if signs & names:
+            what = meaning.format(
+                text=f"{type(error).__name__}: {error}", package=package, credentials=credentials,
+                endpoint=endpoint and f", and the endpoint ({endpoint})",
+            )  # fmt: skip
+            return StoreError(f"{_here()} cannot reach {path!r}: {what}")
+    return None
 
 
 def code_of(error: BaseException) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from ..errors import InputError, did_you_mean
 from ..representation import facts_html, size
-from .files import Options
 from .fingerprints import fingerprint_of_files
 
 if TYPE_CHECKING:  # it needs pyarrow, which readers of Zarr do without
@@ -54,8 +53,6 @@ class Selection:
         Columns of svmlight rows; more than the highest index of this file where others have more.
     zero_based : bool, optional
         Whether svmlight indices count from 0. None: where a 0 occurs.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     """
 
     target: str | None = None
@@ -70,7 +67,6 @@ class Selection:
     split: str | None = None
     n_features: int | None = None
     zero_based: bool | None = None
-    storage_options: Options = None
 
     def __post_init__(self) -> None:
         if isinstance(self.target, (int, float)):  # of data frames whose names are numbers
@@ -248,15 +244,13 @@ class RowSource(ABC):
 
     @classmethod
     @abstractmethod
-    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+    def recognises(cls, path: str) -> bool:
         """Whether the rows at a path are of this format; decided by names, without reading data.
 
         Parameters
         ----------
         path : str
             Normalised.
-        storage_options : mapping, optional
-            Options of the fsspec file system.
 
         Returns
         -------
@@ -319,13 +313,15 @@ class RowSource(ABC):
         """
         return None
 
-    def column_source(self, name: str) -> RowSource:
+    def column_source(self, name: str, exact: bool = False) -> RowSource:
         """One column beside X or of it, with its missing values, by whose values rows can be told apart.
 
         Parameters
         ----------
         name : str
             Of a column, or its number.
+        exact : bool, default False
+            Integers of 64 bits of a table are objects, since float64 rounds them.
 
         Returns
         -------
@@ -421,20 +417,20 @@ class RowSource(ABC):
         raise InputError(f"key columns {list(keys)} need rows that come from a table; {self.path!r} is none")
 
     @classmethod
-    def fingerprint(cls, path: str, storage_options: Options = None) -> str:
+    def fingerprint(cls, path: str) -> str:
         """The same text for a copy of the data, and another for other data, as far as sizes and edges tell."""
-        return fingerprint_of_files([path], storage_options)
+        return fingerprint_of_files([path])
 
     @classmethod
-    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+    def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """The fingerprint of each part of the data, by which it is known in other data too, and its rows, in their order."""
-        source = cls.open(path, Selection(missing=True, storage_options=storage_options))
-        return [(cls.fingerprint(path, storage_options), source.shape[0])]
+        source = cls.open(path, Selection(missing=True))
+        return [(cls.fingerprint(path), source.shape[0])]
 
     @classmethod
-    def facts(cls, path: str, storage_options: Options = None) -> dict[str, Any]:
+    def facts(cls, path: str) -> dict[str, Any]:
         """What ``distrf inspect`` shows, as JSON: the kind, and what the source says of itself."""
-        info = cls.open(path, Selection(storage_options=storage_options)).info
+        info = cls.open(path, Selection()).info
         return {"kind": "rows", **{name: value for name, value in vars(info).items() if value is not None}}
 
     @property
@@ -463,7 +459,7 @@ class InOrder(RowSource):
     endings: ClassVar[tuple[str, ...]] = ()
 
     @classmethod
-    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+    def recognises(cls, path: str) -> bool:
         """By the ending of the name."""
         return path.endswith(cls.endings)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError, StoreError
-from . import missing_values
+from . import files, missing_values
 from .files import Options
 from .formats import open_source
 from .row_source import RowReader, RowsInfo, RowSource, Selection
@@ -98,10 +98,9 @@ def describe(
         There are no such columns.
     """
     selection = Selection(
-        target=target, columns=columns, rows_per_block=rows_per_block, missing=impute is not None,
-        storage_options=storage_options,
-    )  # fmt: skip
-    return open_source(path, selection).info
+        target=target, columns=columns, rows_per_block=rows_per_block, missing=impute is not None
+    )
+    return open_source(files.normalise(path, storage_options), selection).info
 
 
 def read_block(block: tuple[RowReader, int, int]) -> Any:
@@ -169,8 +168,8 @@ def impute_values(
     list of float, or None
         One number for each column; None where nothing can be missing (integers, CSR rows).
     """
-    selection = Selection(target=target, columns=columns, missing=True, storage_options=storage_options)
-    source = open_source(path, selection)
+    selection = Selection(target=target, columns=columns, missing=True)
+    source = open_source(files.normalise(path, storage_options), selection)
     source.check_missing(strict=False)
     values = fill(source, rule)[1]
     return None if values is None else list(values)

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
-from .files import Options, open_text
+from .files import open_text
 from .row_source import InOrder, RowSource, Selection
 
 PIECE_BYTES = 2**20
@@ -32,8 +32,6 @@ class SvmlightSource(InOrder):
         Entries of the rows.
     labels : numpy.dtype
         Of the target.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     """
 
     endings = _ENDINGS
@@ -41,7 +39,6 @@ class SvmlightSource(InOrder):
     zero_based: bool
     stored: int
     labels: np.dtype
-    storage_options: Options = None
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> SvmlightSource:
@@ -50,7 +47,7 @@ class SvmlightSource(InOrder):
             raise InputError("svmlight has one label and no column names; leave out target= and columns=")
         n = stored = 0
         lowest, highest, whole = 2**62, -1, True
-        for X, y in _pieces(path, None, selection.storage_options):
+        for X, y in _pieces(path, None):
             if X.nnz:
                 lowest, highest = min(lowest, int(X.indices.min())), max(highest, int(X.indices.max()))
             whole = whole and bool(np.isfinite(y).all() and (y == np.rint(y)).all() and np.abs(y).max() < 2**53)
@@ -72,8 +69,7 @@ class SvmlightSource(InOrder):
         return cls(
             path=path, shape=(n, width), dtype=np.dtype(np.float64), block_lengths=(n,), sparse=True,
             zero_based=zero_based, stored=stored, labels=np.dtype(np.int64 if whole else np.float64),
-            storage_options=selection.storage_options,
-        )  # fmt: skip
+            )  # fmt: skip
 
     def target_source(self) -> SvmlightSource:
         """The labels; `stream` of the rows gives them too."""
@@ -86,18 +82,18 @@ class SvmlightSource(InOrder):
 
     def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
         """In pieces of about 1 MiB of text."""
-        for X, y in _pieces(self.path, self.shape[1] + 1, self.storage_options):
+        for X, y in _pieces(self.path, self.shape[1] + 1):
             indices = X.indices if self.zero_based else X.indices - 1
             rows = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.shape[1]))
             rows.sort_indices()
             yield rows, None if target is None else y.astype(self.labels)
 
 
-def _pieces(path: str, width: int | None, storage_options: Options) -> Iterator[tuple[Any, np.ndarray]]:
+def _pieces(path: str, width: int | None) -> Iterator[tuple[Any, np.ndarray]]:
     """Rows, whose columns count as the text does, and labels. Raises InputError for other text."""
     from sklearn.datasets import load_svmlight_file
 
-    with open_text(path, storage_options) as file:
+    with open_text(path) as file:
         rest, line = b"", 0
         while True:
             more = file.read(PIECE_BYTES)

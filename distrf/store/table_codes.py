@@ -6,7 +6,7 @@
   normalised or stripped: two texts are one level if their bytes are the same. Integers that are categories are the text of
   their digits.
 * Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
-  midnight, durations seconds; all cut to whole microseconds.
+  midnight; all cut to whole microseconds.
 * Text that writes numbers or times is these, if the schema says in what form: see `distrf.store.text_forms`.
 * Nulls, NaN, infinities, numbers beyond 1e300 in size and empty text are `MISSING`.
 """
@@ -25,8 +25,16 @@ import pyarrow.compute as pc
 
 from ..errors import InputError, reworded
 from ..maps.table_missing import MISSING
-from .arrow_types import as_floats, decoded, value_type
-from .table_schema import ColumnType, TableSchema, base_of, drift, require_distinct
+from .table_schema import (
+    ColumnType,
+    TableSchema,
+    as_floats,
+    base_of,
+    decoded,
+    drift,
+    require_distinct,
+    value_type,
+)
 from .text_forms import ClockForm, DateForm, read_text
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -76,17 +84,16 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base == "text":
         return _texts(values, column)
     values = decoded(values)
-    if base in ("number", "boolean") and not pa.types.is_duration(values.type):
-        return _numbers(values, column.precision)
-    return _seconds(values)
+    return _seconds(values) if base in ("time", "clock") else _numbers(values, column.values == "float")
 
 
-def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
+def _numbers(values: pa.ChunkedArray, narrow: bool) -> np.ndarray:
+    """Numbers as they are; narrow : rounded to float32, so that 0.1 is the same number from all sources"""
     numbers = as_floats(values).to_numpy()  # nulls are NaN
     with np.errstate(over="ignore", invalid="ignore"):
-        if precision != "f8":
-            narrow = numbers.astype(precision).astype(np.float64)
-            numbers = np.where(np.isfinite(narrow), narrow, numbers)  # what does not fit stays as it is
+        if narrow:
+            rounded = numbers.astype(np.float32).astype(np.float64)
+            numbers = np.where(np.isfinite(rounded), rounded, numbers)  # what does not fit stays as it is
         inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
         numbers = np.add(numbers, 0.0)  # -0.0 becomes 0.0
         if not inside.all():
@@ -95,13 +102,15 @@ def _numbers(values: pa.ChunkedArray, precision: str) -> np.ndarray:
 
 
 def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
-    """Integers as text. pandas makes floats of those among which some are missing."""
+    """Integers as text. pandas makes floats of those among which some are missing, and rounds them beyond 2^53."""
     try:
-        if not pa.types.is_integer(values.type):
-            values = (
-                pc.if_else(pc.is_nan(values), None, values) if pa.types.is_floating(values.type) else values
-            )
+        if pa.types.is_floating(values.type):
+            values = pc.if_else(pc.is_nan(values), None, values)
+            if (pc.max(pc.abs(values)).as_py() or 0) > 2**53:
+                raise pa.ArrowInvalid("beyond 2^53 they are rounded")
             values = values.cast(pa.int64())
+        if not pa.types.is_integer(values.type):
+            values = values.cast(pa.decimal256(76, 0))
         return values.cast(pa.string())
     except pa.ArrowInvalid as error:
         raise InputError(
@@ -110,7 +119,7 @@ def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 
 def _seconds(values: pa.ChunkedArray) -> np.ndarray:
-    """Seconds of dates, timestamps, times of day and durations, the same number in all units."""
+    """Seconds of dates, timestamps and times of day, the same number in all units."""
     kind = values.type
     integers = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
     counts = integers.fill_null(0).to_numpy().astype(np.int64, copy=False)
@@ -271,10 +280,10 @@ def _plain(values: Any) -> Any:
     if hasattr(values, "sparse"):
         values = np.asarray(values)
     kind = getattr(dtype, "kind", "")
-    if not isinstance(dtype, np.dtype) or kind not in "fiumM":
+    if not isinstance(dtype, np.dtype) or kind not in "fiuM":
         return values
-    if kind in "mM" and np.datetime_data(dtype)[0] in "Wmh":
-        dtype = np.dtype(f"{kind}8[s]")
+    if kind == "M" and np.datetime_data(dtype)[0] in "Wmh":
+        dtype = np.dtype("M8[s]")
     return np.asarray(values).astype(dtype.newbyteorder("="), copy=False)
 
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..maps.table_missing import is_missing
-from .arrow_types import decoded
 from .table_codes import coded
-from .table_schema import ColumnType, TableSchema
+from .table_schema import TableSchema, decoded
 from .text_forms import Found, find_form
 
 #: Texts of which it is asked how many words they have.
@@ -39,6 +38,8 @@ class ColumnFacts:
         Distinct values that are apart as float64.
     infinite : int
         Rows with an infinite number, or with one beyond 1e300 in size.
+    rounded : bool
+        Whether floating-point numbers beyond 2^53 are among them, which may have been other integers.
     words : float
         Mean number of words of a text.
     found : Found, optional
@@ -54,6 +55,7 @@ class ColumnFacts:
     ascending: bool = False
     told: int = 0
     infinite: int = 0
+    rounded: bool = False
     words: float = 0.0
     found: Found | None = None
     stray: str = ""
@@ -77,50 +79,30 @@ def column_facts(
     said : mapping of str to str, optional
         What columns are said to be.
     """
-    X = coded(table, schema)
-    facts = []
+    X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
         values, raw = x[~is_missing(x)], table.column(column.name)
-        base = ColumnFacts(len(x), len(values), len(np.unique(values)))
+        told = len(np.unique(values))
         if column.base == "text" and not column.digits:
-            facts.append(_text_facts(base, raw, column, strays or {}, said or {}))
-            continue
-        exact = values
-        if column.whole:  # beyond 2^53 float64 cannot tell them apart
-            exact = decoded(raw).drop_null().to_numpy()
-        infinite = 0
-        if column.base == "number":
-            infinite = len(x) - len(values) - raw.null_count - int(pc.sum(pc.is_nan(_floats(raw))).as_py() or 0)
-        ascending, distinct = bool((exact[1:] > exact[:-1]).all()), len(np.unique(exact))
-        facts.append(
-            replace(
-                base,
-                distinct=distinct,
-                told=base.distinct,
-                whole=column.whole,
-                ascending=ascending,
-                infinite=infinite,
+            kind, stray = (said or {}).get(column.name), (strays or {}).get(column.name, "")
+            found = find_form(raw, kind, bool(stray)) if kind in (None, "number", "date") else None
+            if found is not None and found.stray and not stray:
+                stray = repr(found.stray[:60])
+            fact = ColumnFacts(
+                len(x), len(values), told, words=_words(raw), found=found, stray=stray if found else ""
             )
-        )
+        else:
+            plain = decoded(raw)
+            # Beyond 2^53 float64 cannot tell them apart.
+            exact = plain.drop_null().to_numpy() if column.whole else values
+            ascending = bool((exact[1:] > exact[:-1]).all())
+            nan = int(pc.sum(pc.is_nan(plain)).as_py() or 0) if pa.types.is_floating(plain.type) else 0
+            infinite = len(x) - len(values) - raw.null_count - nan if column.base == "number" else 0
+            distinct = len(np.unique(exact))
+            rounded = column.base == "number" and not column.whole and bool((np.abs(values) > 2**53).any())
+            fact = ColumnFacts(len(x), len(values), distinct, column.whole, ascending, told, infinite, rounded)
+        facts.append(fact)
     return facts
-
-
-def _floats(raw: pa.ChunkedArray) -> pa.ChunkedArray:
-    raw = decoded(raw)
-    return raw if pa.types.is_floating(raw.type) else pa.chunked_array([pa.nulls(0, pa.float64())])
-
-
-def _text_facts(
-    base: ColumnFacts,
-    raw: pa.ChunkedArray,
-    column: ColumnType,
-    strays: Mapping[str, str],
-    said: Mapping[str, str],
-) -> ColumnFacts:
-    kind, elsewhere = said.get(column.name), strays.get(column.name, "")
-    found = find_form(raw, kind, bool(elsewhere)) if kind in (None, "number", "date") else None
-    stray = elsewhere or (repr(found.stray[:60]) if found is not None and found.stray else "")
-    return replace(base, words=_words(raw), found=found, stray="" if found is None else stray)
 
 
 def _words(texts: pa.ChunkedArray) -> float:

@@ -2,40 +2,56 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from ..errors import InputError, StoreError
-from .arrow_types import as_floats, decoded, null_error
-from .table_schema import TableSchema
+from . import files
+from .table_schema import TableSchema, as_floats, decoded, is_text, null_error, value_type
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
+#: Columns that are transposed together.
+_TRANSPOSED = 4
 
 
-class Group(Protocol):
-    """Neighbouring rows of a file: a row group of Parquet, lines of CSV."""
+class Group(NamedTuple):
+    """Neighbouring rows of a file: a row group of Parquet, or lines of text.
 
-    @property
-    def file(self) -> str:
-        """The file that holds them."""
+    Parameters
+    ----------
+    file, state : str
+        Its name, and its state when it was opened.
+    first, rows : int
+        Their first row in the data set, and how many they are.
+    before : int
+        Rows of the file before them.
+    start, stop : int
+        Where their bytes start and stop; of Parquet `start` is the number of the row group.
+    values : tuple of (str, int or str or None)
+        Columns that the folders of the file stand for.
+    """
 
-    @property
-    def first(self) -> int:
-        """The first row, counted over all files."""
-
-    @property
-    def rows(self) -> int:
-        """How many they are."""
+    file: str
+    state: str
+    first: int
+    rows: int
+    before: int = 0
+    start: int = 0
+    stop: int = 0
+    values: tuple[tuple[str, int | str | None], ...] = ()
 
     @property
     def last(self) -> int:
         """The row after the last."""
+        return self.first + self.rows
 
 
 class TablePart(NamedTuple):
@@ -68,11 +84,12 @@ class TableRows(ABC):
         A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     """
 
-    groups: tuple[Any, ...]
+    #: What may be told of a target that is missing.
+    null_hint: ClassVar[str] = ""
+
+    groups: tuple[Group, ...]
     columns: tuple[str, ...]
     dtype: str
     fingerprint: str
@@ -80,23 +97,34 @@ class TableRows(ABC):
     kinds: tuple[pa.DataType, ...] = ()
     vector: bool = False
     coded: TableSchema | None = None
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @abstractmethod
-    def parts(self, first: int, last: int, block_rows: int | None = None) -> Iterator[TablePart]:
-        """Rows ``first:last`` of the columns, decoded on one core, since Dask owns the others.
+    def opened(self, file: str) -> AbstractContextManager[Any]:
+        """An open file, for `decoded`."""
 
-        Parameters
-        ----------
-        first, last : int
-            The first row, and the row after the last.
-        block_rows : int, optional
-            Most rows of a part.
+    @abstractmethod
+    def decoded(
+        self, file: Any, group: Group, low: int, high: int, most: int
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """The columns of the rows ``low:high`` of a group in pieces of at most `most` rows, each behind its first row.
 
-        Yields
-        ------
-        TablePart
+        They are decoded on one core, since Dask owns the others.
         """
+
+    def where(self, group: Group) -> str:
+        """A group in words."""
+        return repr(group.file)
+
+    def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
+        """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
+        wanted = (group for group in self.groups if group.first < last and first < group.last)
+        for name, groups in itertools.groupby(wanted, lambda group: group.file):
+            with self.opened(name) as file:
+                for group in groups:
+                    files.check_state(name, group.state)
+                    low, high = max(first - group.first, 0), min(last - group.first, group.rows)
+                    for row, table in self.decoded(file, group, low, high, most or group.rows):
+                        yield TablePart(table, group.first + row, self.where(group))
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -131,6 +159,8 @@ class TableRows(ABC):
                 out = np.empty((last - first, *values.shape[1:]), self.dtype) if at == 0 else out
                 out[at:stop] = values[: last - first - at]
             at = stop
+            del part, values
+        pa.default_memory_pool().release_unused()
         if at != last - first:
             raise StoreError(
                 f"rows {first}:{last} were expected, {at} rows were read from {list(self.paths)[:3]}: the files changed "
@@ -152,6 +182,13 @@ class TableRows(ABC):
         ]
         return pa.concat_tables([pa.table(columns, names=list(self.columns)) for columns in tables])
 
+    def null_fault(self, part: TablePart, name: str) -> InputError:
+        """The error for the first null of a column of which one or more of these rows have it."""
+        column = part.table.column(name)
+        row = part.first + int(np.argmax(column.is_null().to_numpy()))
+        hint = self.null_hint if is_text(value_type(column.type)) else ""
+        return null_error(name, part.where, row, self.vector, hint)
+
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, missing values filled."""
         dtype, table = np.dtype(self.dtype), part.table
@@ -164,19 +201,22 @@ class TableRows(ABC):
                 raise InputError(f"{error} (in {part.where})") from None
         if self.vector:
             return self._column(part, self.columns[0], dtype).astype(dtype, copy=False)
-        # Columns first: a strided write for every value is slower than one transposed copy.
-        out = np.empty((len(self.columns), table.num_rows), dtype)
-        for j, name in enumerate(self.columns):
-            out[j] = self._column(part, name, dtype)
-            if self.impute is not None and dtype.kind == "f":
-                out[j, np.isnan(out[j])] = self.impute[j]
-        return np.ascontiguousarray(out.T)
+        # Some columns first: a strided write for every value is slower than a transposed copy, and one of all takes a block more.
+        out = np.empty((table.num_rows, len(self.columns)), dtype)
+        for i in range(0, len(self.columns), _TRANSPOSED):
+            names = self.columns[i : i + _TRANSPOSED]
+            few = np.empty((len(names), table.num_rows), dtype)
+            for j, name in enumerate(names):
+                few[j] = self._column(part, name, dtype)
+                if self.impute is not None and dtype.kind == "f":
+                    few[j, np.isnan(few[j])] = self.impute[i + j]
+            out[:, i : i + _TRANSPOSED] = few.T
+        return out
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
         if column.null_count and (self.impute is None or dtype.kind not in "fO"):
-            row = part.first + int(np.argmax(column.is_null().to_numpy()))
-            raise null_error(name, part.where, row, self.vector)
+            raise self.null_fault(part, name)
         return column_values(column, dtype)
 
 
@@ -206,6 +246,8 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     array of shape (rows,)
     """
     column = decoded(column)
+    if dtype.kind == "O" and column.null_count and not pa.types.is_floating(column.type):
+        return np.array(column.to_pylist(), object)
     if dtype.kind == "U":
         return column.to_numpy(zero_copy_only=False).astype(dtype) if len(column) else np.empty(0, dtype)
     if dtype.kind == "f" and (column.null_count or pa.types.is_decimal(column.type)):

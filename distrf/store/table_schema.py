@@ -1,7 +1,8 @@
-"""What a table is without its rows: the names and types of its columns, and how they differ from others."""
+"""What a table is without its rows: the Arrow types and names of its columns, and how they differ from others."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,8 +12,7 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
-from ..errors import InputError, SpecMismatchError, StoreError, did_you_mean
-from .arrow_types import ROW_LABELS, is_text, value_type
+from ..errors import InputError, SpecMismatchError, StoreError
 
 #: What a column can hold, in the words of messages.
 BASES = {
@@ -28,13 +28,84 @@ _ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",), "clo
 _SHOWN = 10  # columns of a message
 
 
+def as_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Numbers as float64, nulls kept. Decimals become the nearest ones: Arrow's own cast misses many by the last bit."""
+    if pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())
+    return column.cast(pa.float64(), safe=False)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """True for the Arrow text types."""
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+def value_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values behind a dictionary; another type is its own."""
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The values behind a dictionary, whose codes mean nothing; texts in a layout that Arrow computes with."""
+    kind = value_type(values.type)
+    if pa.types.is_string_view(kind):
+        kind = pa.large_string()
+    if pa.types.is_dictionary(values.type):
+        chunks = [chunk.dictionary.cast(kind).take(chunk.indices) for chunk in values.chunks]
+        return pa.chunked_array(chunks, kind)
+    return values.cast(kind) if kind != values.type else values
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """True for integers, floats, decimals and booleans."""
+    test = pa.types
+    return test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
+
+
+def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
+    """The dtype of X for columns of these types.
+
+    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is, unless X
+    must hold NaN. Anything else is float32.
+    """
+    wide = any(
+        pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
+        for k in kinds
+    )
+    if wide:
+        return np.dtype(np.float64)
+    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]) and not imputed:
+        return np.dtype(kinds[0].to_pandas_dtype())
+    return np.dtype(np.float32)
+
+
+def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
+    """The dtype of a target of numbers or text; width : characters of the longest text, 0 where it is not known"""
+    kind = value_type(kind)
+    if is_text(kind):
+        return np.dtype(f"<U{width}")
+    return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
+
+
+def null_error(
+    name: str, where: str, row: int | None = None, target: bool = False, hint: str = ""
+) -> InputError:
+    """The error for a null in a column, at a place in words and, where it is known, in a row; hint : of the format, for targets.
+
+    Those of features can be replaced, but a row without a target teaches nothing.
+    """
+    at = "" if row is None else f", the first in row {row}"
+    remedy = 'pass impute="mean", "median", "zero" or a number, or leave the column out'
+    if target:
+        remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
+    return InputError(f"values may not be missing; column {name!r} has nulls in {where}{at}; {remedy}")
+
+
 def base_of(kind: pa.DataType) -> str | None:
     """The entry of `BASES` for an Arrow type, or for the values of a dictionary; None for lists, binary and the like."""
     test, kind = pa.types, value_type(kind)
-    if test.is_boolean(kind):
-        return "boolean"
-    if test.is_integer(kind) or test.is_floating(kind) or test.is_decimal(kind) or test.is_duration(kind):
-        return "number"
+    if is_number(kind):
+        return "boolean" if test.is_boolean(kind) else "number"
     if is_text(kind):
         return "text"
     if test.is_date(kind) or test.is_timestamp(kind):
@@ -72,8 +143,10 @@ class ColumnType:
 
     @property
     def whole(self) -> bool:
-        """Whether its type is one of integers."""
-        return self.values.startswith(("int", "uint"))
+        """Whether its type is one of integers, or of decimals without a fraction."""
+        return self.values.startswith(("int", "uint")) or (
+            self.values.startswith("decimal") and self.values.endswith(", 0)")
+        )
 
     @property
     def digits(self) -> bool:
@@ -87,18 +160,11 @@ class ColumnType:
             return None
         return "tz=" in self.values
 
-    @property
-    def precision(self) -> str:
-        """The dtype of its numbers: of float32 ones "f4", so that 0.1 is the same number from all sources."""
-        return "f4" if self.values == "float" else "f8"
-
     def fault(self, kind: pa.DataType) -> str | None:
         """Why a column of this Arrow type cannot be read as this one; None if it can."""
         base = base_of(kind)
         also = ("number",) if self.digits else ("text",) if self.form else _ALSO.get(self.base, ())
-        took = pa.types.is_duration(value_type(kind))
-        unlike = base == "number" == self.base and took != self.values.startswith("duration")
-        if base not in (self.base, "empty", *also) or unlike:
+        if base not in (self.base, "empty", *also):
             held = f"{BASES[self.base]} ({self.values})"
             return f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {held}"
         if base == "time" and self.zoned is not None:
@@ -137,14 +203,13 @@ class TableSchema:
                 ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base", "form")))
                 for column in spec["columns"]
             )
+            unknown = {column.base for column in columns} - set(BASES)
         except (KeyError, TypeError) as error:
+            unknown = {f"none ({error})"}
+        if unknown:
             raise SpecMismatchError(
-                f"the schema of a table lists the name, arrow, base and form of each column; one lacks {error}; "
-                "open the table anew, or train again"
-            ) from None
-        if unknown := sorted({column.base for column in columns} - set(BASES)):
-            raise SpecMismatchError(
-                f"the schema of a table knows the bases {', '.join(BASES)}; received {unknown}; use a newer distrf"
+                "the schema of a table lists the name, arrow, base and form of each column, and knows the bases "
+                f"{', '.join(BASES)}; received {', '.join(sorted(unknown))}; train again, or use a newer distrf"
             )
         return cls(columns)
 
@@ -195,7 +260,7 @@ def require_distinct(names: Iterable[str]) -> None:
 
 def row_labels(schema: pa.Schema) -> set[str]:
     """The columns in which pandas wrote an index without a name: a data frame with the same rows does not have them as columns."""
-    return {name for name in schema.names if not name or ROW_LABELS.fullmatch(name)}
+    return {name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)}
 
 
 def _listed(words: Iterable[str]) -> str:
@@ -222,14 +287,12 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     """
     types: dict[str, pa.DataType] = dict(zip(found.names, found.types, strict=True))
     twice = {name: count for name, count in Counter(found.names).items() if count > 1}
-    known, faults = set(trained.names), []
-    new = [name for name in types if name not in known]
+    faults = []
     for column in trained.columns:
         if column.name in twice:
             faults.append(f"{column.name!r} is there {twice[column.name]} times")
         elif column.name not in types:
-            like = did_you_mean(column.name, new) if len(faults) < _SHOWN else ""
-            faults.append(f"{column.name!r} is missing{like}")
+            faults.append(f"{column.name!r} is missing")
         elif fault := column.fault(types[column.name]):
             faults.append(f"{column.name!r} {fault}")
     if not faults:
@@ -253,8 +316,8 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
     Returns
     -------
     pa.Schema
-        Of a column of several types, null aside: of numbers the narrowest that holds all, of times the finest, of others
-        the first; without dictionaries.
+        Of a column of several types, null aside: of numbers the narrowest that holds all (of int64 and uint64 decimals),
+        of times the finest, of others the first; without dictionaries.
 
     Raises
     ------
@@ -289,6 +352,9 @@ def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
     if base != "number":
         units = ["s", "ms", "us", "ns"]
         return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
+    whole = [pa.types.is_integer(kind) or getattr(kind, "scale", 1) == 0 for kind in kinds]
+    if all(whole) and (pa.uint64() in kinds or not all(map(pa.types.is_integer, kinds))):
+        return pa.decimal128(38, 0)  # float64, which NumPy takes, rounds those beyond 2^53
     if any(pa.types.is_decimal(kind) for kind in kinds):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))

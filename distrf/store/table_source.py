@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import re
+import warnings
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -12,13 +15,27 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, did_you_mean
-from .arrow_types import common_dtype, decoded, is_number, is_text, null_error, target_dtype, value_type
+from ..errors import InputError, StoreError, did_you_mean
+from .files import Place
+from .fingerprints import fingerprint_of_files
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .table_reader import Group, TableRows
-from .table_schema import TableSchema, drift, merged, require_distinct, row_labels, schema_of
+from .table_schema import (
+    TableSchema,
+    common_dtype,
+    decoded,
+    drift,
+    is_number,
+    is_text,
+    merged,
+    require_distinct,
+    row_labels,
+    schema_of,
+    target_dtype,
+    value_type,
+)
 
-Block = tuple[tuple[Any, ...], int, int]  # its groups, its first row, the row after its last
+Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
 
 
 class Layout(NamedTuple):
@@ -28,6 +45,33 @@ class Layout(NamedTuple):
     schema: pa.Schema
     dtype: np.dtype
     coded: TableSchema | None
+
+
+class Found(NamedTuple):
+    """What a format finds at a path.
+
+    Parameters
+    ----------
+    rows : TableRows
+        Reads all groups; of no column yet. Its dtype is "" where the columns say it.
+    schemas : sequence of (str, pa.Schema)
+        The files, and the columns of each.
+    facts : mapping
+        For ``distrf inspect``.
+    strays : tuple of (str, str)
+        As of `TableSource`.
+    row_bytes : float
+        Bytes of a row in the files; 0 where they do not matter.
+    refuse_nulls : callable
+        Raises InputError where some of these columns are known to have nulls.
+    """
+
+    rows: TableRows
+    schemas: Sequence[tuple[str, pa.Schema]]
+    facts: Mapping[str, Any]
+    strays: tuple[tuple[str, str], ...] = ()
+    row_bytes: float = 0.0
+    refuse_nulls: Callable[[Collection[str]], None] = lambda names: None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +91,8 @@ class TableSource(RowSource):
     """
 
     table: ClassVar[bool] = True
+    #: Whether a block inside a group costs no more than another.
+    cuts_anywhere: ClassVar[bool] = False
 
     rows: TableRows
     cuts: tuple[Block, ...]
@@ -54,24 +100,63 @@ class TableSource(RowSource):
     strays: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def _of(
-        cls,
-        path: str,
-        layout: Layout,
-        rows: TableRows,
-        cuts: tuple[Block, ...],
-        target: str | None,
-        **more: Any,
-    ) -> Self:
-        """X of a table; rows : who reads all groups, of no column yet"""
+    @abstractmethod
+    def found(cls, path: str, selection: Selection) -> Found:
+        """What is at a path."""
+
+    @classmethod
+    def open(cls, path: str, selection: Selection) -> Self:
+        """Look at the files, choose columns and cut the rows into blocks (see `cut_blocks`)."""
+        place = cls.found(path, selection)
+        layout = lay_out(path, place.schemas, selection)
+        if layout.coded is None and not selection.missing:
+            place.refuse_nulls(layout.names)
+        groups = place.rows.groups
+        if not groups:
+            raise StoreError(f"{path!r} has no rows; give files that have some")
+        rows = replace(place.rows, dtype=place.rows.dtype or layout.dtype.str)
+        row_bytes = max(len(layout.names) * np.dtype(rows.dtype).itemsize, place.row_bytes)
+        anywhere = cls.cuts_anywhere and selection.rows_per_block is not None
+        cuts = cut_blocks(groups, row_bytes, selection, anywhere=anywhere)
         source = cls(
-            path=path, shape=(rows.groups[-1].last, len(layout.names)), dtype=np.dtype(rows.dtype), columns=layout.names,
-            block_lengths=tuple(last - first for _, first, last in cuts), target=target, rows=rows, cuts=cuts,
-            schema=layout.schema, **more,
+            path=path, shape=(groups[-1].last, len(layout.names)), dtype=np.dtype(rows.dtype), columns=layout.names,
+            block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
+            schema=layout.schema, strays=place.strays,
         )  # fmt: skip
         if layout.coded is not None:
             return source.coded_as(layout.coded)
         return replace(source, rows=source._reading(rows, layout.names))
+
+    @classmethod
+    @abstractmethod
+    def files(cls, path: str) -> list[Place]:
+        """The files of a path, in the order of the rows."""
+
+    @classmethod
+    def fingerprint(cls, path: str) -> str:
+        """Of the sizes and edges of all files."""
+        return cls._fingerprint(path, cls.files(path))
+
+    @classmethod
+    def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
+        return fingerprint_of_files(names)
+
+    @classmethod
+    def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
+        """Of each file: a folder may have got more of them."""
+        rows: dict[str, int] = {}
+        for group in cls.found(path, Selection()).rows.groups:
+            rows[group.file] = rows.get(group.file, 0) + group.rows
+        return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
+
+    @classmethod
+    def facts(cls, path: str) -> dict[str, Any]:
+        """What the format says, rows, and the type of every column."""
+        place = cls.found(path, Selection())
+        schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
+        columns = {field.name: str(field.type) for field in schema}
+        rows = sum(group.rows for group in place.rows.groups)
+        return {"kind": "", "rows": rows} | dict(place.facts) | {"columns": columns}
 
     @property
     def coded(self) -> TableSchema | None:
@@ -115,33 +200,34 @@ class TableSource(RowSource):
             return None
         width = max((len(name) for name in self.text_classes() or []), default=1)
         dtype = target_dtype(self.schema.field(self.target).type, max(1, width))
-        rows = replace(self.rows, dtype=dtype.str, impute=None, vector=True, coded=None)
-        rows = self._reading(rows, [self.target], [self.target])
+        return self._column(self.target, dtype, exact=True)
+
+    def _column(self, name: str, dtype: np.dtype, exact: bool, impute: tuple[float, ...] | None = None) -> Self:
+        rows = replace(self.rows, dtype=dtype.str, impute=impute, vector=True, coded=None)
+        rows = self._reading(rows, [name], [name] if exact else [])
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
-    def column_source(self, name: str) -> Self:
+    def column_source(self, name: str, exact: bool = False) -> Self:
         """A column of numbers, booleans or text, whether it is one of X or not."""
         require_columns(self.path, self.schema, [name])
         kind = value_type(self.schema.field(name).type)
         if not (is_text(kind) or is_number(kind)):
             raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
-        dtype = np.dtype(object if is_text(kind) else np.float64)
-        rows = replace(self.rows, dtype=dtype.str, impute=(float("nan"),), vector=True, coded=None)
-        return replace(
-            self, shape=self.shape[:1], dtype=dtype, columns=None, rows=self._reading(rows, [name], [name])
-        )
+        decimals = pa.types.is_decimal(kind) and kind.scale == 0
+        wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
+        dtype = np.dtype(object if is_text(kind) or wide else np.float64)
+        return self._column(name, dtype, is_text(kind) or (wide and decimals), (float("nan"),))
 
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
         if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):
             return None
         found: set[str] = set()
-        rows = self._reading(replace(self.rows, coded=None), [self.target], [self.target])
+        rows = self._column(self.target, np.dtype(object), exact=True).rows
         for part in rows.parts(0, self.shape[0], 2**20):
             column = part.table.column(self.target)
             if column.null_count:
-                row = part.first + int(np.argmax(column.is_null().to_numpy()))
-                raise null_error(self.target, part.where, row, True)
+                raise rows.null_fault(part, self.target)
             found.update(pc.unique(decoded(column)).to_pylist())
         return sorted(found)
 
@@ -175,14 +261,17 @@ class TableSource(RowSource):
             yield self.rows.values(part), None if target is None else target.rows.values(part)
 
     def table_blocks(self) -> list[tuple[TableRows, int, int]]:
-        """`blocks` with readers whose ``read_table`` gives the columns of X as they are in the files."""
-        rows = self._reading(replace(self.rows, coded=None), self.columns or [])
-        return list(replace(self, rows=rows).blocks())
+        """`blocks` with readers whose ``parts`` have the columns of X as they are in the files."""
+        whole = [f.name for f in self.schema if pa.types.is_decimal(f.type)]
+        return self._blocks_of(self.columns or [], whole)
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
-        rows = self._reading(replace(self.rows, coded=None), keys, keys)
+        return self._blocks_of(keys, keys)
+
+    def _blocks_of(self, names: Sequence[str], exact: Sequence[str]) -> list[tuple[TableRows, int, int]]:
+        rows = self._reading(replace(self.rows, coded=None), names, exact)
         return list(replace(self, rows=rows).blocks())
 
 
@@ -210,8 +299,9 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     """
     first, target = all_fields(schemas), selection.target
     names = chosen_names(path, first, selection)
-    known = set(first.names)  # `coded_as` tells what is missing
-    wanted = known.intersection([*names, *selection.others, target])
+    wanted = set(first.names).intersection(
+        [*names, *selection.others, target]
+    )  # `coded_as` tells what is missing
     require_distinct(name for name in first.names if name in wanted)
     common = merged(schemas, sorted(wanted))
     schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])
@@ -233,12 +323,10 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
 
 def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """The fields of all files, each as the first file has it that has it."""
-    first, known = schemas[0][1], set(schemas[0][1].names)
+    first = schemas[0][1]
     for _, schema in schemas[1:]:
-        for one in schema if set(schema.names) - known else ():
-            if one.name not in known:
-                known.add(one.name)
-                first = first.append(one)
+        if new := set(schema.names) - set(first.names):
+            first = pa.schema([*first, *{f.name: f for f in schema if f.name in new}.values()])
     return first
 
 
@@ -263,21 +351,28 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
     InputError
         There are no such columns, no such target, or none is left.
     """
-    target, columns, exclude = selection.target, selection.columns, [str(name) for name in selection.exclude]
+    target = [] if selection.target is None else [selection.target]
     if isinstance(selection.coded, TableSchema):
-        require_columns(path, schema, [] if target is None else [target])
+        require_columns(path, schema, target)
         return selection.coded.names
-    if isinstance(columns, str):
-        raise InputError(f"columns of a table are a list of names; received {columns!r}")
-    columns = None if columns is None else [str(name) for name in columns]
-    require_columns(path, schema, [*(columns or []), *exclude, *([] if target is None else [target])])
-    if columns is None:
-        left = {target, *exclude, *row_labels(schema)}
+    if isinstance(selection.columns, str):
+        raise InputError(f"columns of a table are a list of names; received {selection.columns!r}")
+    exclude, names = list(map(str, selection.exclude)), list(map(str, selection.columns or ()))
+    require_columns(path, schema, [*names, *exclude, *target])
+    if selection.columns is None:
+        left = {*target, *exclude, *row_labels(schema)}
         names = [name for name in schema.names if name not in left]
-    else:
-        names = list(columns)
-    if target in names:
-        raise InputError(f"the target {target!r} is among columns=; leave it out")
+        unnamed = [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]
+        if unnamed and not selection.coded:
+            names = [name for name in names if name not in unnamed]
+            warnings.warn(
+                f"the columns {unnamed} of {path!r} have no name, as row labels of pandas: they are left out; take them with "
+                "columns=",
+                UserWarning,
+                stacklevel=2,
+            )
+    if target and target[0] in names:
+        raise InputError(f"the target {target[0]!r} is among columns=; leave it out")
     if not names:
         raise InputError(f"no feature column is left in {path!r}; its columns are {schema.names[:50]}")
     return names
@@ -294,7 +389,7 @@ def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
 
 
 def cut_blocks(
-    groups: Sequence[Group], row_bytes: float, selection: Selection, *, exact: bool = False
+    groups: Sequence[Group], row_bytes: float, selection: Selection, *, anywhere: bool = False
 ) -> tuple[Block, ...]:
     """Blocks of the wanted size; by default near 32 MiB.
 
@@ -309,8 +404,8 @@ def cut_blocks(
     row_bytes : float
         Bytes of a row in memory.
     selection : Selection
-    exact : bool
-        A block inside a group costs no more than another: they are always cut to the wanted size.
+    anywhere : bool
+        They are always cut to the wanted size.
 
     Returns
     -------
@@ -328,30 +423,18 @@ def cut_blocks(
             rows = 1 << (rows.bit_length() - 1)
     if rows < 1:
         raise InputError(f"rows_per_block is at least 1; received {rows}")
-    whole = selection.uniform or exact
-    edges = [*range(0, groups[-1].last, rows), groups[-1].last] if whole else _edges(groups, rows, slack)
-    return tuple(_blocks(groups, edges))
-
-
-def _edges(groups: Sequence[Group], rows_per_block: int, slack: float) -> list[int]:
-    """The first rows of blocks near the wanted size, and the end; a group up to slack times larger is not cut."""
-    edges = [0]
-    for group in groups:
-        if group.last - edges[-1] > rows_per_block and group.first > edges[-1]:
-            edges.append(group.first)
-        if group.rows > slack * rows_per_block:
-            size = -(-group.rows // -(-group.rows // rows_per_block))
-            edges += [*range(group.first + size, group.last, size), group.last]
-    return edges if edges[-1] == groups[-1].last else [*edges, groups[-1].last]
-
-
-def _blocks(groups: Sequence[Group], edges: Sequence[int]) -> Iterator[Block]:
-    """The blocks between neighbouring edges, each with the groups that have rows of it."""
-    at = 0
-    for first, last in itertools.pairwise(edges):
-        while groups[at].last <= first:
-            at += 1
-        stop = at
-        while stop < len(groups) and groups[stop].first < last:
-            stop += 1
-        yield tuple(groups[at:stop]), first, last
+    n = groups[-1].last
+    edges = list(range(0, n, rows))
+    if not (selection.uniform or anywhere):
+        edges = [0]
+        for group in groups:
+            if group.last - edges[-1] > rows and group.first > edges[-1]:
+                edges.append(group.first)
+            if group.rows > slack * rows:
+                size = -(-group.rows // -(-group.rows // rows))
+                edges += [*range(group.first + size, group.last, size), group.last]
+        edges = edges[: edges.index(n)] if n in edges else edges
+    # of each block the groups that have rows of it
+    starts, ends = [group.first for group in groups], [group.last for group in groups]
+    blocks = itertools.pairwise([*edges, n])
+    return tuple((tuple(groups[bisect_right(ends, a) : bisect_left(starts, b)]), a, b) for a, b in blocks)

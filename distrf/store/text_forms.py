@@ -6,9 +6,10 @@ From then on every chunk of the training and of later rows is read so, and a tex
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -29,11 +30,16 @@ _NAMES = [*(name[:3] for name in _MONTHS), *_MONTHS, "sept"]
 _NUMBERS = np.array([*range(1, 13), *range(1, 13), 9])
 _WEEKDAY = r"(?:(?i:mon|tues?|wed|wednes|thu|thurs?|fri|sat|satur|sun)(?:day)?[.,]? +)?"
 _MONTH = r"(?P<month>\d{1,2}|[A-Za-z]{3,9})"
+#: By the order of day, month and year, those first that count where dates are of several orders, as pandas has it.
 _DATES = {
-    "ymd": rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_MONTH}[-/.](?P<day>\d{{1,2}})",
-    "dmy": rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?P<mark>[-/. ]) ?{_MONTH}[-/., ] ?(?P<year>\d{{4}}|\d{{2}})",
     "mdy": rf"{_MONTH}(?P<mark>[-/. ]) ?(?P<day>\d{{1,2}})(?:st|nd|rd|th)?[-/., ] ?(?P<year>\d{{4}}|\d{{2}})",
+    "dmy": rf"(?P<day>\d{{1,2}})(?:st|nd|rd|th)?(?P<mark>[-/. ]) ?{_MONTH}[-/., ] ?(?P<year>\d{{4}}|\d{{2}})",
+    "ymd": rf"(?P<year>\d{{4}})(?P<mark>[-/.]){_MONTH}[-/.](?P<day>\d{{1,2}})",
+    "yymd": r"(?P<year>\d{2})(?P<mark>[-/.])(?P<month>\d{1,2})[-/.](?P<day>\d{1,2})",
 }
+_ORDERS = {"mdy": "month before day", "dmy": "day before month", "ymd": "year first", "yymd": "year first"}
+#: Dates that rise or fall in the order of the rows tell their order if they are so many.
+_RISING = 10
 _FRACTION = r"(?:[.,](?P<rest>\d+))?"
 _HALF = r" ?(?P<half>[AaPp]\.?[Mm]\.?)?"
 _TIME = (
@@ -48,7 +54,8 @@ _CURRENCY = (
 )
 #: Digits of whole numbers that float64 tells apart.
 _DIGITS = 15
-_UNIT = rf"{_CURRENCY}|[\pLµΩ][\pL.]{{0,15}}[²³]?(?:/\pL{{1,6}}[²³]?)?|[%‰°′″'\"][CF]?"
+#: Units, and their longest one: a bound in the pattern would take six times as long.
+_UNIT, _UNIT_LENGTH = rf"{_CURRENCY}|[\pLµΩ][\pL.]*[²³]?(?:/\pL+[²³]?)?|[%‰°′″'\"][CF]?", 20
 
 
 @dataclass(frozen=True)
@@ -152,17 +159,21 @@ class DateForm(TextForm):
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if not _mostly_digits(texts):
             return None
-        good = {order: np.isfinite(self.read(texts, order)) for order in _DATES}
-        best = max(good, key=lambda order: int(good[order].sum()))
-        if not (best == "dmy" and good["dmy"].sum() == good["mdy"].sum() > 0):
-            first = {"dmy": ", day before month", "mdy": ", month before day", "ymd": ""}[best]
-            return (best, f"text that reads as dates{first}", "") if good[best].any() else None
-        parts = _groups(texts.filter(pa.array(good["dmy"])), f"^{_DATES['dmy']}")
-        days, months = (len(pc.unique(parts[name])) for name in ("day", "month"))
-        dots = pc.all(pc.equal(parts["mark"], ".")).as_py()
-        order = "dmy" if days == 1 < months or (dots and not months == 1 < days) else "mdy"
-        words = "text that reads as dates, " + ("day before month" if order == "dmy" else "month before day")
-        return order, words, "no date tells the day from the month"
+        read = {order: self.read(texts, order) for order in _DATES}
+        most = max(int(np.isfinite(seconds).sum()) for seconds in read.values())
+        possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
+        if not possible:
+            return None
+        dates = {order: read[order][np.isfinite(read[order])] for order in possible}
+        plain = texts.filter(pa.array(np.isfinite(read[possible[0]]))).to_pylist()
+        tests: list[Callable[[Any], bool]] = [_fills_months] if _rises(plain) else [_rises, _fills_months]
+        passed = [[order for order in possible if test(dates[order])] for test in tests]
+        told = [orders[0] for orders in passed if len(orders) == 1]
+        usual = "dmy" if "dmy" in possible and re.match(r"\d+\.", plain[0]) else possible[0]
+        order = [*told, *(one for one in possible if _begins_months(dates[one])), usual][0]
+        words = "text that reads as dates" + f", {_ORDERS[order]}" * (order != "ymd")
+        others = " or ".join(_ORDERS[one] for one in possible if one != order)
+        return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
 
     def read(self, texts: pa.Array, how: str) -> np.ndarray:
         return self.read_zoned(texts, how)[0]
@@ -192,6 +203,28 @@ class DateForm(TextForm):
         return np.where(good, seconds, np.nan), _is(pc.greater(pc.binary_length(zone), 0))
 
 
+def _rises(values: Sequence[Any]) -> bool:
+    """Whether enough values rise or fall from row to row: others do so by chance once in 10! / 2 columns."""
+    pairs = list(itertools.pairwise(values))
+    return len(values) >= _RISING and (all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs))
+
+
+def _days(seconds: np.ndarray) -> np.ndarray:
+    days = np.floor(seconds / _DAY).astype("M8[D]")
+    return np.unique(days - days.astype("M8[M]")).astype(int) + 1
+
+
+def _fills_months(seconds: np.ndarray) -> bool:
+    """Whether the days are spread over the month, as a year or a month hardly is."""
+    days = _days(seconds)
+    return len(days) > 15 and bool(days[0] <= 3 and days[-1] >= 28)
+
+
+def _begins_months(seconds: np.ndarray) -> bool:
+    """Whether all are the first of a month."""
+    return _days(seconds).tolist() == [1]
+
+
 class ClockForm(TextForm):
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
 
@@ -214,66 +247,74 @@ class QuantityForm(TextForm):
         if not _mostly_digits(texts):
             return None
         texts = _plain_blanks(texts)
-        read = [self._numbers(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
-        good = [np.isfinite(one) for one in read]
-        counts = [int(one.sum()) for one in good]
-        best, doubt = self._style(texts, read, good)
+        read = [_quantities(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
+        best, doubt = _style(texts, read)
+        numbers, parts = read[best]
         thousands, decimal = _STYLES[best]
-        parts = _groups(texts.filter(pa.array(good[best])), _quantity(_STYLES[best], _CURRENCY, _UNIT))
-        units = set(pc.unique(_joined(parts["before"], parts["after"])).to_pylist()) - {"", None}
-        bare = int(_is(pc.equal(_joined(parts["before"], parts["after"]), "")).sum())
-        if 2 * bare > counts[best]:  # then units are the exception, and texts with one are none
-            units = set()
-        if len({unit.casefold().rstrip(".") for unit in units}) > 1 or not counts[best]:
-            return None
-        unit = min(units, default="").rstrip(".")
-        marked = _is(pc.match_substring(parts["whole"], thousands)).any()
-        comma = decimal != "." and _is(pc.not_equal(parts["part"], "")).any()
-        digits = _groups(parts["whole"], r"^(?P<lead>0\d)?")["lead"]
-        exact = (pc.max(pc.binary_length(parts["whole"])).as_py() or 0) <= _DIGITS
-        whole = bare == len(texts) and not _is(pc.not_equal(parts["part"], "")).any()
-        if not exact or (not (unit or marked or comma) and (whole or _is(pc.not_equal(digits, "")).any())):
+        good = pa.array(np.isfinite(numbers))
+        before, after, whole, part = (parts[name].filter(good) for name in ("before", "after", "whole", "part"))
+        units = pc.value_counts(pc.utf8_rtrim(_joined(before, after), ".")).to_pylist()
+        counted = {one["values"]: one["counts"] for one in units}
+        bare = counted.pop("", 0)
+        # Where units are the exception, texts with one are none; nor are those with another unit: 2 M is not 2 m.
+        unit = max(counted, key=lambda one: counted[one]) if counted and 2 * bare <= len(whole) else ""
+        marked = _is(pc.match_substring(whole, thousands)).any()
+        fractions = _is(pc.not_equal(part, "")).any()
+        comma = decimal != "." and fractions
+        exact = (pc.max(pc.binary_length(whole)).as_py() or 0) <= _DIGITS
+        codes = (bare == len(texts) and not fractions) or _is(pc.match_substring_regex(whole, r"^0\d")).any()
+        if not (len(whole) and exact) or (codes and not (unit or marked or comma)):
             return None  # codes, or what is text on purpose
         words = "text that reads as numbers"
         words += f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
         return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), doubt
 
-    def _style(
-        self, texts: pa.Array, read: Sequence[np.ndarray], good: Sequence[np.ndarray]
-    ) -> tuple[int, str]:
-        """Which of the styles is meant, and what may be otherwise; read : the numbers by each; good : where they are some.
-
-        Where nearly as many texts are other numbers in another style, a mark stands before three digits (1.250): between thousands
-        where others go without it (999) or are money, unless it stands behind a 0 (0.250).
-        """
-        best = int(np.argmax([one.sum() for one in good]))
-        money = _is(pc.match_substring_regex(texts, _CURRENCY)).any()
-        for i, other in enumerate(read):
-            both = good[best] & good[i]
-            if good[i].sum() < SHARE * good[best].sum() or not (other[both] != read[best][both]).any():
-                continue
-            part = _groups(texts, _quantity(_STYLES[best], _CURRENCY, _UNIT))["part"]
-            digits = pc.fill_null(pc.binary_length(part), 0).to_numpy(zero_copy_only=False)
-            behind_0 = (good[best] & ~good[i] & (digits == 3)).any()
-            if (digits[both] == 3).any() and not behind_0 and (money or (digits[both] == 0).any()):
-                best = i
-            return best, f"{_STYLES[best][0]!r} may be a decimal mark" if best else ""
-        return best, ""
-
     def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        unit = f"(?i:{re.escape(how[2:])})\\.?" if how[2:] else "[^\\s\\S]"
-        return self._numbers(_plain_blanks(texts), (how[0], how[1]), unit, unit)
+        unit = f"{re.escape(how[2:])}\\.?" if how[2:] else "[^\\s\\S]"
+        return _quantities(_plain_blanks(texts), (how[0], how[1]), unit, unit)[0]
 
-    def _numbers(self, texts: pa.Array, style: tuple[str, str], before: str, after: str) -> np.ndarray:
-        parts = _groups(texts, _quantity(style, before, after))
-        any_digit = pc.greater(pc.add(pc.binary_length(parts["whole"]), pc.binary_length(parts["part"])), 0)
-        good = _is(pc.and_(any_digit, pc.equal(parts["open"], pc.replace_substring(parts["close"], ")", "("))))
-        whole = pc.replace_substring(parts["whole"], style[0], "")
-        written = _joined(whole, ".", parts["part"], parts["power"])
-        written = pc.if_else(pa.array(good), pc.replace_substring_regex(written, r"\.([eE]|$)", r".0\1"), None)
-        negative = _joined(parts["open"], parts["sign"], parts["minus"])
-        signs = np.where(_is(pc.match_substring_regex(negative, "[(−-]")), -1.0, 1.0)
-        return signs * written.cast(pa.float64()).to_numpy(zero_copy_only=False)
+
+def _style(texts: pa.Array, read: Sequence[tuple[np.ndarray, dict[str, pa.Array]]]) -> tuple[int, str]:
+    """Which of the styles is meant, and what may be otherwise; read : what each makes of the texts
+
+    Where nearly as many texts are other numbers in another style, a mark stands before three digits (1.250): between thousands
+    where others go without it (999) or are money, unless it stands behind a 0 (0.250).
+    """
+    good = [np.isfinite(numbers) for numbers, _ in read]
+    best = int(np.argmax([one.sum() for one in good]))
+    numbers, parts = read[best]
+    for i, (other, _) in enumerate(read):
+        both = good[best] & good[i]
+        if good[i].sum() < SHARE * good[best].sum() or not (other[both] != numbers[both]).any():
+            continue
+        digits = pc.binary_length(parts["part"]).fill_null(0).to_numpy(zero_copy_only=False)
+        behind_0 = (good[best] & ~good[i] & (digits == 3)).any()
+        money = _is(pc.match_substring_regex(texts, _CURRENCY)).any()
+        if (digits[both] == 3).any() and not behind_0 and (money or (digits[both] == 0).any()):
+            best = i
+        return best, f"{_STYLES[best][0]!r} may be a decimal mark" if best else ""
+    return best, ""
+
+
+def _quantities(
+    texts: pa.Array, style: tuple[str, str], before: str, after: str
+) -> tuple[np.ndarray, dict[str, pa.Array]]:
+    """The numbers of texts, NaN where they are none, and their parts; before, after : patterns of units"""
+    thousands, decimal = map(re.escape, style)
+    parts = _groups(
+        texts,
+        rf"^(?P<open>\()?(?P<sign>[+−-])? ?(?P<before>{before})? ?(?P<minus>[+−-])?"
+        rf"(?P<whole>[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d*)(?:{decimal}(?P<part>\d*))?(?P<power>[eE][+-]?\d{{1,3}})?"
+        rf" ?(?P<after>{after})?(?P<close>\))?$",
+    )
+    good = _is(pc.equal(parts["open"], pc.replace_substring(parts["close"], ")", "(")))
+    good &= _is(pc.greater(pc.binary_length(_joined(parts["whole"], parts["part"])), 0))
+    good &= _is(pc.less_equal(pc.utf8_length(_joined(parts["before"], parts["after"])), _UNIT_LENGTH))
+    written = _joined(pc.replace_substring(parts["whole"], style[0], ""), ".", parts["part"], parts["power"])
+    written = pc.if_else(pa.array(good), pc.replace_substring_regex(written, r"\.([eE]|$)", r".0\1"), None)
+    negative = _joined(parts["open"], parts["sign"], parts["minus"])
+    signs = np.where(_is(pc.match_substring_regex(negative, "[(−-]")), -1.0, 1.0)
+    return signs * written.cast(pa.float64()).to_numpy(zero_copy_only=False), parts
 
 
 def _mostly_digits(texts: pa.Array) -> bool:
@@ -288,15 +329,6 @@ def _joined(*texts: pa.Array | str) -> pa.Array:
 
 def _plain_blanks(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
-
-
-def _quantity(style: tuple[str, str], before: str, after: str) -> str:
-    thousands, decimal = map(re.escape, style)
-    return (
-        rf"^(?P<open>\()?(?P<sign>[+−-])? ?(?P<before>{before})? ?(?P<minus>[+−-])?"
-        rf"(?P<whole>[1-9]\d{{0,2}}(?:{thousands}\d{{3}})+|\d*)(?:{decimal}(?P<part>\d*))?(?P<power>[eE][+-]?\d{{1,3}})?"
-        rf" ?(?P<after>{after})?(?P<close>\))?$"
-    )
 
 
 #: By name; those that came later are tried first.
@@ -359,14 +391,9 @@ def find_form(
         good = np.isfinite(form.read(texts, told[0]))
         fewest = 1 if kind else form.fewest if good.all() else FEWEST
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
-            strays = texts.filter(pa.array(~good))
-            return Found(
-                f"{form.name}:{told[0]}",
-                form.base,
-                form.kind,
-                *told[1:],
-                strays[0].as_py() if len(strays) else "",
-            )
+            strays = texts.filter(pa.array(~good)).to_pylist()
+            form_of = f"{form.name}:{told[0]}"
+            return Found(form_of, form.base, form.kind, *told[1:], strays[0] if strays else "")
     return None
 
 

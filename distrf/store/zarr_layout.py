@@ -1,14 +1,20 @@
-"""The layout of a row store: what it is made to hold, its blocks and chunks, and what `info` reports.
+"""A row store: what it is made to hold, its blocks and chunks, and what it says of itself.
 
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
 block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
 written, its folder ``manifest`` has an empty file for each block that is finished, made after the data of the block. The
 attribute ``complete`` is set when all blocks are, and the folder removed.
+
+The attribute ``distrf`` of the group is a document of all that the store holds. It carries a checksum of itself; the metadata of
+the arrays are compared with it when a store is opened. A chunk carries its CRC32C, by Zarr's own codec. Zarr takes a chunk that
+is not there for one of fill values, so the store through which rows are read refuses it. Two whole chunks of one array that are
+exchanged are not noticed: each is what was written, at another place.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -18,6 +24,9 @@ import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
 from ..representation import facts_html, size
+from . import files
+from .fingerprints import fingerprint_of_spec
+from .spec import from_json
 
 FORMAT = 3
 MANIFEST = "manifest"
@@ -104,24 +113,31 @@ class StoreInfo:
     first_row: int
     stored_bytes: int | None
 
-    def _repr_html_(self) -> str:
-        state = "complete" if self.complete else f"{self.pending} blocks are not written"
+    def facts(self) -> list[tuple[str, Any]]:
+        """What is shown of the store, without its spec: names and values."""
+        n_blocks = self.n_blocks
+        state = "complete" if self.complete else f"{n_blocks - self.pending} of {n_blocks} blocks finished"
         made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
         facts: list[tuple[str, Any]] = [
-            ("path", self.path),
-            ("rows", f"{self.n_rows:,} in blocks of {self.block_rows:,}"),
+            ("rows", f"{self.n_rows:,} in {n_blocks:,} blocks of {self.block_rows:,} ({state})"),
             *(
-                (name, f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}{', CSR' if a.sparse else ''}")
+                (
+                    name,
+                    f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}, {'CSR' if a.sparse else f'chunks {a.chunks}'}",
+                )
                 for name, a in self.arrays.items()
             ),
             ("in memory", f"{size(self.nbytes)}{made}"),
             ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
-            ("state", state),
             ("target", self.target),
             ("classes", self.classes),
-            ("spec", self.spec),
+            ("columns", self.columns),
         ]
-        return facts_html(f"store of {self.kind}", [(name, value) for name, value in facts if value])
+        return [(name, value) for name, value in facts if value]
+
+    def _repr_html_(self) -> str:
+        facts = [("path", self.path), *self.facts(), *([("spec", self.spec)] if self.spec else [])]
+        return facts_html(f"store of {self.kind}", facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -313,3 +329,136 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     counts = (count for count in range(least, min(8 * least, block_rows) + 1) if block_rows % count == 0)
     # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.
     return (block_rows // next(counts, 1), *tail)
+
+
+def read_attributes(path: str) -> dict[str, Any] | None:
+    """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
+    fs, root = files.filesystem(path)
+    attributes = (files.read_object(fs, f"{root}/zarr.json") or {}).get("attributes")
+    found = attributes.get("distrf") if isinstance(attributes, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def our_attributes(path: str) -> dict[str, Any]:
+    """The document of a store that distrf wrote, with its checksum verified.
+
+    Raises
+    ------
+    StoreError
+        No such store, one of another format, or a document that was changed since it was written.
+    """
+    attributes = read_attributes(path)
+    if attributes is None:
+        files.require(path)
+        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+    check_attributes(path, attributes)
+    return attributes
+
+
+def check_attributes(path: str, attributes: Mapping[str, Any]) -> None:
+    """Raise StoreError for a document of another format, or one that was changed since it was written."""
+    if attributes.get("format") != FORMAT:
+        raise StoreError(
+            f"this version of distrf reads stores of format {FORMAT}; {path!r} has format "
+            f"{attributes.get('format')!r}; update distrf, or make the store again"
+        )
+    if attributes.get("checksum") != _checksum(attributes):
+        raise StoreError(
+            f"the metadata of the store {path!r} are not what was written: its zarr.json is damaged or was edited (its "
+            "checksum differs); restore it, or remove the store and make it again"
+        )
+
+
+def write_attributes(path: str, attributes: Mapping[str, Any], *, new: bool = False) -> bool:
+    """Write the document of a store in one step; False where `new` is asked for and there is one."""
+    fs, root = files.filesystem(path)
+    document = {**attributes, "checksum": _checksum(attributes)}
+    group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
+    if new:
+        return files.create_json(fs, f"{root}/zarr.json", group)
+    files.write_json(fs, f"{root}/zarr.json", group)
+    return True
+
+
+def _checksum(attributes: Mapping[str, Any]) -> str:
+    return fingerprint_of_spec({key: value for key, value in attributes.items() if key != "checksum"})
+
+
+def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
+    """What a store of distrf holds.
+
+    Parameters
+    ----------
+    path : path or URL
+    measure : bool
+        Also sum the bytes of all files.
+
+    Returns
+    -------
+    StoreInfo
+
+    Raises
+    ------
+    StoreError
+        There is no such store, or it is damaged.
+    """
+    path = files.normalise(path)
+    attributes = our_attributes(path)
+    return info_of(path, {**attributes, "first_row": 0}, measure)
+
+
+def made_from(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+    """What determines the content of a store, as JSON.
+
+    Parameters
+    ----------
+    path : path or URL
+
+    Returns
+    -------
+    dict, or None for a store that distrf did not write
+    """
+    attributes = read_attributes(files.normalise(path))
+    return None if attributes is None else made(attributes)
+
+
+def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: attributes.get(key) for key in COMPARED}
+
+
+def writing(attributes: dict[str, Any], store_id: str | None) -> dict[str, Any]:
+    """The document as it will be when what has this id is written; `first_row` is the first row that is not there yet."""
+    append = attributes.get("append")
+    if append is None or append["id"] != store_id:
+        return attributes | {"first_row": 0}
+    return attributes | append | {"complete": False, "first_row": attributes["n_rows"]}
+
+
+def info_of(path: str, attributes: dict[str, Any], measure: bool = False) -> StoreInfo:
+    n_rows = attributes["n_rows"]
+    arrays = {
+        name: ArrayInfo((n_rows, *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"])
+        for name, item in attributes["arrays"].items()
+    }
+    fs, root = files.filesystem(path)
+    same = {*COMPARED, "provenance", "complete", "first_row"} - {"arrays"}
+    return StoreInfo(
+        path=path,
+        arrays=arrays,
+        pending=len(pending(path, attributes)),
+        nbytes=sum(item.nbytes for item in arrays.values() if not item.sparse),
+        id=attributes.get("id"),
+        stored_bytes=int(fs.du(root)) if measure else None,
+        **{key: from_json(attributes[key]) for key in same},
+    )
+
+
+def pending(path: str, attributes: dict[str, Any]) -> list[int]:
+    """The blocks without a mark, which is written when the data of its block are."""
+    fs, root = files.filesystem(path)
+    total = count_blocks(attributes["n_rows"], attributes["block_rows"])
+    if attributes["complete"]:
+        return []
+    done = files.names_in(fs, f"{root}/{MANIFEST}/{attributes['id']}")
+    first = attributes["first_row"] // attributes["block_rows"]
+    return [index for index in range(first, total) if str(index) not in done]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -11,9 +10,9 @@ import numpy as np
 
 from ..errors import DistrfError, StoreError
 from . import files
-from .csr_groups import CsrArray
-from .files import HashableOptions
-from .zarr_document import open_nodes, our_attributes
+from .files import Place
+from .zarr_arrays import open_nodes
+from .zarr_layout import our_attributes
 
 
 @dataclass(frozen=True)
@@ -22,8 +21,8 @@ class ZarrRows:
 
     Parameters
     ----------
-    path : str
-        The normalised path or URL of the store.
+    path : Place
+        Of the store.
     array : str
         Name of the array; "" for a store that is a single array.
     fingerprint : str
@@ -36,18 +35,15 @@ class ZarrRows:
         One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
     decode : bool
         Integer codes become the class names of the store.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     """
 
-    path: str
+    path: Place
     array: str
     fingerprint: str
     columns: tuple[int, ...] | None = None
     impute: tuple[float, ...] | None = None
     version: str | None = None
     decode: bool = False
-    storage_options: Mapping[str, Any] | None = field(default=None, repr=False)
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -68,8 +64,7 @@ class ZarrRows:
         StoreError
             A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        version = replace(self, columns=None, impute=None, storage_options=None)
-        opened = _opened(version, HashableOptions.of(self.storage_options))
+        opened = _opened(replace(self, columns=None, impute=None))
         try:
             block: Any = opened.read(first, last)
         except Exception as error:
@@ -107,23 +102,20 @@ def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
 class _Opened:
     """An open array and, of a store that distrf wrote, its class names and its document as it was seen last."""
 
-    def __init__(self, rows: ZarrRows, options: files.Options):
-        self._rows, self._options = rows, options
-        self._fs, root = files.filesystem(rows.path, options)
-        self._place, self._seen = f"{root}/zarr.json", b""
+    def __init__(self, rows: ZarrRows):
+        self._rows, self._seen = rows, b""
+        self._fs, self._root = files.filesystem(rows.path)
         if rows.version is None:
-            group: Any = files.open_group(rows.path, "r", options)
+            group: Any = files.open_group(rows.path, "r")
             self.node = group[rows.array] if rows.array else group
             return
         attributes = self.check()
-        self.node = open_nodes(rows.path, attributes, options)[rows.array]
+        self.node = open_nodes(rows.path, attributes)[rows.array]
         self.classes = np.asarray(attributes["classes"] or [])
 
     def read(self, first: int, last: int) -> Any:
         """The rows as they are stored."""
-        if isinstance(self.node, CsrArray):
-            return self.node.read(first, last)
-        rows = np.asarray(self.node[first:last])
+        rows: Any = self.node[first:last]
         return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
 
     def check(self) -> dict[str, Any]:
@@ -131,12 +123,12 @@ class _Opened:
         if self._rows.version is None:
             return {}
         try:
-            found = self._fs.cat_file(self._place)
+            found = self._fs.cat_file(f"{self._root}/zarr.json")
         except (FileNotFoundError, NotADirectoryError):
             found = b""
         if found and found == self._seen:
             return {}
-        attributes = our_attributes(self._rows.path, self._options) if found else {}
+        attributes = our_attributes(self._rows.path) if found else {}
         if not attributes.get("complete") or self._rows.version not in attributes["versions"]:
             raise StoreError(
                 f"the store {self._rows.path!r} was removed or written again since it was opened; call open_rows again"
@@ -146,5 +138,5 @@ class _Opened:
 
 
 @lru_cache(maxsize=32)
-def _opened(rows: ZarrRows, hashable: HashableOptions) -> _Opened:
-    return _Opened(rows, hashable.options)
+def _opened(rows: ZarrRows) -> _Opened:
+    return _Opened(rows)

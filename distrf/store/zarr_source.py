@@ -17,12 +17,11 @@ import numpy as np
 import zarr
 
 from ..errors import InputError, StoreError, did_you_mean
-from . import files, zarr_document
-from .csr_groups import CsrArray
-from .files import Options
+from . import files, zarr_layout
+from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
-from .zarr_document import Node
+from .zarr_arrays import CsrArray, Node, open_nodes
 from .zarr_reader import ZarrRows
 
 
@@ -32,8 +31,7 @@ class OpenStore:
 
     Parameters
     ----------
-    path : str
-        Normalised.
+    path : Place
     selection : Selection
         As it was opened.
     arrays : zarr.Group or dict
@@ -42,7 +40,7 @@ class OpenStore:
         What a store of distrf says of itself; None for stores of others.
     """
 
-    path: str
+    path: Place
     selection: Selection
     arrays: Any
     document: dict[str, Any] | None
@@ -50,19 +48,19 @@ class OpenStore:
     @classmethod
     def open(cls, path: str, selection: Selection) -> OpenStore:
         """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
-        options = selection.storage_options
-        document = zarr_document.read_attributes(path, options)
+        path = files.normalise(path)
+        document = zarr_layout.read_attributes(path)
         if document is None:
-            files.require(path, options)
-            node = files.open_group(path, "r", options)
+            files.require(path)
+            node = files.open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        zarr_document.check_attributes(path, document)
+        zarr_layout.check_attributes(path, document)
         if not document["complete"]:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
                 "again, and it resumes where it stopped"
             )
-        return cls(path, selection, zarr_document.open_nodes(path, document, options), document)
+        return cls(path, selection, open_nodes(path, document), document)
 
     @property
     def names(self) -> list[str]:
@@ -104,14 +102,6 @@ class OpenStore:
             raise StoreError(f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {what}")
         return node, name
 
-    def find_y(self, target: str | None) -> tuple[zarr.Array | None, str]:
-        """The array of a target, and its name. Raises StoreError if one of a store of others is missing."""
-        # An ingested store calls its target y, whatever its name was in the source.
-        ours = None if self.document is None else self.document["target"]
-        name = "y" if target is None or target == ours else target
-        node = self.find(name)
-        return (None, name) if name == "y" and node is None else (self.find_array(name, "the target "), name)
-
     def find_array(self, name: str, what: str = "") -> zarr.Array:
         """The dense array of a name. Raises StoreError if there is none."""
         found = self.find(name)
@@ -145,7 +135,7 @@ class OpenStore:
 
     def reader(self, name: str, **options: Any) -> ZarrRows:
         """What reads the array of a name, and names this version of the data."""
-        fs, root = files.filesystem(self.path, self.selection.storage_options)
+        fs, root = files.filesystem(self.path)
         inner = f"{root}/{name}" if name else root
         metadata = [f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray"]
         versions = json.dumps([files.fingerprint(fs, file) for file in metadata])
@@ -153,8 +143,7 @@ class OpenStore:
             self.path,
             name,
             hashlib.sha256(versions.encode()).hexdigest()[:16],
-            version=None if self.document is None else fingerprint_of_spec(zarr_document.made(self.document)),
-            storage_options=self.selection.storage_options,
+            version=None if self.document is None else fingerprint_of_spec(zarr_layout.made(self.document)),
             **options,
         )
 
@@ -177,9 +166,9 @@ class ZarrSource(RowSource):
     store: OpenStore
 
     @classmethod
-    def recognises(cls, path: str, storage_options: Options = None) -> bool:
+    def recognises(cls, path: str) -> bool:
         """True where the metadata of a group or an array are."""
-        fs, root = files.filesystem(path, storage_options)
+        fs, root = files.filesystem(path)
         return any(fs.exists(f"{root}/{name}") for name in ("zarr.json", ".zgroup", ".zarray"))
 
     @classmethod
@@ -195,7 +184,7 @@ class ZarrSource(RowSource):
             chosen = column_numbers(path, selection.columns, names, d)
             names = names and [names[j] for j in chosen]
         return cls(
-            path=path,
+            path=store.path,
             shape=(n, d if chosen is None else len(chosen)),
             dtype=np.dtype(node.dtype),
             block_lengths=lengths,
@@ -236,13 +225,16 @@ class ZarrSource(RowSource):
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
         if self.store.document is None and isinstance(self.node, zarr.Array):
-            _count_missing(self.path, self.node, strict, self.store.selection.storage_options)
+            _count_missing(self.path, self.node, strict)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
-        node, name = self.store.find_y(self.store.selection.target)
-        if node is None:
+        wanted, document = self.store.selection.target, self.store.document
+        # An ingested store calls its target y, whatever its name was in the source.
+        name = "y" if wanted is None or (document and document["target"] == wanted) else wanted
+        if name == "y" and self.store.find(name) is None:
             return None
+        node = self.store.find_array(name, "the target ")
         if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
             raise StoreError(
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
@@ -250,7 +242,7 @@ class ZarrSource(RowSource):
             )
         return self._dense(self.store, node, name, self.block_lengths)
 
-    def column_source(self, name: str) -> ZarrSource:
+    def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
         document = self.store.document or {}
         array = "y" if document.get("target") == name else name
@@ -279,14 +271,15 @@ class ZarrSource(RowSource):
         return replace(self, rows=replace(self.rows, impute=values))
 
     @classmethod
-    def fingerprint(cls, path: str, storage_options: Options = None) -> str:
+    def fingerprint(cls, path: str) -> str:
         """What a store of distrf was made from; of another its path and metadata."""
-        ours = zarr_document.made_from(path, storage_options=storage_options)
+        path = files.normalise(path)
+        ours = zarr_layout.made_from(path)
         if ours is not None:
             return fingerprint_of_spec(ours)
-        fs, root = files.filesystem(path, storage_options)
+        fs, root = files.filesystem(path)
         if not fs.isdir(root):
-            return fingerprint_of_files([path], storage_options)
+            return fingerprint_of_files([path])
         found = hashlib.sha256(path.encode())
         for name in sorted(fs.find(root, maxdepth=2)):
             if name.endswith(("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")):
@@ -294,13 +287,13 @@ class ZarrSource(RowSource):
         return found.hexdigest()[:32]
 
     @classmethod
-    def part_fingerprints(cls, path: str, storage_options: Options = None) -> list[tuple[str, int]]:
+    def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
-        made = zarr_document.made_from(path, storage_options=storage_options)
+        made = zarr_layout.made_from(files.normalise(path))
         parts = [] if made is None else made["spec"].get("parts", [])
         if parts:
             return [(part["fingerprint"], part["rows"]) for part in parts]
-        return super().part_fingerprints(path, storage_options)
+        return super().part_fingerprints(path)
 
     @property
     def nbytes(self) -> int:
@@ -349,7 +342,7 @@ def _check_encoding(path: str, node: zarr.Array) -> None:
         )
 
 
-def _count_missing(path: str, node: zarr.Array, strict: bool, storage_options: Options) -> None:
+def _count_missing(path: str, node: zarr.Array, strict: bool) -> None:
     """Warn of chunks that are not there. Zarr reads the fill value for them, so a lost file looks like an empty chunk.
 
     Warns
@@ -357,11 +350,9 @@ def _count_missing(path: str, node: zarr.Array, strict: bool, storage_options: O
     UserWarning
         With the number of chunks; StoreError if ``strict``.
     """
-    if files.is_web(path):
-        return
-    fs, root = files.filesystem(path, storage_options)
+    fs, root = files.filesystem(path)
     folder = f"{root}/{node.path}".rstrip("/")
-    present = {name[len(folder) :].lstrip("/") for name in fs.find(folder)}
+    present = set() if files.is_web(path) else {name[len(folder) :].lstrip("/") for name in fs.find(folder)}
     if not present:  # nothing can be listed
         return
     sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]

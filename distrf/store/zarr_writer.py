@@ -15,31 +15,27 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sp
-
 from ..errors import InputError, SpecMismatchError, StoreError
 from . import files, zarr_layout
-from .csr_groups import CsrArray
-from .files import HashableOptions, Options
 from .fingerprints import fingerprint_of_spec
 from .job_lock import require_id
 from .outputs import check_zarr_ending
 from .spec import require_same, to_json
-from .zarr_document import (
-    Node,
-    create_nodes,
+from .zarr_arrays import Node, create_nodes, joined, open_nodes
+from .zarr_layout import (
+    MANIFEST,
+    Contents,
+    StoreInfo,
+    checked_block,
     info,
     info_of,
     made,
-    open_nodes,
     our_attributes,
     pending,
     read_attributes,
     write_attributes,
     writing,
-)
-from .zarr_layout import MANIFEST, Contents, StoreInfo, checked_block
+)  # fmt: skip
 
 
 def create(
@@ -47,7 +43,6 @@ def create(
     contents: Contents,
     *,
     provenance: Mapping[str, Any] | None = None,
-    storage_options: Options = None,
     overwrite: bool = False,
 ) -> StoreInfo:
     """Create a row store, or return the existing one with the same contents so that it can be resumed.
@@ -59,8 +54,6 @@ def create(
         What the store will hold.
     provenance : mapping, optional
         Kept beside the contents and not compared.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
     overwrite : bool
         Replace an existing store of distrf with other contents.
 
@@ -81,9 +74,9 @@ def create(
     """
     path = files.normalise(path)
     wanted = to_json(contents.attributes(), where="store")
-    old = existing_store(path, storage_options=storage_options)
+    old = existing_store(path)
     if old is not None and not require_same(path, made(old), wanted, overwrite):
-        _delete(path, old, storage_options)
+        _delete(path, old)
         old = None
     if old is None:
         attributes = wanted | {
@@ -93,16 +86,16 @@ def create(
             "id": uuid.uuid4().hex,
             "versions": [fingerprint_of_spec(wanted)],
         }
-        if not write_attributes(path, attributes, storage_options, new=True):  # another job was faster
-            require_same(path, made(our_attributes(path, storage_options)), wanted, False)
-    attributes = our_attributes(path, storage_options)
-    create_nodes(path, attributes, storage_options)
-    found = info(path, storage_options=storage_options)
+        if not write_attributes(path, attributes, new=True):  # another job was faster
+            require_same(path, made(our_attributes(path)), wanted, False)
+    attributes = our_attributes(path)
+    create_nodes(path, attributes)
+    found = info(path)
     require_id(path, found.id, attributes.get("id"))
     return found
 
 
-def existing_store(path: str | os.PathLike[str], *, storage_options: Options = None) -> dict[str, Any] | None:
+def existing_store(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """What of distrf is at an output path.
 
     A store without zarr.json, or without our attribute, was not made here and is never touched.
@@ -110,8 +103,6 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -125,20 +116,18 @@ def existing_store(path: str | os.PathLike[str], *, storage_options: Options = N
     """
     path = files.normalise(path)
     check_zarr_ending(path)
-    fs, root = files.filesystem(path, storage_options)
-    found = read_attributes(path, storage_options)
+    fs, root = files.filesystem(path)
+    found = read_attributes(path)
     files.require_ours(path, found, fs, root, "a distrf store")
     return found
 
 
-def appendable(path: str | os.PathLike[str], *, storage_options: Options = None) -> StoreInfo:
+def appendable(path: str | os.PathLike[str]) -> StoreInfo:
     """What a store holds to which rows can be appended.
 
     Parameters
     ----------
     path : path or URL
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -150,8 +139,8 @@ def appendable(path: str | os.PathLike[str], *, storage_options: Options = None)
         There is no complete store of rows.
     """
     path = files.normalise(path)
-    existing_store(path, storage_options=storage_options)
-    old = info(path, storage_options=storage_options)
+    existing_store(path)
+    old = info(path)
     if not old.complete:
         raise StoreError(
             f"rows are appended to a complete store; {path!r} is not: run the command that writes it again"
@@ -170,7 +159,6 @@ def begin_append(
     *,
     classes: Sequence[Any] | None = None,
     again: bool = False,
-    storage_options: Options = None,
 ) -> StoreInfo:
     """Begin to append rows to a store, or resume it: then come `write_block` of each pending block, and `finish`.
 
@@ -181,13 +169,12 @@ def begin_append(
     n_rows : int
         New rows, at least 1.
     part : mapping
-        Where they come from, as JSON; its "fingerprint" tells whether they are in the store already.
+        Where they come from, as JSON: "fingerprint", and of files "content", tell whether they are in the store already, and
+        whether an append that was interrupted was of these rows.
     classes : sequence, optional
         Class names of the new rows. Those that the store does not know join its own.
     again : bool
         Append rows that are in the store already.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -204,8 +191,8 @@ def begin_append(
         Labels are text in one of both and numbers in the other, or there are no rows.
     """
     path = files.normalise(path)
-    appendable(path, storage_options=storage_options)
-    old = our_attributes(path, storage_options)
+    appendable(path)
+    old = our_attributes(path)
     if n_rows < 1:
         raise InputError(f"an append has at least one row, got {n_rows}")
     known, spec = old["classes"], old["spec"]
@@ -216,8 +203,11 @@ def begin_append(
         )
     parts = spec.get("parts") or [{"fingerprint": old["versions"][0], "rows": old["n_rows"]}]
     source = spec.get("source") or {"fingerprint": None}
-    first = part_fingerprint(source["fingerprint"], spec.get("split"))
-    if part["fingerprint"] in {first, *(p["fingerprint"] for p in parts)} and not again:
+    first = source | {"fingerprint": part_fingerprint(source["fingerprint"], spec.get("split"))}
+    if not again and any(
+        other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part.get("content"))
+        for other in (first, *parts)
+    ):
         raise SpecMismatchError(
             f"{path!r} has these rows already, and would have them twice; append others, or again=True"
         )
@@ -231,11 +221,11 @@ def begin_append(
     append = old.get("append")
     if append is None or {key: append[key] for key in wanted} != wanted:
         if append is not None:  # another one, which was interrupted: what it has written behind the old rows
-            _resize(path, old, append["n_rows"], old["n_rows"], storage_options)
-            _forget_marks(path, storage_options)
+            _resize(path, old, append["n_rows"], old["n_rows"])
+            _forget_marks(path)
         append = wanted | {"id": uuid.uuid4().hex}
-        write_attributes(path, old | {"append": append}, storage_options)
-    return info_of(path, writing(old | {"append": append}, append["id"]), storage_options)
+        write_attributes(path, old | {"append": append})
+    return info_of(path, writing(old | {"append": append}, append["id"]))
 
 
 def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
@@ -254,9 +244,7 @@ def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
     return fingerprint if split is None else f"{fingerprint} {split}"
 
 
-def pending_blocks(
-    path: str | os.PathLike[str], *, store_id: str | None = None, storage_options: Options = None
-) -> list[int]:
+def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None) -> list[int]:
     """The blocks that are not yet finished.
 
     Parameters
@@ -264,8 +252,6 @@ def pending_blocks(
     path : path or URL
     store_id : str, optional
         As `begin_append` has returned it: those of an append.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -278,7 +264,7 @@ def pending_blocks(
         There is no such store, or it is damaged.
     """
     path = files.normalise(path)
-    return pending(path, writing(our_attributes(path, storage_options), store_id), storage_options)
+    return pending(path, writing(our_attributes(path), store_id))
 
 
 def write_block(
@@ -287,7 +273,6 @@ def write_block(
     arrays: Mapping[str, Any],
     *,
     store_id: str | None,
-    storage_options: Options = None,
 ) -> int:
     """Write all arrays of one block, then mark the block as finished. May be repeated at will.
 
@@ -300,8 +285,6 @@ def write_block(
         Every array of the store; SciPy sparse for the CSR ones. Of the first block of an append the new rows alone.
     store_id : str or None
         The id of what is written, as `create` or `begin_append` has returned it.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -318,7 +301,7 @@ def write_block(
         Another job has made the store anew.
     """
     path = files.normalise(path)
-    attributes = our_attributes(path, storage_options)
+    attributes = our_attributes(path)
     longer = writing(attributes, store_id)
     require_id(path, longer.get("id"), store_id)
     described, old_rows = longer["arrays"], longer["first_row"]
@@ -330,22 +313,18 @@ def write_block(
     new = max(start, old_rows)
     checked = {name: checked_block(name, arrays[name], described[name], stop - new) for name in arrays}
     if new > start:
-        for name, node in open_nodes(path, attributes, storage_options).items():
+        for name, node in open_nodes(path, attributes).items():
             with files.reading(path, "rows of a store"):
-                checked[name] = _joined(_rows(node, start, new), checked[name])
-    nodes = _writable(path, store_id, HashableOptions.of(storage_options))
+                checked[name] = joined([node[start:new], checked[name]])
+    nodes = _writable(path, store_id)
     for name, block in checked.items():
-        node = nodes[name]
-        if isinstance(node, CsrArray):
-            node.write(index, start, block)
-        else:
-            node[start:stop] = block
-    fs, root = files.filesystem(path, storage_options)
+        nodes[name][start:stop] = block
+    fs, root = files.filesystem(path)
     files.write_bytes(fs, f"{root}/{MANIFEST}/{store_id}/{index}", b"")
     return stop - new
 
 
-def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_options: Options = None) -> StoreInfo:
+def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     """Mark the store as complete, or make the appended rows a part of it.
 
     Parameters
@@ -353,8 +332,6 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
     path : path or URL
     store_id : str or None
         As for `write_block`.
-    storage_options : mapping, optional
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -368,11 +345,11 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
         Another job has made the store anew.
     """
     path = files.normalise(path)
-    attributes = our_attributes(path, storage_options)
+    attributes = our_attributes(path)
     longer = writing(attributes, store_id)
     require_id(path, longer.get("id"), store_id)
     if store_id is not None:
-        missing = pending(path, longer, storage_options)
+        missing = pending(path, longer)
         if missing:
             total = zarr_layout.count_blocks(longer["n_rows"], longer["block_rows"])
             raise StoreError(
@@ -381,49 +358,41 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None, storage_option
             )
         written = {key: value for key, value in longer.items() if key not in ("id", "append", "first_row")}
         if attributes["complete"]:
-            _resize(path, attributes, longer["n_rows"], longer["n_rows"], storage_options)
+            _resize(path, attributes, longer["n_rows"], longer["n_rows"])
             written["versions"] = [*attributes["versions"], fingerprint_of_spec(made(longer))]
-        write_attributes(path, written | {"complete": True}, storage_options)
-    fs, root = files.filesystem(path, storage_options)
+        write_attributes(path, written | {"complete": True})
+    fs, root = files.filesystem(path)
     files.remove_partials(fs, root)
     if "append" not in attributes or store_id is not None:
-        _forget_marks(path, storage_options)
-    return info(path, storage_options=storage_options)
+        _forget_marks(path)
+    return info(path)
 
 
 @lru_cache(maxsize=8)
-def _writable(path: str, store_id: str | None, hashable: HashableOptions) -> dict[str, Node]:
+def _writable(path: str, store_id: str | None) -> dict[str, Node]:
     """The open arrays of what has this id, kept for this process."""
-    attributes = our_attributes(path, hashable.options)
+    attributes = our_attributes(path)
     n_rows = writing(attributes, store_id)["n_rows"]
-    return open_nodes(path, attributes, hashable.options, n_rows=n_rows, writable=True)
+    return open_nodes(path, attributes, n_rows=n_rows, writable=True)
 
 
-def _rows(node: Node, start: int, stop: int) -> Any:
-    return node.read(start, stop) if isinstance(node, CsrArray) else np.asarray(node[start:stop])
-
-
-def _joined(old: Any, new: Any) -> Any:
-    return sp.csr_array(sp.vstack([old, new], format="csr")) if sp.issparse(old) else np.concatenate([old, new])
-
-
-def _resize(path: str, attributes: dict[str, Any], now: int, wanted: int, storage_options: Options) -> None:
+def _resize(path: str, attributes: dict[str, Any], now: int, wanted: int) -> None:
     """Give the arrays so many rows. Chunks of rows up to `now` that are then outside are removed."""
-    for node in open_nodes(path, attributes, storage_options, n_rows=now, writable=True).values():
+    for node in open_nodes(path, attributes, n_rows=now, writable=True).values():
         node.resize((wanted, *node.shape[1:]))
 
 
-def _delete(path: str, attributes: dict[str, Any], storage_options: Options) -> None:
-    fs, root = files.filesystem(path, storage_options)
+def _delete(path: str, attributes: dict[str, Any]) -> None:
+    fs, root = files.filesystem(path)
     # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
     gone = {**attributes, "complete": False, "id": uuid.uuid4().hex}
     gone.pop("append", None)
-    write_attributes(path, gone, storage_options)
+    write_attributes(path, gone)
     for name in sorted(files.names_in(fs, root) - {"zarr.json"}):
         files.remove(fs, f"{root}/{name}")
     files.remove(fs, f"{root}/zarr.json")
 
 
-def _forget_marks(path: str, storage_options: Options) -> None:
-    fs, root = files.filesystem(path, storage_options)
+def _forget_marks(path: str) -> None:
+    fs, root = files.filesystem(path)
     files.remove(fs, f"{root}/{MANIFEST}")

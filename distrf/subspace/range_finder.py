@@ -177,14 +177,8 @@ class _Finding:
             "dtype": self.dtype.name,
             "base": None if base is None else base.spec(),
             "base_arrays": None if base is None else arrays_fingerprint(base.arrays),
-            "sketch": self.how.sketch,
-            "seed": self.how.seed,
-            "n_components": self.how.n_components,
-            "n_iter": self.how.n_iter,
-            "oversampling": self.how.oversampling,
+            **{name: value for name, value in vars(self.how).items() if name != "checkpoint"},
             "solver": self.choice.solver,
-            "tol": self.how.tol,
-            "values": self.how.values,
         }
 
     # --- passes -----------------------------------------------------------------------------------------------

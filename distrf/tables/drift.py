@@ -41,26 +41,16 @@ def find_drift(
     said = []
     for j in sorted({one.column for one in encodings}):
         x, known = rows[:, j], columns[j]
-        present = ~is_missing(x)
-        if _often(~present) and (~present).mean() > 3 * known["missing"]:
-            was = f"was in {100 * known['missing']:.2g} %" if known["missing"] else "never was"
-            said.append(f"{known['name']!r} is missing in {_share(~present)}, and {was}")
-        if j in levels:
-            new = present & ~np.isin(x, levels[j])
-            if known["exact"] and _often(new):
-                said.append(f"{known['name']!r} has a level that was never seen in {_share(new)}")
+        missing = is_missing(x)
+        was = f"was in {100 * known['missing']:.2g} %" if known["missing"] else "never was"
+        found = [(missing & (missing.mean() > 3 * known["missing"]), "is missing in {}, and " + was)]
+        if j in levels and known["exact"]:
+            found.append((~missing & ~np.isin(x, levels[j]), "has a level that was never seen in {}"))
         elif known["low"] is not None:
-            beyond = present & ((x < known["low"]) | (x > known["high"]))
-            if _often(beyond):
-                said.append(
-                    f"{known['name']!r} is beyond {known['low']:g} ... {known['high']:g} in {_share(beyond)}"
-                )
+            beyond = ~missing & ((x < known["low"]) | (x > known["high"]))
+            found.append((beyond, f"is beyond {known['low']:g} ... {known['high']:g} in {{}}"))
+        for differs, words in found:
+            if len(x) and differs.mean() >= _SHARE:
+                share = f"{100 * differs.mean():.3g} % of {len(x):,} rows looked at"
+                said.append(f"{known['name']!r} {words.format(share)}")
     return said
-
-
-def _often(rows: np.ndarray) -> bool:
-    return bool(len(rows)) and float(rows.mean()) >= _SHARE
-
-
-def _share(rows: np.ndarray) -> str:
-    return f"{100 * rows.mean():.3g} % of {len(rows):,} rows looked at"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -21,7 +21,18 @@ from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
 from ..maps.table import TableMap
 from ..maps.table_missing import MISSING
-from ..parameters import JOBS, NONE, SEED, Rule, check_parameters, instance, one_of, whole
+from ..parameters import (
+    JOBS,
+    NONE,
+    SEED,
+    check_parameters,
+    estimator,
+    instance,
+    learned,
+    one_of,
+    param,
+    whole,
+)
 from ..randomness import draw_seed
 from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema
@@ -40,10 +51,8 @@ from .encodings import (
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .summary import SummaryReduction, summarise, with_folds
 
-#: Levels of a sample from which on a column is one of many levels.
-_CATEGORIES = ("auto", "hashed")
 
-
+@estimator
 class TableEncoder(FeatureEstimator):
     """Encode the columns of a table as numbers of like size, in one pass.
 
@@ -117,47 +126,24 @@ class TableEncoder(FeatureEstimator):
     ['robust units, whether it is missing', 'one-hot, 2 levels']
     """
 
-    map_: TableMap
-    schema_: dict[str, Any] | None
-    columns_: list[dict[str, Any]]
+    map_: TableMap = learned()
+    schema_: dict[str, Any] | None = learned()
+    columns_: list[dict[str, Any]] = learned()
 
-    parameter_rules: ClassVar[dict[str, Rule]] = {
-        "numbers": one_of("auto", *NUMBERS),
-        "n_bins": whole(2, 1024),
-        "categories": one_of(*_CATEGORIES),
-        "max_levels": whole(2, 4096),
-        "hash_size": whole(2, 2**20),
-        "columns": instance(Mapping, "a dictionary of kinds by name") | NONE,
-        "target_type": one_of("auto", "labels", "numbers"),
-        "schema": instance(Mapping, "the spec of a schema") | NONE,
-        "n_jobs": JOBS,
-        "random_state": SEED,
-    }
-
-    def __init__(
-        self,
-        numbers: str = "auto",
-        *,
-        n_bins: int = 16,
-        categories: str = "auto",
-        max_levels: int = 32,
-        hash_size: int = 256,
-        columns: Mapping[str, str] | None = None,
-        target_type: str = "auto",
-        schema: Mapping[str, Any] | None = None,
-        n_jobs: int | None = -1,
-        random_state: RandomState = None,
-    ):
-        self.numbers = numbers
-        self.n_bins = n_bins
-        self.categories = categories
-        self.max_levels = max_levels
-        self.hash_size = hash_size
-        self.columns = columns
-        self.target_type = target_type
-        self.schema = schema
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    numbers: str = param(default="auto", rule=one_of("auto", *NUMBERS), kw_only=False)
+    n_bins: int = param(default=16, rule=whole(2, 1024))
+    categories: str = param(default="auto", rule=one_of("auto", "hashed"))
+    max_levels: int = param(default=32, rule=whole(2, 4096))
+    hash_size: int = param(default=256, rule=whole(2, 2**20))
+    columns: Mapping[str, str] | None = param(
+        default=None, rule=instance(Mapping, "a dictionary of kinds by name") | NONE
+    )
+    target_type: str = param(default="auto", rule=one_of("auto", "labels", "numbers"))
+    schema: Mapping[str, Any] | None = param(
+        default=None, rule=instance(Mapping, "the spec of a schema") | NONE
+    )
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: Any, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> TableEncoder:
         """Learn the encodings, in one pass over the rows.
@@ -216,9 +202,9 @@ class TableEncoder(FeatureEstimator):
         """
         rows, given = self._learn(X, y, folds)
         map_ = self.map_.crossed()
-        if map_ is self.map_:
-            return self._apply(map_, rows)
-        return self._apply(map_, with_folds(rows, None if given is None else given.values))
+        if map_ is not self.map_:
+            rows = with_folds(rows, None if given is None else given.values)
+        return self._apply(map_, rows)
 
     def transform(self, X: Any) -> ArrayLike:
         """Encode rows.
@@ -355,9 +341,8 @@ class TableEncoder(FeatureEstimator):
         return Choices(numbers, self.n_bins, self.max_levels, self.hash_size, seed)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
-        used = [j for j, kind in enumerate(kinds) if kind.used]
-        levels = tuple(j for j in used if kinds[j].kind == "category")
-        numbers = tuple(j for j in used if kinds[j].kind != "category")
+        levels = tuple(j for j, kind in enumerate(kinds) if kind.kind == "category")
+        numbers = tuple(j for j, kind in enumerate(kinds) if kind.used and j not in levels)
         return SummaryReduction(numbers, levels, n, targets)
 
     def _apply(self, map_: TableMap, rows: Any) -> Any:
@@ -368,14 +353,14 @@ class TableEncoder(FeatureEstimator):
         return map_rows(map_, split_rows(rows, rows_per_block(widest)), map_.n_components, dtype)
 
     def _planned_map(self, d: int) -> FeatureMap:
-        kinds = list((self.columns or {}).values()) if self.schema is not None else ["number"] * d
-        return TableMap.of_encodings(d, planned_encodings(kinds, self._choices(0)))
+        return TableMap.of_encodings(d, planned_encodings(self._planned_kinds(d), self._choices(0)))
+
+    def _planned_kinds(self, d: int) -> list[ColumnKind]:
+        said = self.columns if self.schema is not None and self.columns else dict.fromkeys(range(d), "number")
+        return [ColumnKind(str(name), kind, "") for name, kind in said.items()]
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
-        said = list((self.columns or {}).items()) if self.schema is not None else []
-        kinds = [ColumnKind(name, kind, "") for name, kind in said]
-        kinds = kinds or [ColumnKind("", "number", "")] * planned.n_features_in
-        return rows.costs_of(self._reduction(kinds, rows.n, None))
+        return rows.costs_of(self._reduction(self._planned_kinds(planned.n_features_in), rows.n, None))
 
     def facts(self) -> dict[str, Any]:
         return {"columns": self.columns_}
@@ -431,7 +416,8 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    kinds = infer_kinds(table.schema, column_facts(table.sample(), table.schema, table.strays, said), said)
+    facts = column_facts(table.sample(), table.schema, table.strays, said)
+    kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)
     columns = tuple(kind.column or column for column, kind in zip(table.schema.columns, kinds, strict=True))

@@ -5,8 +5,9 @@ Two rows that are drawn at random are at a squared distance of about 2 in each c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from ..maps.table_columns import (
     date_parts,
 )
 from ..maps.table_missing import MISSING
+from ..scores.samples import RowSample
 from .frequent import FrequentCodes
 from .kinds import ColumnKind
 from .summary import NumberSummary, TableSummary
@@ -40,7 +42,6 @@ MOST_TARGETS = 8
 #: Rows by which the mean of a level is drawn to the mean of all, at least and at most.
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 1.0, 1e4
 _LARGEST = 1e300
-_DAY = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,7 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
         if known is None:
             encoded.append(EncodedColumn(kind, "left out"))
         elif isinstance(known, FrequentCodes):
-            column = _encode_levels(j, kind, known, summary, choices)
-            encoded.append(replace(column, exact=known.lost == 0))
+            encoded.append(_encode_levels(j, kind, known, summary, choices))
         else:
             column = _encode_numbers(j, kind, known, choices, common)
             encoded.append(replace(column, low=known.low, high=known.high) if column.kind.used else column)
@@ -120,10 +120,8 @@ def _dropped(kind: ColumnKind, why: str, missing: float = 0.0) -> EncodedColumn:
 
 def _common_spread(kinds: Sequence[ColumnKind], summary: TableSummary) -> float | None:
     """The root mean square of the standard deviations of the columns of numbers; None if it is not a number above 0."""
-    columns = [
-        summary.columns[j] for j, kind in enumerate(kinds) if kind.kind == "number" and j in summary.columns
-    ]
-    variances = [known.variance for known in columns if isinstance(known, NumberSummary) and known.variance > 0]
+    numbers = [summary.columns.get(j) for j, kind in enumerate(kinds) if kind.kind == "number"]
+    variances = [one.variance for one in numbers if isinstance(one, NumberSummary) and one.variance > 0]
     spread = float(np.sqrt(np.mean(variances))) if variances else 0.0
     return spread if 0 < spread <= _LARGEST else None
 
@@ -149,34 +147,26 @@ def _encode_numbers(
         parts = [one.period for one in made[1:] if isinstance(one, Cycle)]
         what = "time elapsed" if kind.kind == "date" else "time of day"
         return EncodedColumn(kind, ", ".join([what, *parts]), (*made, *marks), missing)
-    made, words = _number_encodings(j, known, middle, choices, common)
-    if marks:
-        words += ", whether it is missing"
-    return EncodedColumn(kind, words, (*made, *marks), missing)
-
-
-def _number_encodings(
-    j: int, known: NumberSummary, middle: float, choices: Choices, common: float | None
-) -> tuple[list[Encoding], str]:
-    made: list[Encoding] = []
+    numbers: list[Encoding] = []
     words = []
     if choices.numbers in ("standard", "common", "robust"):
         units = _units(j, known, middle, choices.numbers == "robust")
         if common is not None and abs(known.mean) <= _LARGEST:
             units = replace(units, middle=known.mean, spread=common)
-        made.append(units)
+        numbers.append(units)
         words.append(f"{choices.numbers} units")
     if choices.numbers in ("quantile", "both"):
         quantiles = _clipped_quantiles(known, _QUANTILES)
-        made.append(Scores.of_quantiles(j, 1.0, middle, quantiles))
+        numbers.append(Scores.of_quantiles(j, 1.0, middle, quantiles))
         words.append("normal scores of quantiles")
     if choices.numbers in ("piecewise", "both"):
         edges = bin_edges(known, choices.n_bins)
         # Two draws are apart by a third of the bins on average, and by 1 in each of these.
         factor = float(np.sqrt(6.0 / max(len(edges) - 1, 3)))
-        made.append(PiecewiseLinear(j, factor, middle, edges))
+        numbers.append(PiecewiseLinear(j, factor, middle, edges))
         words.append(f"piecewise linear over {len(edges) - 1} bins")
-    return made, " and ".join(words)
+    text = " and ".join(words) + ", whether it is missing" * bool(marks)
+    return EncodedColumn(kind, text, (*numbers, *marks), missing)
 
 
 def _clipped_quantiles(known: NumberSummary, count: int) -> np.ndarray:
@@ -216,16 +206,14 @@ def bin_edges(known: NumberSummary, n_bins: int) -> np.ndarray:
 
 def _units(j: int, known: NumberSummary, middle: float, bent: bool) -> Units:
     """Robust units: the middle and the interquartile range, of a column of mostly one value the distance of others from it."""
-    if not bent:
-        spread = float(np.sqrt(known.variance)) if np.isfinite(known.variance) else np.inf
-        if 0 < spread <= _LARGEST and abs(known.mean) <= _LARGEST:
-            return Units(j, 1.0, middle, known.mean, spread)
+    spread = float(np.sqrt(known.variance))
+    if not bent and 0 < spread <= _LARGEST and abs(known.mean) <= _LARGEST:
+        return Units(j, 1.0, middle, known.mean, spread)
     low, high = np.clip(known.quantiles([0.25, 0.75]), -_LARGEST, _LARGEST)
     spread = float(high / _NORMAL_RANGE - low / _NORMAL_RANGE)
     rounding = 10 * np.finfo(np.float64).eps * max(abs(low), abs(high), 1e-290)
     if spread <= rounding:
-        grid = np.clip(known.quantiles(np.linspace(0.0, 1.0, 1025)), -_LARGEST, _LARGEST)
-        distance = np.abs(grid / 2 - middle / 2)
+        distance = np.abs(_clipped_quantiles(known, _GRID + 1) / 2 - middle / 2)
         others = distance[distance > rounding]
         spread = 2 * float(np.median(others)) if len(others) else 1.0
     return Units(j, 1.0, middle, middle, min(spread, _LARGEST), bent)
@@ -242,21 +230,22 @@ def _encode_levels(
     if len(codes) == 1 and not known.lost and missing == 0:
         return _dropped(kind, "the same value in all rows")
     exact = known.lost == 0
-    if exact and len(codes) <= choices.max_levels:
-        one_hot = OneHot(j, 1.0, codes)
-        return EncodedColumn(kind, f"one-hot, {len(codes)} levels", (one_hot,), missing)
     levels = f"{len(codes):,} levels" if exact else f"more than {len(codes):,} levels"
     # Of a level that was dropped now and then, the sums are of a part of its rows: at least 19 in 20 of these.
     whole = known.counts >= 19 * known.lost
-    if known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
-        means = _target_means(j, known.codes[whole], known.sums[whole], summary, choices.crossing)
-        return EncodedColumn(kind, f"means of the target, {levels}", (means,), missing)
     frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])
-    if known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
-        one_hot = OneHot(j, 1.0, frequent)
-        return EncodedColumn(kind, f"one-hot, {len(frequent)} of {levels}", (one_hot,), missing)
-    hashed = Hashed.seeded(j, 1.0, choices.hash_size, choices.seed)
-    return EncodedColumn(kind, f"hashed to {choices.hash_size} features, {levels}", (hashed,), missing)
+    made: Encoding
+    if exact and len(codes) <= choices.max_levels:
+        made, words = OneHot(j, 1.0, codes), f"one-hot, {len(codes)} levels"
+    elif known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
+        made = _target_means(j, known.codes[whole], known.sums[whole], summary, choices.crossing)
+        words = f"means of the target, {levels}"
+    elif known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
+        made, words = OneHot(j, 1.0, frequent), f"one-hot, {len(frequent)} of {levels}"
+    else:
+        made = Hashed.seeded(j, 1.0, choices.hash_size, choices.seed)
+        words = f"hashed to {choices.hash_size} features, {levels}"
+    return EncodedColumn(kind, words, (made,), missing, exact=exact)
 
 
 def _target_means(
@@ -285,6 +274,19 @@ def _target_means(
     return TargetMeans(j, 1.0, codes, (made.means - mean) / units)
 
 
+#: What the names of features end with.
+_SUFFIXES: dict[type[Encoding], Callable[[Any], list[str]]] = {
+    Units: lambda one: [""],
+    Scores: lambda one: [""],
+    Indicator: lambda one: ["_missing"],
+    PiecewiseLinear: lambda one: [f"_bin{t}" for t in range(one.width)],
+    OneHot: lambda one: [*(f"_level{k}" for k in range(len(one.codes))), "_other", "_missing"],
+    Hashed: lambda one: [*(f"_hash{k}" for k in range(one.size)), "_missing"],
+    TargetMeans: lambda one: [f"_mean{c}" for c in range(one.width)] if one.width > 1 else ["_mean"],
+    Cycle: lambda one: [f"_{one.period}_sin", f"_{one.period}_cos"],
+}
+
+
 def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.ndarray:
     """The name of every feature.
 
@@ -298,35 +300,16 @@ def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.n
     -------
     object array of str, of shape (D,)
     """
-    names: list[str] = []
-    for one in encodings:
-        names += [f"{columns[one.column]}{suffix}" for suffix in _suffixes(one)]
+    names = [f"{columns[one.column]}{end}" for one in encodings for end in _SUFFIXES[type(one)](one)]
     return np.array(names, dtype=object)
 
 
-def _suffixes(one: Encoding) -> list[str]:
-    if isinstance(one, (Units, Scores)):
-        return [""]
-    if isinstance(one, Indicator):
-        return ["_missing"]
-    if isinstance(one, PiecewiseLinear):
-        return [f"_bin{t}" for t in range(one.width)]
-    if isinstance(one, OneHot):
-        return [*(f"_level{k}" for k in range(len(one.codes))), "_other", "_missing"]
-    if isinstance(one, Hashed):
-        return [*(f"_hash{k}" for k in range(one.size)), "_missing"]
-    if isinstance(one, TargetMeans):
-        return ["_mean"] if one.width == 1 else [f"_mean{c}" for c in range(one.width)]
-    assert isinstance(one, Cycle)
-    return [f"_{one.period}_sin", f"_{one.period}_cos"]
-
-
-def planned_encodings(kinds: Sequence[str], choices: Choices) -> list[Encoding]:
+def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Encoding]:
     """The most features that columns of these kinds become, but for categories that are hashed.
 
     Parameters
     ----------
-    kinds : sequence of str
+    kinds : sequence of ColumnKind
         One for each column.
     choices : Choices
 
@@ -335,16 +318,11 @@ def planned_encodings(kinds: Sequence[str], choices: Choices) -> list[Encoding]:
     list of Encoding
         Their numbers mean nothing.
     """
-    made: list[Encoding] = []
-    for j, kind in enumerate(kinds):
-        if kind == "number":
-            if choices.numbers != "piecewise":
-                made.append(Units(j, 1.0, 0.0, 0.0, 1.0))
-            if choices.numbers in ("piecewise", "both"):
-                made.append(PiecewiseLinear(j, 1.0, 0.0, np.arange(choices.n_bins + 1.0)))
-            made.append(Indicator(j, 1.0))
-        elif kind in ("date", "clock"):
-            made += [*date_parts(j, 0.0, 1.0, 1e9, True), Indicator(j, 1.0)]
-        elif kind == "category":
-            made.append(OneHot(j, 1.0, np.arange(float(choices.max_levels))))
-    return made or [Units(0, 1.0, 0.0, 0.0, 1.0)]
+    levels = FrequentCodes(choices.max_levels)
+    levels.add(np.arange(float(choices.max_levels)))
+    values = np.linspace(0.0, 1e9, 4096)  # of decades, some of them missing
+    numbers = NumberSummary(4096, 1, 5e8, 1e18, 0.0, 1e9, True, values)
+    worst = {j: levels if kind.kind == "category" else numbers for j, kind in enumerate(kinds) if kind.used}
+    summary = TableSummary(0, worst, np.zeros((0, 1)), np.zeros(0), RowSample(1, 0))
+    encoded = encode_columns(kinds, summary, choices)
+    return [one for column in encoded for one in column.encodings] or [Units(0, 1.0, 0.0, 0.0, 1.0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
@@ -27,9 +26,8 @@ POSSIBLE = {
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
 _SHOWN = 10  # columns of a message
-
-#: How the reason of a column ends that numbers the rows.
-_ROW_NUMBERS = "in ascending order"
+#: How text writes them.
+_WRITTEN = {"number": "1,234.5, $5 or 12 kg", "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020"}
 
 
 class ColumnWarning(UserWarning):
@@ -50,6 +48,8 @@ class ColumnKind:
         What may be wrong with that; else empty.
     column : ColumnType, optional
         What it is to be read as.
+    lost : bool
+        Whether it is left out by a guess though it may tell something, as numbers of rows do not.
     """
 
     name: str
@@ -57,6 +57,7 @@ class ColumnKind:
     why: str
     caution: str = ""
     column: ColumnType | None = None
+    lost: bool = False
 
     @property
     def used(self) -> bool:
@@ -65,7 +66,7 @@ class ColumnKind:
 
 
 def infer_kinds(
-    schema: TableSchema, facts: Sequence[ColumnFacts], said: Mapping[str, str] | None = None
+    schema: TableSchema, facts: Sequence[ColumnFacts], said: Mapping[str, str] | None = None, rows: int = 0
 ) -> list[ColumnKind]:
     """What each column is.
 
@@ -76,6 +77,8 @@ def infer_kinds(
         Of the columns in their order, from some rows.
     said : mapping of str to str, optional
         The kinds of some columns, by name, in place of a guess.
+    rows : int, default 0
+        Of the table, if the facts are of some of them.
 
     Returns
     -------
@@ -93,17 +96,17 @@ def infer_kinds(
         )
     kinds = []
     for column, fact in zip(schema.columns, facts, strict=True):
-        kind, why = said.get(column.name, ""), AS_SAID
+        kind, why, lost = said.get(column.name, ""), AS_SAID, False
         if kind:
             _check_said(column, kind, fact)
         else:
-            kind, why = _guess(column, fact)
+            kind, why, lost = _guess(column, fact, rows)
         found = fact.found if kind in ("number", "date", "clock") else None
         if found is not None:
             column, why = replace(column, base=found.base, form=found.form), found.words
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
-        kinds.append(ColumnKind(column.name, kind, why, _caution(column, kind, fact), column))
+        kinds.append(ColumnKind(column.name, kind, why, _caution(column, kind, fact), column, lost))
     if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
         raise InputError(
@@ -113,20 +116,15 @@ def infer_kinds(
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
-    """What is to be warned of: columns that were guessed to be of no use, and what may be wrong with others.
-
-    Not of those that number the rows: the summary of the table has them.
-    """
+    """What is to be warned of: columns that are lost, and what may be wrong with others."""
     texts = [kind.caution for kind in kinds if kind.caution]
     if more := texts[_SHOWN:]:
         texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
-    guessed = [kind for kind in kinds if kind.kind in ("id", "text") and kind.why != AS_SAID]
-    left = [kind for kind in guessed if not kind.why.endswith(_ROW_NUMBERS)]
-    if left:
+    if left := [kind for kind in kinds if kind.lost]:
         names = [kind.name for kind in left]
         listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
         listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
-        numbers = [kind.name for kind in left if kind.column is not None and kind.column.whole]
+        numbers = [k.name for k in left if k.column and (k.column.whole or k.column.base == "number")]
         as_numbers = f", or numeric={numbers[:_SHOWN]} for numbers" if numbers else ""
         texts.append(
             f"left out: {listed}; take them with categorical={names[:_SHOWN]} for levels{as_numbers}, or leave them out "
@@ -136,22 +134,16 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
 
 
 def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
-    name = column.name
     if kind == "number" and fact.infinite:
-        return f"column {name!r} has infinite numbers in {fact.infinite:,} of {fact.rows:,} rows looked at: they count as missing"
-    if fact.found is None or column.form == "":
+        return f"column {column.name!r} has infinite numbers in {fact.infinite:,} of {fact.rows:,} rows looked at: they count as missing"
+    if kind == "category" and fact.rounded:
+        return f"column {column.name!r} has floating-point numbers beyond 2^53: integers that were rounded to one are one level"
+    if fact.found is None or not column.form or not (fact.stray or fact.found.doubt):
         return ""
-    if fact.stray:
-        return (
-            f"column {name!r} is {fact.found.words}, but not {fact.stray}: such texts count as missing; for levels, say "
-            f"categorical={[name]}"
-        )
-    doubt = fact.found.doubt
-    return (
-        f"column {name!r} is {fact.found.words}, but {doubt}; write it otherwise, or say categorical={[name]}"
-        if doubt
-        else ""
-    )
+    stray = f"not {fact.stray}: such texts count as missing" if fact.stray else ""
+    doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
+    otherwise = "write it otherwise, or " * bool(fact.found.doubt)
+    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}say categorical={[column.name]} for levels"
 
 
 def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
@@ -159,78 +151,48 @@ def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
         raise InputError(
             f"column {column.name!r} ({column.arrow}) can be {', '.join(POSSIBLE[column.base])}; received {kind!r}"
         )
-    if column.base == "text" and fact.found is None and kind in ("number", "date"):
-        written = {"number": "1,234.5, $5 or 12 kg", "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020"}[
-            kind
-        ]
+    if column.base == "text" and fact.found is None and kind in _WRITTEN:
         raise InputError(
-            f"a {kind} is written such as {written}; half of the texts of column {column.name!r} are not; write them so, or "
-            f"do not name it in {'numeric' if kind == 'number' else 'date'}="
+            f"a {kind} is written such as {_WRITTEN[kind]}; half of the texts of column {column.name!r} are not; write them so, or "
+            f"do not name it in {'numeric' if kind == 'number' else kind}="
         )
 
 
-def _guess(column: ColumnType, fact: ColumnFacts) -> tuple[str, str]:
-    """The kind of a column, and why."""
+def _guess(column: ColumnType, fact: ColumnFacts, all_rows: int) -> tuple[str, str, bool]:
+    """The kind of a column, why, and whether it is lost so."""
     rows = f"in {fact.present:,} rows looked at"
     if column.base == "empty" or fact.present == 0:
-        return "drop", f"no value in {fact.rows:,} rows looked at"
+        unseen = fact.rows < all_rows and column.base != "empty"
+        return "drop", f"no value in {fact.rows:,} rows looked at", unseen
     if column.base == "boolean":
-        return "category", "booleans"
+        return "category", "booleans", False
     if column.arrow.startswith("dictionary") and column.base != "text":
-        return "category", f"{column.arrow}, {fact.distinct:,} levels {rows}"
-    if column.base in ("time", "clock"):
-        return {"time": "date", "clock": "clock"}[column.base], column.arrow
+        return "category", f"{column.arrow}, {fact.distinct:,} levels {rows}", False
+    if kind := {"time": "date", "clock": "clock"}.get(column.base):
+        return kind, column.arrow, False
     distinct = fact.distinct >= _ID_SHARE * fact.present and fact.present >= _ID_ROWS
     if column.base == "number":
         if distinct and fact.whole and (fact.ascending or _ID_NAME.search(column.name)):
-            order = _ROW_NUMBERS if fact.ascending else "and the name of an id"
-            return "id", f"whole numbers, all distinct {rows}, {order}"
+            order = "in ascending order" if fact.ascending else "and the name of an id"
+            return "id", f"whole numbers, all distinct {rows}, {order}", not fact.ascending
         if fact.told == fact.distinct:
-            return "number", column.arrow
+            return "number", column.arrow, False
         what = f"whole numbers beyond 2^53, {fact.distinct:,} values {rows}"
-        return ("id" if distinct else "category"), what
+        return ("id" if distinct else "category"), what, distinct
     if fact.found is not None:
-        return fact.found.kind, fact.found.words
-    if distinct or fact.distinct > fact.present / 2:
-        if fact.words >= _TEXT_WORDS:
-            return "text", f"free text, {fact.words:.0f} words an entry on average"
-        if distinct:
-            return "id", f"text, distinct {rows}"
-    return "category", f"text, {fact.distinct:,} levels {rows}"
+        return fact.found.kind, fact.found.words, False
+    if fact.words >= _TEXT_WORDS and (distinct or fact.distinct > fact.present / 2):
+        return "text", f"free text, {fact.words:.0f} words an entry on average", True
+    if distinct:
+        return "id", f"text, distinct {rows}", True
+    return "category", f"text, {fact.distinct:,} levels {rows}", False
 
 
-def as_said(
-    names: Sequence[str],
-    categorical: Sequence[str] | None = None,
-    date: Sequence[str] | None = None,
-    id: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-) -> dict[str, str]:
-    """Kinds by name, from lists of names.
-
-    Parameters
-    ----------
-    names : sequence of str
-        All columns.
-    categorical, date, id, numeric : sequences of str, optional
-
-    Returns
-    -------
-    dict of str to str
-
-    Raises
-    ------
-    InputError
-        A name is no column, or is in two lists.
-    """
+def as_said(**lists: Sequence[str] | None) -> dict[str, str]:
+    """Kinds by name, from lists of names by kind. Raises InputError for a name in two lists."""
     said: dict[str, str] = {}
-    lists: list[tuple[str, Any]] = [("category", categorical), ("date", date), ("id", id), ("number", numeric)]
-    for kind, listed in lists:
+    for kind, listed in lists.items():
         for name in map(str, listed or ()):
             if said.setdefault(name, kind) != kind:
                 raise InputError(f"column {name!r} is said to be {said[name]} and {kind}; say one of them")
-    if unknown := [name for name in said if name not in names]:
-        raise InputError(
-            f"columns {unknown[:10]} are not in the table{did_you_mean(unknown, names)}, which has {list(names)[:50]}"
-        )
     return said

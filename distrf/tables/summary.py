@@ -12,10 +12,10 @@ import numpy.typing as npt
 from dask.base import is_dask_collection
 
 from ..execution.passes import run_pass
-from ..execution.states import SizedState
 from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import is_missing
 from ..randomness import mixed_words
+from ..scores.samples import RowSample
 from ..targets import Targets
 from .frequent import FrequentCodes
 
@@ -26,35 +26,6 @@ _BYTES, _FEWEST, _MOST = 2**25, 256, 2**16
 _DAY = 86_400.0
 #: Rows of a block of rows in memory.
 _BLOCK_ROWS = 2**17
-
-
-@dataclass
-class RowSample(SizedState):
-    """A seeded sample of rows: the k whose numbers have the least hashes, whatever the blocks and the tree of merges.
-
-    Attributes
-    ----------
-    keys : uint64 array of shape (up to k,), ascending
-    values : float64 array of shape (up to k, d)
-    """
-
-    k: int
-    d: int
-    keys: np.ndarray = field(init=False)
-    values: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.keys, self.values = np.empty(0, np.uint64), np.empty((0, self.d))
-
-    def add(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Add rows by the hashes of their numbers."""
-        if len(self.keys) == self.k:
-            low = keys < self.keys[-1]
-            keys, values = keys[low], values[low]
-        if len(keys):
-            keys = np.concatenate([self.keys, keys])
-            order = np.argsort(keys)[: self.k]
-            self.keys, self.values = keys[order], np.concatenate([self.values, values])[order]
 
 
 @dataclass
@@ -188,22 +159,19 @@ class SummaryReduction:
         return FrequentCodes(self.most_levels, FOLDS if self.targets is not None else 0, self.width)
 
     @property
-    def columns(self) -> list[int]:
-        """All columns that are looked at."""
-        return sorted([*self.numbers, *self.levels])
-
-    @property
     def nbytes(self) -> int:
         sample = 8 * self.sampled_rows * (1 + len(self.numbers))
         return 2 * sample + 256 * len(self.numbers) + len(self.levels) * self._levels().nbytes
 
     @property
     def flops_per_row(self) -> float:
-        return 500.0 * len(self.columns)  # sorting
+        return 500.0 * (len(self.numbers) + len(self.levels))  # sorting
 
     def initial(self) -> TableSummary:
         C = self.width
-        empty = {j: NumberSummary() if j in self.numbers else self._levels() for j in self.columns}
+        empty: dict[int, Any] = {j: NumberSummary() for j in self.numbers} | {
+            j: self._levels() for j in self.levels
+        }
         sample = RowSample(self.sampled_rows, len(self.numbers))
         return TableSummary(0, empty, np.zeros((FOLDS, 1 + C)), np.zeros(C), sample)
 
@@ -229,12 +197,7 @@ class SummaryReduction:
             keys = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
             state.sample.add(keys, X[:, list(self.numbers)])
         for j, column in state.columns.items():
-            if isinstance(column, NumberSummary):
-                column.add(X[:, j])
-            elif column.n_folds:
-                column.add(X[:, j], folds, Y)
-            else:
-                column.add(X[:, j])
+            column.add(*([X[:, j]] if isinstance(column, NumberSummary) else [X[:, j], folds, Y]))  # type: ignore[arg-type]
         return state
 
     def combine(self, left: TableSummary, right: TableSummary) -> TableSummary:
@@ -243,7 +206,7 @@ class SummaryReduction:
         left.rows += right.rows
         left.totals += right.totals
         left.squares += right.squares
-        left.sample.add(right.sample.keys, right.sample.values)
+        left.sample.merge(right.sample)
         return left
 
 
@@ -286,22 +249,14 @@ def with_folds(X: Any, folds: Any = None) -> Any:
     """
     given = [] if folds is None else [folds[:, None]]
     if not is_dask_collection(X):
-        return _append_folds(X, np.zeros(1, dtype=np.int64), *given)
-    firsts = np.concatenate([[0], np.cumsum(X.chunks[0])[:-1]])[:, None]
+        return _append_folds(X, *given)
     chunks = (X.chunks[0], (X.shape[1] + 1,))
-    return da.map_blocks(
-        _append_folds,
-        X,
-        da.from_array(firsts, chunks=(1, 1)),
-        *given,
-        chunks=chunks,
-        dtype=np.float64,
-        meta=np.empty((0, 0)),
-    )
+    return da.map_blocks(_append_folds, X, *given, chunks=chunks, dtype=np.float64, meta=np.empty((0, 0)))
 
 
-def _append_folds(X: np.ndarray, first: np.ndarray, given: np.ndarray | None = None) -> np.ndarray:
-    return np.column_stack([X, _cells(int(np.ravel(first)[0]), len(X), given)])
+def _append_folds(X: np.ndarray, given: np.ndarray | None = None, block_info: Any = None) -> np.ndarray:
+    first = block_info[0]["array-location"][0][0] if block_info else 0
+    return np.column_stack([X, _cells(first, len(X), given)])
 
 
 def _cells(first: int, rows: int, given: np.ndarray | None) -> np.ndarray:

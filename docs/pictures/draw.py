@@ -21,8 +21,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf import plot
 from distrf.kernels import Exponential, Gaussian, get_kernel
+from distrf.plot import displays
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, RED, GREY = "#1f77b4", "#e07b00", "#2a9d4a", "#c23b4b", "#8a8a8a"
@@ -352,7 +352,7 @@ def nystroem():
     X = np.concatenate(
         [random.normal(c, s, (n, 2)) for c, s, n in (((0, 0), 0.5, 700), ((4, 1), 0.9, 250), ((1, 4), 0.4, 50))]
     )
-    for ax, rule in zip(axes, ("uniform", "kmeans", "leverage"), strict=True):
+    for ax, rule in zip(axes, ("uniform", "k-means++", "kmeans"), strict=True):
         features = distrf.NystroemFeatures(
             length_scale=1.0, n_components=24, landmarks=rule, random_state=0
         ).fit(X)
@@ -369,7 +369,7 @@ def tefm():
     X = digits()[0]
     base = distrf.RandomFourierFeatures(n_components=1024, random_state=0)
     fitted = distrf.TEFM(base, n_components=256, random_state=0).fit(X)
-    plot.SpectrumDisplay.from_estimator(fitted, ax=axes[0])
+    displays(fitted)["spectrum"].plot(ax=axes[0])
     scale = base.fit(X).length_scale_
     exact = Gaussian()(X, length_scale=scale)
 
@@ -437,7 +437,7 @@ def ridge():
     X, _, y, _ = digits()
     features = distrf.RandomFourierFeatures(n_components=512, random_state=0)
     model = make_pipeline(features, distrf.StreamingRidgeClassifier()).fit(X, y)
-    plot.AlphaDisplay.from_estimator(model, ax=ax)
+    displays(model)["alphas"].plot(ax=ax)
     return figure
 
 
@@ -448,7 +448,7 @@ def sgd():
     Z, Z_test = features.transform(X), features.transform(X_test)
     best = distrf.StreamingRidgeClassifier().fit(Z, y)
     epochs = [1, 2, 3, 5, 8, 12, 20]
-    for name, preconditioner in {"preconditioned": "auto", "plain": None}.items():
+    for name, directions in {"preconditioned": None, "plain": 0}.items():
         scores = []
         for count in epochs:
             model = distrf.StreamingSGDClassifier(
@@ -456,8 +456,7 @@ def sgd():
                 alpha=best.alpha_,
                 n_epochs=count,
                 tol=None,
-                preconditioner=preconditioner,
-                momentum=0.0,
+                n_directions=directions,
             )
             scores.append(100 * model.fit(Z, y).score(Z_test, y_test))
         ax.plot(epochs, scores, "o-", markersize=3, label=name)

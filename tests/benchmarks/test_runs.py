@@ -1,4 +1,4 @@
-"""Every benchmark runs, small, and its tables and verdicts can be made from what it finds."""
+"""Every benchmark runs, small, and its tables can be made from what it finds."""
 
 from __future__ import annotations
 
@@ -11,28 +11,22 @@ from pathlib import Path
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import names, pages, results
-from benchmarks.benchmark import Run
+from benchmarks import names, results
+from benchmarks.benchmark import Part, Run, grid, lines, markdown, pm, spread
 
 ROOT = Path(__file__).parents[2]
-PARTS = [(name, part.name) for name in names.NAMES for part in names.get(name).parts]
+PARTS = [(name, part) for name in names.NAMES for part in names.parts(name)]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "part"), PARTS, ids=map("-".join, PARTS))
-def test_a_small_run_of_every_part(name, part):
-    benchmark = names.get(name)
-    run = Run(small=True)
-    found = results.rounded(list(benchmark.part(part).measure(run)))
+@pytest.mark.parametrize(("name", "what"), PARTS, ids=map("-".join, PARTS))
+def test_a_small_run_of_every_part(name, what):
+    part = names.parts(name)[what]
+    found = results.rounded(list(part.measure(Run(small=True))))
     assert found
     text = json.dumps(found, allow_nan=False)
-    assert benchmark.part(part).table(json.loads(text)).count("|") > 4
-    for claim in benchmark.claims({part: json.loads(text)}):
-        assert pages.verdicts([claim]).count("\n") == 2
-    if draw := benchmark.part(part).draw:
-        from matplotlib.figure import Figure
-
-        draw(found, Figure())
+    assert part.show(json.loads(text)).count("|") > 4
+    assert part.measure.__doc__
 
 
 @pytest.mark.slow
@@ -54,21 +48,19 @@ def test_the_command(tmp_path):
     made = json.loads(file.read_text())
     assert made["parts"]["figure1"]["small"]
     assert made["parts"]["figure1"]["machine"]["cores"] == os.cpu_count()
-    code, text = called("scrf_2015", "--parts", "table2")
-    assert code
-    assert "--data DIR" in text
-    code, text = called("scrf_2015", "--parts", "table9")
-    assert code
-    assert "table2" in text
+    for part, words in (("table2", "--data DIR"), ("table9", "table2")):
+        code, text = called("scrf_2015", "--parts", part)
+        assert code
+        assert words in text
 
 
 def test_a_wrong_folder_of_data_is_one_line(tmp_path, monkeypatch, capsys):
     """A folder that is not there, and one without the archive."""
     for folder, words in (
         (tmp_path / "nowhere", "there is no such folder"),
-        (tmp_path, "protein_casp.npz: there is no"),
+        (tmp_path, "cpu_act.npz: there is no"),
     ):
-        monkeypatch.setattr(sys, "argv", ["benchmarks", "accuracy", "--parts", "casp", "--data", str(folder)])
+        monkeypatch.setattr(sys, "argv", ["benchmarks", "rff_2007", "--parts", "table1", "--data", str(folder)])
         with pytest.raises(SystemExit) as ended:
             command.main()
         assert ended.value.code == 2
@@ -78,24 +70,86 @@ def test_a_wrong_folder_of_data_is_one_line(tmp_path, monkeypatch, capsys):
 
 
 def test_a_small_run_replaces_no_full_one(tmp_path):
-    benchmark, path = names.get("scrf_2015"), tmp_path / "file.json"
-    results.keep(path, benchmark, "figure1", Run(), [{"D": 1}], 2.0)
+    path = tmp_path / "file.json"
+    results.keep(path, "some", "first", Run(), [{"D": 1}], 2.0)
     with pytest.raises(SystemExit, match="does not replace"):
-        results.keep(path, benchmark, "figure1", Run(small=True), [{"D": 2}], 2.0)
-    results.keep(path, benchmark, "table1", Run(), [{"d": 1}, {"d": 2}], 2.0)
-    assert results.records(benchmark, results.read(path)) == {
-        "figure1": [{"D": 1}],
-        "table1": [{"d": 1}, {"d": 2}],
+        results.keep(path, "some", "first", Run(small=True), [{"D": 2}], 2.0)
+    results.keep(path, "some", "second", Run(), [{"d": 1}, {"d": 2}], 2.0)
+    kept = results.read(path)["parts"]
+    assert {name: part["records"] for name, part in kept.items()} == {
+        "first": [{"D": 1}],
+        "second": [{"d": 1}, {"d": 2}],
     }
 
 
-@pytest.mark.parametrize(
-    ("flags", "widest"),
-    [("avx2 avx512f avx512vbmi", "avx512vbmi"), ("avx2 avx512f", "avx512f"), ("avx2", "avx2")],
-)
-def test_the_widest_instructions_are_named_as_linux_does(flags, widest, monkeypatch):
-    text = f"model name\t: Some CPU\ncpu family\t: 6\nmodel\t\t: 106\nflags\t\t: fpu {flags}\n"
-    monkeypatch.setattr(results.Path, "read_text", lambda path: text)
-    monkeypatch.setattr(results.os.path, "exists", lambda path: True)
-    assert results.processor() == f"Some CPU, family 6 model 106, {widest}"
-    assert results.has_vbmi(results.processor()) == (widest == "avx512vbmi")
+def long(run):
+    """Numbers."""
+    for i in range(run.pick(5, 2)):
+        if not run.has(i=i):
+            if i == stop_before:
+                raise KeyboardInterrupt
+            yield {"i": i}
+
+
+stop_before = None
+PART = Part(long, lines({"i": "{i}"}), data=False, resumes=True)
+
+
+def test_a_part_goes_on_where_its_file_ends(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "some.json"
+    monkeypatch.setitem(globals(), "stop_before", 3)
+    with pytest.raises(KeyboardInterrupt):
+        command.run_all("some", [PART], Run(), path)
+    assert results.read(path)["parts"]["long"]["records"] == [{"i": 0}, {"i": 1}, {"i": 2}]
+    monkeypatch.setitem(globals(), "stop_before", None)
+    capsys.readouterr()
+    command.run_all("some", [PART], Run(), path)
+    printed = [json.loads(line) for line in capsys.readouterr().out.splitlines() if line[:3] == "  {"]
+    assert printed == [{"i": 3}, {"i": 4}]
+    whole = results.read(path)
+    assert [r["i"] for r in whole["parts"]["long"]["records"]] == [0, 1, 2, 3, 4]
+    assert "before" not in whole["parts"]["long"]
+    command.run_all("some", [PART], Run(), path)  # nothing is missing, so nothing is written
+    assert results.read(path) == whole
+    with pytest.raises(SystemExit, match="does not replace"):
+        command.run_all("some", [PART], Run(small=True), path)
+
+
+def test_the_commit_is_that_of_the_code(tmp_path, monkeypatch):
+    """Files of results and documentation are no changes of it."""
+
+    def git(*words):
+        who = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+        subprocess.run(["git", "-C", str(tmp_path), *who, *words], check=True, capture_output=True)
+
+    code, result, page = (
+        tmp_path / path for path in ("code.py", "benchmarks/results/some.json", "docs/some.md")
+    )
+    git("init")
+    for path in (code, result, page):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("{}")
+    git("add", ".")
+    git("commit", "-m", "first")
+    monkeypatch.setattr(results, "FOLDER", result.parent)
+    found = []
+    for change in (
+        lambda: None,
+        lambda: (result.write_text("1"), page.write_text("1")),
+        lambda: code.write_text("1"),
+    ):
+        change()
+        results.commit.cache_clear()
+        found.append(results.commit())
+    results.commit.cache_clear()
+    assert len(found[0]) == 7
+    assert found == [found[0], found[0], found[0] + "+"]
+
+
+def test_tables():
+    records = [{"set": s, "D": D, **spread([D, D + s])} for s in (1, 2) for D in (8, 16) if (s, D) != (2, 16)]
+    assert grid("set {set}", "D = {D}", pm(1), "a")(records) == markdown(
+        ["a", "D = 8", "D = 16"], [["set 1", "8.5 ± 0.5", "16.5 ± 0.5"], ["set 2", "9.0 ± 1.0", ""]]
+    )
+    assert lines({"D": "{D:,}", "one": lambda r: r["D"] + 1})(records[:1]).splitlines()[2] == "| 8 | 9 |"
+    assert pm()(spread([3.0])) == "3.00"

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from distrf import StreamingRidge, ingest, save_model
-from distrf.cli.jobs import job_text
 from distrf.errors import StoreError
 from distrf.store import check_writable
 
-SMALL = ["-D", "16", "--gamma", "1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
+SMALL = ["-D", "16", "--set", "map__gamma=1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
 
 
 @pytest.fixture(scope="module")
@@ -40,16 +39,20 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
     assert json.loads(cli(*words, "--resume", "--json").out)["done"] is True
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")} == before
     assert "holds a model already" in cli(*words, code=1).err
-    for other in (["--seed", "3"], ["--columns", "0,1"], ["--no-fit-intercept"]):
+    for other in (["--seed", "3"], ["--columns", "0,1"], ["--set", "model__fit_intercept=false"]):
         assert "model of another job" in cli(*words, *other, "--resume", code=1).err
 
 
 SAME = [
     ["--alpha", "0.0010"],
-    ["--gamma", "1e0", "--seed", "0"],
+    ["--set", "map__gamma=1e0", "--seed", "0"],
     ["--target", "y", "--model", "ridge-classifier"],
-    ["--kernel", "gaussian", "--phase", "paired", "--raw-columns", "no"],
-    ["--tol", "1e-3", "--cv", "auto", "--solver", "auto", "--max-passes", "50", "--class-weight", "none"],
+    ["--kernel", "gaussian", "--set", "map__phase=paired", "--raw-columns", "no"],
+    [
+        word
+        for name in ("tol=1e-3", "cv=auto", "solver=auto", "class_weight=none")
+        for word in ("--set", f"model__{name}")
+    ],
 ]
 
 
@@ -69,7 +72,7 @@ def test_a_job_that_is_done_draws_a_plot_that_is_missing(cli, rows, tmp_path, mo
     cli(*words, cluster=True)
     monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
     plot = tmp_path / "errors.svg"
-    assert "plot written to" in cli(*words, "--resume", "--plot", plot).out
+    assert json.loads(cli(*words, "--resume", "--plot", plot, "--json").out)["plot"] == str(plot)
     plot.write_text("mine")
     assert "plot" not in json.loads(cli(*words, "--resume", "--plot", plot, "--json").out)
     assert plot.read_text() == "mine"
@@ -132,32 +135,3 @@ def test_no_permission(tmp_path, monkeypatch):
     with pytest.raises(StoreError, match="Permission denied in"):
         check_writable(str(tmp_path / "new" / "m"))
     check_writable(None, "s3://bucket/m", str(tmp_path.parent / "m"))
-
-
-def test_run_takes_a_cluster(cli, rows, tmp_path, two_worker_cluster):
-    job = tmp_path / "job.toml"
-    job.write_text(
-        job_text("train", {"X": str(rows), "out": "m", "n-components": 16, "cluster": "tcp://gone:1"})
-    )
-    line = cli("run", job, "--dry-run", "--cluster", "here.yaml").out
-    assert "--cluster here.yaml" in line
-    assert "gone" not in line
-    cli("run", job, cluster=True)
-    assert (tmp_path / "m" / "model.json").exists()
-    job.write_text(job_text("demo", {}))
-    assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").out == "distrf demo --cluster tcp://a:1\n"
-
-
-def test_a_running_cluster_has_its_own_memory(cli, tmp_path):
-    job = tmp_path / "job.toml"
-    job.write_text(job_text("demo", {"memory-limit": "2GiB", "rows": 10}))
-    printed = cli("run", job, "--dry-run", "--cluster", "tcp://a:1")
-    assert printed.out == "distrf demo --rows 10 --cluster tcp://a:1\n"
-    assert "memory-limit of" in printed.err
-    assert "is left out" in printed.err
-    assert "--memory-limit 2GiB" in cli("run", job, "--dry-run", "--cluster", "here.yaml").out
-    job.write_text(job_text("demo", {"memory-limit": "2GiB", "quiet": True}))
-    assert cli("run", job, "--dry-run", "--cluster", "tcp://a:1").err == ""
-    job.write_text(job_text("demo", {"memory-limit": "2GiB", "cluster": "tcp://a:1"}))
-    for words in (["run", job], ["demo", "--cluster", "tcp://a:1", "--memory-limit", "2GiB"]):
-        assert "a memory limit (2GiB) is for local workers" in cli(*words, code=2).err

@@ -23,16 +23,28 @@ from peaks import cluster_file, distrf, make_store
 
 #: Arguments after input and output. What takes a checkpoint goes on from it; the others begin anew, or keep blocks.
 COMMANDS = {
-    "ingest": ["--target", "label", "--block-rows", 2_000],
+    "ingest": ["--target", "label", "--block-rows", 2_000, "--shuffle"],
     "featurize": ["-D", 512, "--length-scale", 4.0, "--seed", 1],
     "predict": [],
-    "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--cv", 3, "--seed", 1],
-    "cg": ["-D", 512, "--solver", "cg", "--tol", 1e-3, "--alpha", 1e-4, "--seed", 1],
-    "sgd": ["-D", 512, "--model", "svm", "--n-epochs", 4, "--seed", 1, "--checkpoint-every", 8],
-    "tefm": ["-D", 64, "--map", "tefm", "--base-n-components", 512, "--alpha", 1e-4, "--seed", 1],
-    "cnm": ["-D", 16, "--map", "cnm", "--map-n-epochs", 3, "--seed", 1],
+    "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--set", "model__cv=3", "--seed", 1],
+    "cg": ["-D", 512, "--set", "model__solver=cg", "--set", "model__tol=1e-3", "--alpha", 1e-4, "--seed", 1],
+    "passes": ["-D", 512, "--model", "logistic", "--set", "model__tol=1e-7", "--alpha", 1e-4, "--seed", 1],
+    "sgd": [
+        "-D",
+        512,
+        "--model",
+        "sgd-classifier",
+        "--set",
+        "model__n_epochs=4",
+        "--seed",
+        1,
+        "--checkpoint-every",
+        8,
+    ],
+    "tefm": ["-D", 64, "--map", "tefm", "--set", "map__base__n_components=512", "--alpha", 1e-4, "--seed", 1],
+    "cnm": ["-D", 16, "--map", "cnm", "--set", "map__n_epochs=3", "--seed", 1],
 }
-RESUMED = ("cg", "sgd", "tefm", "cnm")
+RESUMED = ("cg", "passes", "sgd", "tefm", "cnm")
 VICTIMS = ("client", "worker", "workers", "group")
 ROWS = 20_000
 #: Differ from run to run: when and how a model was made.

@@ -16,7 +16,7 @@ import psutil
 import yaml
 
 from distrf.datasets.loaders import expanded_digits
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 
 ROOT = Path(__file__).parents[2]
 CLUSTER = ROOT / "cluster"
@@ -70,21 +70,21 @@ def make_jobs(folder, made, fitted):
     """Rows of digits, and files of jobs with so many features, which write beside the place where they are copied to."""
     X, y = expanded_digits(30_000, seed=0)
     write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
-    map_ = 'map = "fourier"\nlength-scale = 4.0\nseed = 1\nn-components = '
+    map_ = "map: fourier\nlength_scale: 4.0\nrandom_state: 1\nn_components: "
     jobs = {
-        "featurize": f'out = "features.zarr"\n{map_}{made}\n',
-        "train": f'out = "model"\nmodel = "ridge-classifier"\nalpha = 1e-6\n{map_}{fitted}\n',
-        "evaluate": 'model = "model"\n',
+        "featurize": f"out: features.zarr\n{map_}{made}\n",
+        "train": f"out: model\nmodel: ridge-classifier\nalpha: 1e-6\n{map_}{fitted}\n",
+        "evaluate": "model: model\n",
     }
     for name, text in jobs.items():
-        lines = f'command = "{name}"\nX = "{folder / "rows.zarr"}"\n'
-        (folder / f"{name}.toml").write_text(lines + text)
+        lines = f"command: {name}\nX: {folder / 'rows.zarr'}\n"
+        (folder / f"{name}.yaml").write_text(lines + text)
     return folder
 
 
 def place(jobs, folder):
     folder.mkdir(exist_ok=True)
-    for path in jobs.glob("*.toml"):
+    for path in jobs.glob("*.yaml"):
         shutil.copy(path, folder)
     return folder
 

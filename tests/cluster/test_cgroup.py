@@ -16,7 +16,7 @@ import psutil
 import pytest
 import servers
 
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 
 SPEC = servers.CLUSTER / "local/small.yaml"
 ROWS, COLUMNS, BLOCK = 4_000_000, 128, 10_000

@@ -79,15 +79,8 @@ def test_an_address(two_worker_cluster):
             assert adds(client)
 
 
-def test_a_memory_limit_goes_before_the_file(tmp_path):
-    path = local(tmp_path / "c.yaml", THREADS | {"memory_limit": "3GiB"})
-    for limit, expected in ((None, 3 * 2**30), ("1GiB", 2**30)):
-        with connect(path, memory_limit=limit) as client:
-            assert [w["memory_limit"] for w in workers_of(client)] == [expected]
-
-
 def test_a_memory_limit_is_for_local_workers(tmp_path, two_worker_cluster):
-    path = spec_file(tmp_path / "c.yaml", **{"class": "distributed.SSHCluster"})
+    path = local(tmp_path / "c.yaml", THREADS)
     for cluster in (two_worker_cluster.scheduler_address, path):
         refused(InputError, r"\(1GiB\) is for local workers; .*leave it out", cluster, memory_limit="1GiB")
     refused(InputError, "cluster=none has its own", "none", memory_limit="1GiB")
@@ -143,15 +136,15 @@ LOCAL = "class: distributed.LocalCluster\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("arguments: {}", r"has 'class' and may have \['adapt', 'arguments',.* got \['arguments'\]"),
-        (LOCAL + "argument: {}", r"got \['argument', 'class'\]"),
-        ("class: 3", r"got \['class'\]"),
-        ("[distributed.LocalCluster]", "got list"),
-        (LOCAL + "arguments: [1]", r"'arguments' of a cluster spec cannot be \[1\]"),
-        (LOCAL + "tls: true", "'tls' of a cluster spec cannot be True"),
-        (LOCAL + "wait: {timout: 5}", r"has workers and timeout, got \['timout'\]"),
-        ("class: [", r"c.yaml' is not YAML"),
-        (None, r"scheduler address \(tcp://host:port\) or a spec file; .*no such file"),
+        ("arguments: {}", r"has 'class' and may have \['adapt', 'arguments',.* got {'arguments'"),
+        (LOCAL + "argument: {}", "got {.*'argument': {}"),
+        ("class: 3", "got {'class': 3"),
+        ("[distributed.LocalCluster]", "c.yaml' is neither"),
+        (LOCAL + "arguments: [1]", "c.yaml' is neither"),
+        (LOCAL + "tls: true", "c.yaml' is neither"),
+        (LOCAL + "wait: {timout: 5}", "'wait' workers and timeout; got .*'timout': 5"),
+        ("class: [", "c.yaml' is neither: while parsing"),
+        (None, r"scheduler address \(tcp://host:port\) or a spec file .*No such file"),
     ],
 )
 def test_malformed_files(tmp_path, text, message):
@@ -248,11 +241,6 @@ def test_none_is_threads_of_this_process(rows, tmp_path, cli):
     assert "workers, dashboard" in cli("train", rows, tmp_path / "b", cluster=True).err
     a, b = (distrf.load_model(tmp_path / name)[-1].coef_ for name in "ab")
     np.testing.assert_array_equal(a, b)
-
-
-def test_a_job_file_may_name_none(rows, tmp_path, cli):
-    (tmp_path / "job.toml").write_text('command = "train"\nX = "rows.zarr"\nout = "model"\ncluster = "none"\n')
-    assert "--cluster none" in cli("run", tmp_path / "job.toml", "--dry-run").out
 
 
 def test_a_cluster_class_leaves_interrupts_alone(tmp_path, monkeypatch):

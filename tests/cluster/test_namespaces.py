@@ -194,7 +194,7 @@ def jobs(hosts):
     for folder in ("local", "cut"):
         place(jobs, hosts.folder / folder)
     for name in ("featurize", "train"):
-        words = [sys.executable, "-m", "distrf", "run", f"local/{name}.toml"]
+        words = [sys.executable, "-m", "distrf", name, "--job", f"local/{name}.yaml"]
         subprocess.run(words, cwd=hosts.folder, env=hosts.environment, check=True, timeout=200)
 
 
@@ -212,7 +212,7 @@ def test_a_host_that_is_cut_off_changes_nothing(hosts, commands, jobs, case):
     """Amid the work its link goes down, without a word. Afterwards the host is back, and its worker started again."""
     name, out, victim = case
     before = busy_seconds(hosts.workers[victim])
-    job = hosts.start("head", f"distrf run cut/{name}.toml --cluster {ADDRESS} --tls tls")
+    job = hosts.start("head", f"distrf {name} --job cut/{name}.yaml --cluster {ADDRESS} --tls tls")
     wait_until(lambda: busy_seconds(hosts.workers[victim]) > before + 1.0, 60, job)
     hosts.cut(victim)
     assert job.wait(timeout=200) == 0, job.log.read_text()

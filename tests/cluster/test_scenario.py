@@ -40,9 +40,12 @@ JOBS: dict[str, dict] = {
         "block-rows": 8192,
     },
     "train": {
-        "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "base-n-components": 256, "length-scale": 20.0,
-        "map-solver": "finder", "scale": "standard", "raw-columns": "no", "model": "logistic", "alpha": 1e-5, "n-epochs": 2,
-        "batch-size": 4000, "seed": 0,
+        "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "length-scale": 20.0, "scale": "standard",
+        "raw-columns": "no", "model": "sgd-classifier", "alpha": 1e-5, "random-state": 0,
+        "set": {
+            "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
+            "model__batch_size": 4000,
+        },
     },
     "evaluate": {"model": "model", "X": "rows.parquet", "target": "label", "by": "town"},
     "predict": {"model": "model", "X": "rows.parquet", "out": "predictions.parquet", "keys": KEYS},
@@ -214,15 +217,15 @@ def write_jobs(folder, cluster):
     (folder / "rows.parquet").symlink_to(folder.parent / "rows.parquet")
     for name, options in JOBS.items():
         lines = {"command": name, **options, "cluster": cluster, "json": True}
-        text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in lines.items())  # which is TOML too
-        (folder / f"{name}.toml").write_text(text)
+        text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in lines.items())  # which is YAML too
+        (folder / f"{name}.yaml").write_text(text)
 
 
 @contextlib.contextmanager
 def running(folder, name):
     """A job file under way. What it prints is in a file at the end."""
     printed, errors = folder / f"{name}.json", folder / f"{name}.log"
-    command = [sys.executable, "-m", "distrf", "run", str(folder / f"{name}.toml")]
+    command = [sys.executable, "-m", "distrf", name, "--job", str(folder / f"{name}.yaml")]
     with open(printed, "wb") as out, open(errors, "wb") as err:
         process = subprocess.Popen(command, stdout=out, stderr=err)
     try:

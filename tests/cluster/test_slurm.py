@@ -113,7 +113,7 @@ def jobs(tmp_path_factory):
 def submit(environment, folder):
     """`sbatch cluster/slurm/batch.sbatch` of the three jobs; ends when they have."""
     words = ["sbatch", "--wait", "--ntasks=2", "--ntasks-per-node=1", "--mem-per-cpu=1500M"]
-    names = ["featurize.toml", "train.toml", "evaluate.toml"]
+    names = [f"{name} --job {name}.yaml" for name in ("featurize", "train", "evaluate")]
     return subprocess.Popen([*words, CLUSTER / "slurm/batch.sbatch", *names], cwd=folder, env=environment)
 
 
@@ -182,7 +182,16 @@ def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
     }  # fmt: skip
     spec_file(tmp_path / "cluster.yaml", **spec)
     place(jobs, tmp_path)
-    command = [sys.executable, "-m", "distrf", "run", "featurize.toml", "--cluster", "cluster.yaml"]
+    command = [
+        sys.executable,
+        "-m",
+        "distrf",
+        "featurize",
+        "--job",
+        "featurize.yaml",
+        "--cluster",
+        "cluster.yaml",
+    ]
     printed = tmp_path / "out.log"
     with printed.open("w") as out:
         job = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=out, stderr=out)

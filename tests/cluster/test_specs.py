@@ -12,13 +12,15 @@ import dask
 import distributed
 import jsonschema
 import pytest
+import typer
 import yaml
 from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
 from distributed.cli import dask_scheduler, dask_worker
 from servers import CLUSTER, ROOT
 
 import distrf
-from distrf.cli.jobs import job_words
+from distrf.cli.app import app
+from distrf.cli.job_file import load as load_job
 from distrf.cluster import read_cluster_spec
 from distrf.preload import DEFAULTS
 
@@ -84,7 +86,10 @@ def parts(value):
 def test_the_words_for_servers_are_options_of_dask(path):
     known = {word for command in (dask_scheduler, dask_worker) for p in command.main.params for word in p.opts}
     words = {str(word) for part in parts(load(path)) if isinstance(part, list) for word in part}
-    assert {word for word in words if word.startswith("--")} <= known | {"--cluster"}  # of a command of distrf
+    assert {word for word in words if word.startswith("--")} <= known | {
+        "--cluster",
+        "--job",
+    }  # of a command of distrf
 
 
 def test_every_file_is_checked_and_listed():
@@ -102,9 +107,13 @@ def test_specs_wait_for_their_workers_and_say_what_to_try(path):
 
 
 def test_the_job_file_of_the_readme_is_one(tmp_path):
-    (text,) = re.findall(r"^```toml\n(.*?)^```", README.read_text(), flags=re.M | re.S)
-    (tmp_path / "job.toml").write_text(text)
-    assert job_words(str(tmp_path / "job.toml"))[0] == "train"
+    text = next(
+        t
+        for t in re.findall(r"^```yaml\n(.*?)^```", README.read_text(), flags=re.M | re.S)
+        if "command: train" in t
+    )
+    (tmp_path / "job.yaml").write_text(text)
+    assert load_job(str(tmp_path / "job.yaml"), typer.main.get_command(app).commands["train"])["out"]
 
 
 @pytest.mark.parametrize("package", [dask, distributed], ids=lambda package: package.__name__)
@@ -209,8 +218,6 @@ def test_what_the_hub_adds_is_python():
     (mount,) = worker["extraContainerConfig"]["volumeMounts"]
     assert mount["mountPath"] == words[words.index("--local-directory") + 1]
     assert mount["name"] == worker["extraPodConfig"]["volumes"][0]["name"]
-    own = DEFAULTS["distributed"]["scheduler"]["worker-saturation"]
-    assert float(gateway["backend"]["environment"]["DASK_DISTRIBUTED__SCHEDULER__WORKER_SATURATION"]) == own
 
 
 def images(value):

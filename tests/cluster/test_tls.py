@@ -59,13 +59,9 @@ def test_others_are_refused(encrypted, tmp_path):
 
 
 def test_the_command_line_takes_them(encrypted, ours, cli, tmp_path):
-    job = tmp_path / "job.toml"
-    job.write_text('command = "demo"\nrows = 10\n')
-    line = cli("run", job, "--dry-run", "--cluster", encrypted, "--tls", ours).out
-    assert line == f"distrf demo --rows 10 --cluster {encrypted} --tls {ours}\n"
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": np.arange(9.0), "b": np.arange(9.0)}), rows)
-    words = ["plan", rows, "--job", "featurize", "--map", "fourier", "-D", 64, "--cluster", encrypted, "--json"]
+    words = ["plan", rows, "--featurize", "--map", "fourier", "-D", 64, "--cluster", encrypted, "--json"]
     assert json.loads(cli(*words, "--tls", ours).out)["workers"] == 1
 
 

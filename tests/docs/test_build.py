@@ -14,10 +14,12 @@ from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
+import typer
 
 import distrf
-from distrf.cli.app import COMMANDS, get_command
+from distrf.cli.app import app
 
+COMMANDS = typer.main.get_command(app).commands
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -134,7 +136,7 @@ def test_everything_public_has_a_page(site):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_commands_have_a_page_with_each_option(site, name):
     text = (site / f"reference/commands/{name}.html").read_text()
-    for parameter in get_command(name).params:
+    for parameter in COMMANDS[name].params:
         if parameter.param_type_name == "option" and not parameter.hidden:
             for option in parameter.opts:
                 assert option in text, option

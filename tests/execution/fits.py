@@ -25,16 +25,13 @@ class FakeClient(SimpleNamespace):
     """What a client says of its workers, {name: facts}; like one, it can be a key that does not keep it alive."""
 
     __hash__ = object.__hash__
-    events, distrf, asked = (), None, 0
+    distrf, asked = None, 0
 
     def scheduler_info(self, n_workers):
         return {"workers": self.workers}
 
     def nthreads(self):
         return dict.fromkeys(self.workers, 1)
-
-    def get_events(self, topic):
-        return tuple(self.events)
 
     def get_versions(self, packages):
         self.asked += 1

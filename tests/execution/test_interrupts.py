@@ -14,7 +14,7 @@ import pytest
 from distributed import wait
 from fits import fourier
 
-from distrf import featurize, open_rows, write_rows
+from distrf import featurize, open_rows
 from distrf.execution.progress import listening
 
 pytestmark = pytest.mark.slow
@@ -38,10 +38,15 @@ def python_handles_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
-def interrupted(work, kind):
+def tasks(client):
+    return client.run_on_scheduler(lambda dask_scheduler: {str(k) for k in dask_scheduler.tasks})
+
+
+def interrupt(client, work, kind, held=frozenset()):
     """Run work, and send SIGINT to this process once it reports rows of this kind; it must end by that.
 
-    Returns the error with its frames, which a notebook keeps too.
+    The scheduler then forgets all tasks, but for blocks that are held, though a notebook keeps the frames of the error; those
+    that run end first.
     """
     sent = []
 
@@ -53,49 +58,38 @@ def interrupted(work, kind):
     with pytest.raises(KeyboardInterrupt) as error, listening(press):
         work()
     assert sent
-    return error
-
-
-def tasks(client):
-    return client.run_on_scheduler(lambda dask_scheduler: {str(k) for k in dask_scheduler.tasks})
+    assert client.status == "running"
+    check_idle(client, held)
+    assert error.tb is not None
 
 
 def check_idle(client, held=frozenset()):
-    """The scheduler forgets all tasks, but for blocks that are held; those that run end first."""
     for _ in range(100):
-        left = tasks(client) - held
-        if not left:
+        if not (left := tasks(client) - held):
             return
         time.sleep(0.1)
     raise AssertionError(left)
 
 
 @pytest.mark.parametrize(
-    ("kind", "fit", "blocks"),
-    [("gram", fits.ridge, "lazy"), ("range finder", fits.tefm, "lazy"), ("epoch", fits.sgd, "lazy"), ("gram", fits.ridge, "held")],
+    ("kind", "fit", "held"),
+    [("gram", fits.ridge, False), ("range finder", fits.tefm, False), ("epoch", fits.sgd, False), ("gram", fits.ridge, True)],
 )  # fmt: skip
-def test_a_fit_is_interrupted(client, kind, fit, blocks):
+def test_a_fit_is_interrupted(client, kind, fit, held):
     X, y = rows()
-    if blocks == "held":
+    if held:
         X = client.persist(X)
         wait(X)
     before, undisturbed = tasks(client), fit(X, y)
-    slow = X.map_blocks(_slowly, dtype=X.dtype) if blocks == "held" else X
-    error = interrupted(lambda: fit(slow, y), kind)
-    check_idle(client, before)
-    assert client.status == "running"
-    assert error.tb is not None
+    slow = X.map_blocks(_slowly, dtype=X.dtype) if held else X
+    interrupt(client, lambda: fit(slow, y), kind, before)
     np.testing.assert_array_equal(fit(X, y), undisturbed)
     check_idle(client, before)
 
 
 def test_a_write_goes_on_where_it_was(client, tmp_path):
-    X, _ = rows()
-    write_rows(X, tmp_path / "rows.zarr")
-    out = tmp_path / "features.zarr"
-    error = interrupted(lambda: featurize(fourier(), X, out), "featurize")
-    check_idle(client)
-    assert error.tb is not None
+    X, out = rows()[0], tmp_path / "features.zarr"
+    interrupt(client, lambda: featurize(fourier(), X, out), "featurize")
     written = featurize(fourier(), X, out)
     assert 0 < written.computed < written.blocks
     np.testing.assert_array_equal(open_rows(out)[0].compute(), fourier().fit_transform(X).compute())

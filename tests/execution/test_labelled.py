@@ -14,6 +14,7 @@ from distrf.errors import InputError
 from distrf.execution import labelled
 from distrf.execution.labelled import header, is_frame, plain_rows
 from distrf.execution.row_blocks import check_dask_rows
+from distrf.execution.sampling import take_rows
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")
@@ -33,44 +34,40 @@ def lazy(frame, partitions=3):
     return dd.from_pandas(frame, npartitions=partitions, sort=False)
 
 
-@pytest.mark.parametrize(
-    ("columns", "dtype"),
-    [("a", "f8"), ("b", "f4"), ("d", "?"), ("bd", "f4"), ("abcd", "f8"), ("cd", "i8")],
-)
-def test_values_of_frames(columns, dtype):
-    part = FRAME[list(columns)]
-    X = plain_rows(lazy(part))
-    assert isinstance(X, da.Array)
-    assert X.dtype == dtype
-    assert X.chunks == ((4, 3, 3), (len(columns),))
-    made = X.compute()
-    assert made.dtype == dtype
-    same(made, part.to_numpy().astype(dtype))
-    assert list(header(X).columns) == list(columns)
-    assert list(header(check_dask_rows(X)).columns) == list(columns)
+WORDS = pd.Series(["yes", "no", "perhaps"] * 3 + ["no"])
+NULLABLE = [1, 0, None, 1, 1, 1, 0, None, 0, 1]
+#: Frames, and series that are targets; the dtype of their values.
+VALUES = [
+    *((FRAME[list(columns)], dtype) for columns, dtype in
+      (("a", "f8"), ("b", "f4"), ("d", "?"), ("bd", "f4"), ("abcd", "f8"), ("cd", "i8"))),
+    *((pd.DataFrame({"a": pd.array(NULLABLE, dtype=kind)}), dtype) for kind, dtype in
+      (("Int64", "f8"), ("Float32", "f4"), ("boolean", "f8"), ("double[pyarrow]", "f8"))),
+    (FRAME["c"], "i8"),
+    *((WORDS.astype(kind), "U") for kind in ("str", "object", "category")),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["Int64", "Float32", "boolean", "double[pyarrow]"])
-def test_nullable_columns(dtype):
-    values = pd.array([1, 0, None, 1], dtype=dtype)
-    X = plain_rows(lazy(pd.DataFrame({"a": values}), 2))
-    assert X.dtype == (np.float32 if dtype == "Float32" else np.float64)
-    same(X.compute()[:, 0], [1, 0, np.nan, 1])
+@pytest.mark.parametrize(("made", "dtype"), VALUES)
+def test_values(made, dtype):
+    rows = lazy(made.to_frame("t"))["t"] if made.ndim == 1 else lazy(made)
+    unchecked = dd.from_delayed([dask.delayed(made)], meta=made.iloc[:0], verify_meta=False)
+    expected = made.to_numpy(object).astype(str) if dtype == "U" else made.to_numpy(dtype, na_value=np.nan)
+    for lazy_rows, chunks in ((rows, (4, 3, 3)), (unchecked, (10,))):
+        X = plain_rows(lazy_rows, "y" if made.ndim == 1 else "X")
+        assert isinstance(X, da.Array)
+        assert X.chunks == (chunks, *((width,) for width in made.shape[1:]))
+        assert dtype in (X.dtype, X.dtype.kind)
+        assert dtype in (X.compute().dtype, X.compute().dtype.kind)
+        same(X.compute(), expected)
+        if made.ndim == 2:
+            assert list(header(X).columns) == list(header(check_dask_rows(X)).columns) == list(made.columns)
 
 
-def test_series():
-    y = plain_rows(lazy(FRAME)["c"], "y")
-    assert (y.chunks, y.dtype) == (((4, 3, 3),), np.int64)
-    same(y.compute(), FRAME["c"])
-    words = pd.Series(["yes", "no", "perhaps"] * 3)
-    for kind in ("str", "object", "category"):
-        text = plain_rows(lazy(words.astype(kind).to_frame("t"))["t"], "y")
-        assert text.dtype.kind == "U"
-        same(text.compute(), words.to_numpy(dtype=object).astype(str))
-    words[4] = None
-    y = lazy(words.to_frame("t"))["t"]
-    message = r"y must have a value in every row, but row 1 of a partition \(index 4\)"
-    with pytest.raises(InputError, match=message):
+def test_missing_targets():
+    y = lazy(WORDS.where(WORDS.index != 4).to_frame("t"))["t"]
+    with pytest.raises(
+        InputError, match=r"y must have a value in every row, but row 0 of a partition \(index 4\)"
+    ):
         plain_rows(y, "y").compute()
     with pytest.raises(InputError, match="sample_weight must be numeric, got a Series of dtype str"):
         plain_rows(y, "sample_weight")
@@ -116,14 +113,10 @@ def test_frames_as_blocks():
     assert labelled.has_frames(blocks)
     assert not labelled.has_frames(plain_rows(lazy(FRAME)))
     assert blocks.chunks == ((4, 3, 3), (6,))
-    block = blocks.to_delayed()[1, 0].compute()
-    assert block["text"].dtype == object
-    assert block["text"].tolist()[0] == "x"
-    assert np.isnan(block["text"].tolist()[1])
-    assert isinstance(block["kind"].dtype, pd.CategoricalDtype)
     rows = np.array([0, 3, 4, 9])
-    taken = labelled.take_frame_rows(lazy(frame), rows)
-    pd.testing.assert_frame_equal(taken[["a", "kind"]], frame[["a", "kind"]].iloc[rows])
+    expected = frame.assign(text=pd.Series(["x", np.nan] * 5, dtype=object))  # as scikit-learn takes text
+    pd.testing.assert_frame_equal(blocks.to_delayed()[1, 0].compute(), expected[4:7])
+    pd.testing.assert_frame_equal(take_rows(blocks, rows), expected.iloc[rows])
 
 
 def test_data_arrays():

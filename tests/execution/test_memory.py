@@ -8,8 +8,11 @@ from peaks import MIB, assert_flat, cluster_file, distrf, make_store, peak
 #: With so few features that how many partial results meet on a worker, which is bounded but left to chance, moves the
 #: peak by less than what is tested.
 CASES = {
-    "gram": (120_000, ["-D", 256, "--gamma", 0.1]),
-    "rule-and-folds": (80_000, ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--cv", 5]),
+    "gram": (120_000, ["-D", 256, "--set", "map__gamma=0.1"]),
+    "rule-and-folds": (
+        80_000,
+        ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--set", "model__cv=5"],
+    ),
 }
 
 
@@ -28,14 +31,12 @@ def test_other_commands_over_ten_times_the_rows(tmp_path, command):
     peaks = []
     for n in (20_000, 200_000):
         store = make_store(tmp_path / f"{n}.zarr", n, 32, 4096)
-        options = ["-D", 512, "--gamma", 0.1, "--cluster", cluster]
-        if command == "featurize":
-            done = distrf("featurize", store, tmp_path / f"{n}-f.zarr", *options)
-        else:
-            if not (tmp_path / "m").exists():
-                distrf("train", store, tmp_path / "m", *options)
-            out = [tmp_path / f"{n}-p.zarr"] if command == "predict" else []
-            done = distrf(command, tmp_path / "m", store, *out, "--cluster", cluster)
-        peaks.append(peak(done))
+        options, model = ["-D", 512, "--set", "map__gamma=0.1", "--cluster", cluster], tmp_path / "m"
+        words = [store, tmp_path / f"{n}-out.zarr", *options]
+        if command != "featurize":
+            if not peaks:
+                distrf("train", store, model, *options)
+            words = [model, *words[: 2 if command == "predict" else 1], "--cluster", cluster]
+        peaks.append(peak(distrf(command, *words)))
         print(f"{command}, {n} rows: peak {peaks[-1] / MIB:.0f} MiB")
     assert peaks[1] <= 1.1 * peaks[0]

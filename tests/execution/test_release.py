@@ -45,7 +45,7 @@ def answers(own=distrf.__version__, **workers):
     return FakeClient(distrf=own, workers={name: {"distrf": version} for name, version in workers.items()})
 
 
-def test_new_workers_are_asked():
+def test_workers_are_asked_when_they_come():
     client = answers(a=distrf.__version__)
     for _ in range(2):
         check_release(client, client.nthreads())
@@ -53,10 +53,7 @@ def test_new_workers_are_asked():
     client.workers["b"] = {}
     with pytest.raises(ClusterError, match=r"of the client, .*; the worker b has no distrf\. Install distrf=="):
         check_release(client, client.nthreads())
-
-
-def test_a_client_that_runs_from_a_folder():
-    # b runs from one too, or its first task says that it has no distrf.
+    # Where the client runs from a folder, b runs from one too, or its first task says that it has no distrf.
     check_release(answers(None, a=distrf.__version__, b=None), "ab")
     with pytest.raises(ClusterError, match=r"of the client, .*; the worker a has distrf 0\.0\.9\. Install"):
         check_release(answers(None, a="0.0.9"), "a")
@@ -76,10 +73,17 @@ def older(folder):
 @contextmanager
 def worker(address, folder):
     """A worker of its own environment."""
-    command = [sys.executable, "-m", "distributed.cli.dask_worker", address, "--no-nanny", "--no-dashboard"]
-    environment = os.environ | {"PYTHONPATH": str(folder)}
-    options = {"cwd": folder, "env": environment, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen([*command, "--nthreads", "1", "--local-directory", str(folder)], **options)
+    command = [
+        "-m",
+        "distributed.cli.dask_worker",
+        "--no-nanny",
+        "--no-dashboard",
+        "--nthreads",
+        "1",
+        "--local-directory",
+    ]
+    options = {"cwd": folder, "env": os.environ | {"PYTHONPATH": str(folder)}, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([sys.executable, *command, str(folder), address], **options)
     try:
         yield
     finally:

@@ -43,7 +43,7 @@ class Source(RowSource):
     rows: object = field(compare=False)
 
     @classmethod
-    def recognises(cls, path, storage_options=None):
+    def recognises(cls, path):
         return False
 
     @classmethod
@@ -177,8 +177,9 @@ def test_many_blocks_cost_the_client_little():
     Z, _, held = traced(made)
     assert held < 50 * 2**20
     started = time.thread_time()
-    blocks = blocks_of([Z])
-    segments = passes._segments(SumFold(64, **MANY), blocks, Z.chunks[0], [Z])
+    arrays = [Z, align_rows(Z, np.zeros(10 * n), "y")]
+    blocks = blocks_of(arrays)
+    segments = passes._segments(SumFold(64, **MANY), blocks, Z.chunks[0], arrays)
     assert 64 <= len(segments) <= MOST_SEGMENTS
     for first, last in segments:
         blocks.segment_task("k", SumFold(64), first, last, list(range(first, last)), None)

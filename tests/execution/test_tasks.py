@@ -83,6 +83,17 @@ def run(fit=fits.ridge):
     return fit(*fits.made_rows(600, 100))
 
 
+def run_in_a_worker_client():
+    """It has given up the thread of the task before."""
+    with worker_client():
+        return run()
+
+
+def counted():
+    run()
+    return len(get_worker().executor._threads), get_worker().state.nthreads
+
+
 @pytest.fixture(scope="module")
 def single():
     """A cluster of one thread, which a deadlock would leave for good."""
@@ -99,32 +110,19 @@ def test_a_fit_inside_a_task_of_the_only_thread(single, fit):
 
 
 def test_several_fits_inside_tasks_of_the_only_thread(single):
+    """Between its waits a fit counts as what it is: a task of that thread."""
     futures = [single.submit(run, fit, pure=False) for fit in (fits.ridge, fits.sgd) * 2]
     assert not wait(futures, timeout=100).not_done
     first, second, again, other = single.gather(futures)
     np.testing.assert_array_equal(first, again)
     np.testing.assert_array_equal(second, other)
-
-
-def test_the_thread_is_taken_back(single):
-    """Between its waits a fit counts as what it is: a task of the only thread."""
-
-    def counted():
-        run()
-        return len(get_worker().executor._threads), get_worker().state.nthreads
-
     assert single.submit(counted, pure=False).result(timeout=60) == (1, 1)
-
-
-def inside_a_worker_client():
-    with worker_client():
-        return run()
 
 
 @pytest.mark.slow
 def test_a_fit_inside_a_worker_client(client):
-    """It has given up the thread of the task before."""
-    np.testing.assert_array_equal(client.submit(inside_a_worker_client, pure=False).result(timeout=60), run())
+    inside = client.submit(run_in_a_worker_client, pure=False).result(timeout=60)
+    np.testing.assert_array_equal(inside, run())
 
 
 def test_blas_has_its_threads_back():

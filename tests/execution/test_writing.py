@@ -19,8 +19,7 @@ from reductions import count_calls, refuse_row
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.open_rows import open_array
-from distrf.execution.write_parquet import write_parts
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import Written, write_parts, write_rows
 from distrf.store import Contents, create, create_parts, finish_parts, info, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
@@ -65,27 +64,28 @@ def write(path, x=None, y=None, **options):
 
 # ---- what is written --------------------------------------------------------------------------------
 
-
-def test_rows_are_written(tmp_path):
-    done = write(tmp_path / "a.zarr")
-    assert (done.computed, done.blocks, done.info.complete) == (10, 10, True)
-    got, y = open_rows(tmp_path / "a.zarr")
-    np.testing.assert_array_equal(got.compute(scheduler="sync"), X)
-    np.testing.assert_array_equal(y.compute(scheduler="sync"), Y)
-
-
-def test_other_arrays_follow_the_blocks_of_the_first(tmp_path):
-    write(tmp_path / "a.zarr", y=lazy(Y, 7))
-    write(tmp_path / "b.zarr")
-    assert contents(tmp_path / "a.zarr") == contents(tmp_path / "b.zarr")
-
-
-def test_text_becomes_codes(tmp_path):
-    write(tmp_path / "a.zarr", y=lazy(NAMES), classes=["yes", "no", "maybe"])
-    np.testing.assert_array_equal(open_array(tmp_path / "a.zarr", "y").compute(scheduler="sync"), NAMES)
-
-
 NAMES = np.array(["no", "yes", "maybe"])[Y % 3]
+
+
+@pytest.mark.parametrize(
+    ("rows", "y", "options"),
+    [
+        (10, lazy(Y), {}),
+        (10, lazy(Y, 7), {}),  # other arrays follow the blocks of the first
+        (10, lazy(NAMES), {"classes": ["yes", "no", "maybe"]}),
+        ((10, 20, 65), lazy(Y), {}),  # unequal blocks are cut anew
+        ((10, 10, 75), lazy(Y), {}),
+        ((50, 20, 25), lazy(Y), {}),
+        ((0, 40, 0, 40, 15), lazy(Y), {}),
+    ],
+)
+def test_rows_are_written(tmp_path, rows, y, options):
+    path, block = tmp_path / "a.zarr", np.max(rows)
+    done = write(path, lazy(X).rechunk({0: rows}), y, **options)
+    n = -(-95 // block)
+    assert (done.info.block_rows, done.computed, done.blocks, done.info.complete) == (block, n, n, True)
+    for name, array in (("X", X), ("y", y)):
+        np.testing.assert_array_equal(open_array(path, name).compute(scheduler="sync"), array)
 
 
 @pytest.mark.parametrize(
@@ -101,15 +101,6 @@ def test_what_is_refused(tmp_path, arrays, message):
     with pytest.raises(InputError, match=message):
         write_rows(str(tmp_path / "a.zarr"), arrays, kind="rows", spec={})
     assert not (tmp_path / "a.zarr").exists()
-
-
-@pytest.mark.parametrize("rows", [(10, 20, 65), (10, 10, 75), (50, 20, 25)])
-def test_unequal_blocks_are_cut_anew(tmp_path, rows):
-    arrays = {"X": lazy(X).rechunk({0: rows}), "y": lazy(Y)}
-    written = write_rows(str(tmp_path / "a.zarr"), arrays, kind="rows", spec={})
-    assert (written.info.block_rows, written.blocks) == (max(rows), 2)
-    for name, array in (("X", X), ("y", Y)):
-        np.testing.assert_array_equal(open_array(tmp_path / "a.zarr", name).compute(), array)
 
 
 # ---- resume -----------------------------------------------------------------------------------------
@@ -152,28 +143,26 @@ def test_another_spec_touches_nothing(tmp_path):
     assert write(tmp_path / "a.zarr", spec={"seed": 2}, overwrite=True).computed == 10
 
 
-def test_csr_values_that_are_not_finite_name_their_row(tmp_path):
-    rows = sp.csr_array(X)
-    rows[57, 2] = np.nan
-    with pytest.raises(InputError, match=r"X must be finite, but row 57 is not"):
-        write(tmp_path / "a.zarr", x=da.from_array(rows, chunks=(10, 4), asarray=False))
-
-
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_values_that_are_not_finite_name_their_row(tmp_path, bad):
+@pytest.mark.parametrize(("bad", "csr"), [(np.nan, False), (np.inf, False), (np.nan, True)])
+def test_values_that_are_not_finite_name_their_row(tmp_path, bad, csr):
     values, path = X.copy(), tmp_path / "a.zarr"
     values[57, 2] = bad
+    rows = da.from_array(sp.csr_array(values), chunks=(10, 4), asarray=False) if csr else lazy(values)
     with pytest.raises(InputError, match=r"X must be finite, but row 57 is not.*\[block: rows 50 to 59\]"):
-        write(path, x=lazy(values))
+        write(path, rows)
     with pytest.raises(StoreError, match=r"only a complete store can be read"):
         open_rows(path)
     assert 5 in pending_blocks(path)
+    if csr:
+        return
     # The blocks that are there now shift nothing when it is tried again.
     put_blocks(path, (0, 1, 2, 8), info(path).id)
-    with pytest.raises(InputError, match=r"row 57 is not.*\[block: rows 50 to 59\]"):
-        write(path, x=lazy(values))
-    with pytest.raises(InputError, match=r"\[block: from row 50 on\]"):
-        write(path, x=lazy(X).map_blocks(refuse_row, X[50, 0], dtype=X.dtype))
+    for again, message in (
+        (lazy(values), r"row 57 is not.*\[block: rows 50 to 59\]"),
+        (lazy(X).map_blocks(refuse_row, X[50, 0], dtype=X.dtype), r"\[block: from row 50 on\]"),
+    ):
+        with pytest.raises(InputError, match=message):
+            write(path, again)
     assert write(path).info.complete
 
 
@@ -191,71 +180,64 @@ def test_paths_are_those_of_the_client(tmp_path, client, monkeypatch):
 
 @pytest.fixture
 def table(tmp_path):
-    """Parquet rows in groups that do not line up with blocks, with two key columns."""
+    """Parquet rows in groups that do not line up with blocks, with two key columns; and the rows, lazily."""
     path = tmp_path / "rows.parquet"
     path.mkdir()
     whole = pa.table({"a": X[:, 0], "b": X[:, 1], "id": [f"r{i}" for i in range(95)], "day": Y * 10})
     pq.write_table(whole[:40], path / "part-1.parquet", row_group_size=13)
     pq.write_table(whole[40:], path / "part-2.parquet", row_group_size=31)
-    return str(path)
+    return str(path), open_rows(path, columns=["a", "b"], rows_per_block=20)[0]
 
 
-def read(path):
-    return pq.read_table(path).to_pydict()
+def parts(path, arrays, source, keys, spec=None):
+    return write_parts(str(path), arrays, str(source), keys, spec or {}, columns=["a", "b"])
 
 
 def test_keys_stand_beside_their_rows(tmp_path, table):
-    rows, _ = open_rows(table, columns=["a", "b"], rows_per_block=20)
+    source, rows = table
     assert len(set(rows.chunks[0])) > 1
-    arrays, n = {"sum": rows.sum(axis=1), "both": rows}, rows.numblocks[0]
-    path = tmp_path / "p.parquet"
-    assert write_parts(str(path), arrays, table, ["day", "id"], {}, columns=["a", "b"]) == (n, n)
-    got = read(path)
-    assert list(got) == ["day", "id", "sum", "both_0", "both_1"]
-    assert got["id"] == [f"r{i}" for i in range(95)]
-    assert got["day"] == list(range(0, 950, 10))
-    np.testing.assert_array_equal(np.array(got["both_1"], dtype=np.float32), X[:, 1])
-    np.testing.assert_array_equal(np.array(got["sum"], dtype=np.float32), X[:, 0] + X[:, 1])
+    n, empty = rows.numblocks[0], rows.rechunk({0: (0, *rows.chunks[0], 0)})
+    for i, both in enumerate((rows, empty)):  # blocks without rows get no part file
+        path = tmp_path / f"p{i}.parquet"
+        assert parts(path, {"sum": both.sum(axis=1), "both": both}, source, ["day", "id"]) == Written(
+            None, n, n
+        )
+        got = pq.read_table(path).to_pydict()
+        assert list(got) == ["day", "id", "sum", "both_0", "both_1"]
+        assert got["id"] == [f"r{i}" for i in range(95)]
+        assert got["day"] == list(range(0, 950, 10))
+        np.testing.assert_array_equal(np.array(got["both_1"], dtype=np.float32), X[:, 1])
+        np.testing.assert_array_equal(np.array(got["sum"], dtype=np.float32), X[:, 0] + X[:, 1])
+    with pytest.raises(InputError, match="nokey"):
+        parts(tmp_path / "none.parquet", {"x": rows}, source, ["nokey"])
+    assert not (tmp_path / "none.parquet").exists()
 
 
 def test_keys_of_a_file_that_was_rewritten(tmp_path):
-    path = tmp_path / "rows.parquet"
+    path, out = tmp_path / "rows.parquet", tmp_path / "p.parquet"
     for number, group in enumerate((20, 30)):
         ids = [f"{number}-{i}" for i in range(60)]
-        pq.write_table(pa.table({"a": X[:60, 0], "id": ids}), path, row_group_size=group)
-        rows, _ = open_rows(path, columns=["a"], rows_per_block=group)
-        write_parts(str(tmp_path / f"p{number}.parquet"), {"x": rows}, str(path), ["id"], {}, columns=["a"])
-        assert read(tmp_path / f"p{number}.parquet")["id"] == ids
+        pq.write_table(pa.table({"a": X[:60, 0], "b": X[:60, 1], "id": ids}), path, row_group_size=group)
+        rows, _ = open_rows(path, columns=["a", "b"], rows_per_block=group)
+        write_parts(str(out), {"x": rows}, str(path), ["id"], {"n": number}, True, ["a", "b"])
+        assert pq.read_table(out)["id"].to_pylist() == ids
 
 
 @pytest.mark.parametrize("present", [[0], [1, 2], [3]])
 def test_parts_resume(tmp_path, table, present, client):
-    rows, _ = open_rows(table, columns=["a", "b"], rows_per_block=20)
-    n = rows.numblocks[0]
-
-    def write_to(path, x):
-        return write_parts(str(path), {"both": x}, table, ["id"], {"s": 1}, columns=["a", "b"])
-
-    assert write_to(tmp_path / "whole.parquet", rows) == (n, n)
-    path = tmp_path / "part.parquet"
+    source, rows = table
+    n, path, whole = rows.numblocks[0], tmp_path / "part.parquet", tmp_path / "whole.parquet"
+    assert parts(whole, {"both": rows}, source, ["id"], {"s": 1}).computed == n
     folder_id, _ = create_parts(path, {"s": 1}, n)
     for index in present:
         name = f"part-{index:06d}.parquet"
-        (path / name).write_bytes((tmp_path / "whole.parquet" / name).read_bytes())
-    with pytest.raises(StoreError, match=f"{n - len(present)} of {n} part files"):
+        (path / name).write_bytes((whole / name).read_bytes())
+    left = n - len(present)
+    with pytest.raises(StoreError, match=f"{left} of {n} part files"):
         finish_parts(path, n, folder_id=folder_id)
-    assert write_to(path, counted(tmp_path / "calls", rows)) == (n - len(present), n)
-    assert len(list((tmp_path / "calls").iterdir())) == n - len(present)
-    assert contents(path) == contents(tmp_path / "whole.parquet")
+    calls = tmp_path / "calls"
+    assert parts(path, {"both": counted(calls, rows)}, source, ["id"], {"s": 1}) == Written(None, left, n)
+    assert len(list(calls.iterdir())) == left
     with pytest.raises(SpecMismatchError, match=r"spec.s: 1 -> 2"):
-        write_parts(str(path), {"both": rows}, table, ["id"], {"s": 2}, columns=["a", "b"])
-    assert contents(path) == contents(tmp_path / "whole.parquet")
-
-
-def test_keys_that_are_not_there(tmp_path, table):
-    rows, _ = open_rows(table, columns=["a", "b"])
-    missing = "rows that come from Parquet, got None"
-    for source, key, message in ((table, "nokey", "nokey"), (None, "id", missing)):
-        with pytest.raises(InputError, match=message):
-            write_parts(str(tmp_path / "p.parquet"), {"x": rows}, source, [key], {}, columns=["a", "b"])
-    assert not (tmp_path / "p.parquet").exists()
+        parts(path, {"both": rows}, source, ["id"], {"s": 2})
+    assert contents(path) == contents(whole)

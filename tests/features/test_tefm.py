@@ -231,21 +231,6 @@ def test_exact_kernel_is_that_of_the_base(rows, tefm):
         subspace_map(8, 4, based=False).exact_kernel(rows[:, :4])
 
 
-def test_spectrum_plot(rows, tefm):
-    matplotlib = pytest.importorskip("matplotlib")
-    matplotlib.use("Agg")
-    from distrf.plot import SpectrumDisplay
-
-    pipeline = make_pipeline(tefm.fit(rows), StreamingRidge())
-    ax = SpectrumDisplay.from_estimator(pipeline).ax_
-    along, beyond = (line.get_ydata() for line in ax.lines)
-    np.testing.assert_allclose(along, tefm.explained_energy_)
-    np.testing.assert_allclose(beyond, 1 - np.cumsum(tefm.explained_energy_), atol=1e-7)
-    with pytest.raises(InputError, match="of a fitted TEFM"):
-        SpectrumDisplay.from_estimator(StreamingRidge())
-    matplotlib.pyplot.close("all")
-
-
 @pytest.fixture
 def store(tmp_path, cli):
     """400 rows of 5 columns; the label is the sign of the first."""
@@ -255,7 +240,18 @@ def store(tmp_path, cli):
     return tmp_path / "d.zarr"
 
 
-OPTIONS = ("--map", "tefm", "--base-n-components", 128, "-D", 16, "--sketch", "srht", "--n-iter", 1)
+OPTIONS = (
+    "--map",
+    "tefm",
+    "--set",
+    "map__base__n_components=128",
+    "-D",
+    16,
+    "--set",
+    "map__sketch=srht",
+    "--set",
+    "map__n_iter=1",
+)
 
 
 def test_plan_counts_the_passes_of_the_finder(cli, store):
@@ -266,12 +262,14 @@ def test_plan_counts_the_passes_of_the_finder(cli, store):
     assert made["peak_bytes_per_worker"] > plain["peak_bytes_per_worker"]
     assert any("subspace of 128 features by 'finder', 3 pass(es): " in note for note in made["notes"])
     wide = json.loads(
-        cli("plan", store, "--map", "tefm", "--base-n-components", 1_000_000, "-D", 256, "--json").out
+        cli(
+            "plan", store, "--map", "tefm", "--set", "map__base__n_components=1_000_000", "-D", 256, "--json"
+        ).out
     )
     assert any("its eigenvectors need" in n or "on a worker of" in n for n in wide["notes"])
     assert wide["peak_parts"]["cached weights"] > 4 * 256 * 10**6
-    wrong = cli("plan", store, *OPTIONS, "--sketch", "dct", code=2)
-    assert "--sketch must be 'gaussian', 'srht' or 'sparse', got 'dct'" in wrong.err
+    wrong = cli("plan", store, *OPTIONS, "--set", "map__sketch=dct", code=2)
+    assert "map__sketch must be 'gaussian', 'srht' or 'sparse', got 'dct'" in wrong.err
 
 
 def test_train_from_the_command_line(cli, store, tmp_path):
@@ -286,7 +284,7 @@ def test_train_from_the_command_line(cli, store, tmp_path):
 
 @pytest.mark.slow
 def test_plots_from_the_command_line(cli, store, tmp_path):
-    for i, options in enumerate(([], ["--alpha", "1e-6,1e-3", "--cv", "holdout"])):
+    for i, options in enumerate(([], ["--alpha", "1e-6,1e-3", "--set", "model__cv=holdout"])):
         plot = tmp_path / f"{i}.png"
         printed = cli(
             "train", store, tmp_path / str(i), *OPTIONS, *options, "--plot", plot, "--json", cluster=True
@@ -308,7 +306,19 @@ def steps_of(folder):
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
     """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""
     plain = ["--scale", "none", "--raw-columns", "no", "-q"]
-    state, job = tmp_path / "state", [*OPTIONS, *plain, "--solver", "cg", "--tol", 1e-3, "--n-directions", 2]
+    state, job = (
+        tmp_path / "state",
+        [
+            *OPTIONS,
+            *plain,
+            "--set",
+            "model__solver=cg",
+            "--set",
+            "model__tol=1e-3",
+            "--set",
+            "model__n_directions=2",
+        ],
+    )
     kept = ["train", store, tmp_path / "m", *job, "--checkpoint", state]
     command = [sys.executable, "-m", "distrf", *kept, "--cluster", two_worker_cluster.scheduler_address]
     with subprocess.Popen([str(word) for word in command]) as process:
@@ -321,10 +331,10 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "m").exists()
     cli("train", store, tmp_path / "whole", *job, cluster=True)
-    assert "--resume continues it" in cli(*kept, code=1).err
-    assert "is of another job" in cli(*kept, "--resume", "--n-iter", 2, code=1).err
+    assert "resume=True continues it" in cli(*kept, code=1).err
+    assert "is of another job" in cli(*kept, "--resume", "--set", "map__n_iter=2", code=1).err
     if reached[0] == "cg":
-        other = cli(*kept, "--resume", "--n-directions", 3, code=1, cluster=True).err
+        other = cli(*kept, "--resume", "--set", "model__n_directions=3", code=1, cluster=True).err
         assert "directions: 2 -> 3" in other
     cli(*kept, "--resume", cluster=True)
     whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))
@@ -335,7 +345,8 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
 
 def test_nothing_to_keep(cli, store, tmp_path):
     kept = ["train", store, tmp_path / "m", "--checkpoint", tmp_path / "c"]
-    assert "--solver cg, --map tefm and --map cnm" in cli(*kept, "--solver", "gram", code=2).err
+    printed = cli(*kept, "--set", "model__solver=gram", code=1)
+    assert "solver='cg', map='tefm' and map='cnm'" in printed.err
     assert not (tmp_path / "c").exists()
 
 

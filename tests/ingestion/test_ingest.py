@@ -7,9 +7,9 @@ import gzip
 import io
 import itertools
 import os
-import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -170,7 +170,7 @@ BAD_Y = {"X": X, "y": np.where(np.arange(37) == 9, np.nan, 1.0)}
 REFUSED = {
     "npz without a split": ("a.npz", ARCHIVE, {}, r"pass split= one of \['test', 'train'\]"),
     "npz without the target": ("a.npz", ARCHIVE, {"split": "test", "target": "q"}, r"target 'q_test' is not in .*members are \['X_train'"),
-    "npz of other lengths": ("a.npz", {"X": X, "y": np.arange(5)}, {}, r"X has shape \(37, 3\), 'y' has shape \(5,\)"),
+    "npz of other lengths": ("a.npz", {"X": X, "y": np.arange(5)}, {}, r"X has shape \(37, 3\), the target has shape \(5,\)"),
     "npz of objects": ("a.npz", {"X": np.array([[object()]])}, {}, "without running code"),
     "labels that are not finite": ("a.npz", BAD_Y, {}, "targets must be finite; row 9"),
     "npy with a split": ("a.npy", X, {"split": "train"}, "split= chooses"),
@@ -187,8 +187,8 @@ REFUSED = {
     "csv, gaps": ("a.csv", GAPS, {}, r"column 'b' has nulls in .*first in row 200; .*impute="),
     "csv, gaps in the target": ("a.csv", GAPS, {"target": "b", "impute": 0}, r"column 'b' has nulls in .*first in row 200; drop the rows"),
     "csv, a word": ("a.csv", WORDS, {}, r"columns \['b \(string\)'\]"),
-    "csv, a late word": ("late.csv", LATE, {"columns": ["a", "b"]}, "row 201 of .* has 'two' in column 'b', which is no number"),
-    "csv, a late fraction": ("late.csv", LATE, {"target": "t", "columns": ["a"]}, r"row 202 of .* has '3.5' in column 't', which is no whole number"),
+    "csv, a late word": ("late.csv", LATE, {"columns": ["a", "b"]}, "row 201 of .* has 'two' in column 'b', which holds numbers"),
+    "csv, a late fraction": ("late.csv", LATE, {"target": "t", "columns": ["a"]}, r"row 202 of .* has '3.5' in column 't', which holds numbers .int64."),
     "parquet, gaps": ("a.parquet", HOLES, {"target": "t"}, "column 'a' has nulls in row group 0"),
 }  # fmt: skip
 
@@ -229,8 +229,16 @@ def test_real_archives(tmp_path, name, monkeypatch):
             assert got.sum() == z["X_test_data"].sum()
 
 
+PACKERS = {
+    "": bytes,
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".zst": partial(pa.compress, codec="zstd", asbytes=True),
+}
+
+
 @pytest.mark.parametrize("zero_based", [True, False])
-@pytest.mark.parametrize(("sparse", "suffix"), [(None, ""), ("csr", ".gz"), ("dense", ".bz2")])
+@pytest.mark.parametrize(("sparse", "suffix"), [(None, ""), ("csr", ".gz"), ("dense", ".bz2"), (None, ".zst")])
 def test_svmlight(tmp_path, zero_based, sparse, suffix):
     M = sp.random_array((40, 12), density=0.2, format="csr", rng=np.random.default_rng(0)).tolil()
     M[3, 0], M[39, 11] = 0.5, 1.5
@@ -239,7 +247,7 @@ def test_svmlight(tmp_path, zero_based, sparse, suffix):
     text = io.BytesIO()
     dump_svmlight_file(M, y, text, zero_based=zero_based)
     path = tmp_path / f"a.svmlight{suffix}"
-    path.write_bytes({"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix](text.getvalue()))
+    path.write_bytes(PACKERS[suffix](text.getvalue()))
     store = ingest(path, tmp_path / "a.zarr", sparse=sparse, block_rows=11)
     assert store.arrays["X"].sparse == (sparse != "dense")
     got, labels = read(tmp_path / "a.zarr")
@@ -418,31 +426,6 @@ def test_row_words_do_not_depend_on_the_cut():
     assert (row_words(8, 0, 50) != words).all()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("shuffle", [False, True])
-def test_kill_and_resume_gives_the_same_bytes(tmp_path, shuffle):
-    np.savez(tmp_path / "a.npz", X=RNG.normal(size=(400, 3)), y=np.arange(400))
-    code = (
-        "import sys, time; from distrf import ingest; from distrf.execution.progress import listening\n"
-        "def wait(label, done, n):\n    print(done, flush=True); time.sleep(float(sys.argv[2]))\n"
-        "with listening(wait):\n"
-        f"    ingest({str(tmp_path / 'a.npz')!r}, sys.argv[1], block_rows=20, shuffle={shuffle}, seed=3)"
-    )
-    whole, killed = tmp_path / "w.zarr", tmp_path / "k.zarr"
-    subprocess.run([sys.executable, "-c", code, whole, "0"], check=True, stdout=subprocess.DEVNULL)
-    process = subprocess.Popen([sys.executable, "-c", code, killed, "0.05"], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    for _ in range(4):
-        process.stdout.readline()
-    os.kill(process.pid, signal.SIGKILL)
-    process.communicate()
-    with pytest.raises(StoreError, match=r"blocks of .* are not written"):
-        open_rows(killed)
-    subprocess.run([sys.executable, "-c", code, killed, "0"], check=True, stdout=subprocess.DEVNULL)
-    assert contents(whole) == contents(killed)
-    assert not list(tmp_path.glob(".*"))
-
-
 @pytest.mark.parametrize("shuffle", [False, True])
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 def test_values_that_are_not_finite(tmp_path, bad, shuffle):
@@ -537,6 +520,7 @@ def test_a_source_that_changed_is_no_older_store(tmp_path, suffix, monkeypatch):
         ingest(path, out)
     data[at] = data[at] ^ 1
     file.write_bytes(data)
+    os.utime(file, (0, 0))
     assert ingest(path, out).id == first.id
 
 

@@ -25,6 +25,7 @@ from distrf import (
 )
 from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
+from distrf.learned.start import starting_map
 from distrf.maps import LearnedFourierMap, map_from_spec
 from distrf.maps.frequencies import STRUCTURES
 from distrf.sgd.trainer import Trainer
@@ -251,19 +252,11 @@ def test_kernel_objective_is_closer_than_what_it_starts_from(structure, phase):
         np.testing.assert_allclose((learned.transform(T) ** 2).sum(axis=1), 1.0, rtol=1e-12)
 
 
-@pytest.mark.filterwarnings("ignore:projection='structured_orthogonal' over 6 columns:UserWarning")
-@pytest.mark.parametrize("projection", ["dense", "orthogonal", "circulant", "structured_orthogonal", "quasi"])
-def test_no_batches_is_the_start(projection):
+@pytest.mark.parametrize("structure", STRUCTURES)
+def test_no_batches_is_the_start(structure):
     X, y = rings(400, 6)
-    start = RandomFourierFeatures(
-        "gaussian", length_scale=2.0, n_components=16, projection=projection, phase="offset", random_state=9
-    )
-    Z = clone(start).fit_transform(X)
-    for structure in ("dense", *(["circulant"] if projection == "circulant" else [])):
-        model = CompactNonlinearClassifier(
-            16, structure=structure, init=start, eta0=1e-12, n_epochs=1, random_state=0
-        ).fit(X, y)
-        np.testing.assert_allclose(model.map_(X), Z, atol=2e-6)
+    model = CompactNonlinearClassifier(16, structure=structure, eta0=1e-12, n_epochs=1, random_state=0)
+    np.testing.assert_allclose(model.fit(X, y).map_(X), starting_map(model, X, 0)(X), atol=2e-6)
 
 
 def test_the_start_takes_the_smoothness_of_the_matern_kernel():
@@ -274,8 +267,6 @@ def test_the_start_takes_the_smoothness_of_the_matern_kernel():
         for m in (RandomFourierFeatures(**given), CompactNonlinearMap(8, **given, n_epochs=1))
     ]
     assert kernels[0] == kernels[1]
-    with pytest.raises(InputError, match="nu must be"):
-        CompactNonlinearMap(nu=1.0).fit(X)
 
 
 def test_paper_by_name():
@@ -285,18 +276,13 @@ def test_paper_by_name():
     ).fit(X, y)
     assert model.score(X, y) > 0.9
     assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
-    literal = clone(model).set_params(theta_learning_rate="pegasos", alpha=1.0).fit(X, y)
-    assert np.isfinite(literal.coef_).all()
 
 
-def test_l1_makes_zeros_and_l2_smaller_frequencies():
+def test_l2_makes_smaller_frequencies():
     X, y = rings(2000, 6)
     given = {"n_epochs": 20, "random_state": 1}
     plain = CompactNonlinearClassifier(8, theta_l2=0.0, **given).fit(X, y)
-    sparse = CompactNonlinearClassifier(8, theta_l1=1e-2, **given).fit(X, y)
     small = CompactNonlinearClassifier(8, theta_l2=1e-1, **given).fit(X, y)
-    assert not (plain.map_.matrix() == 0).any()
-    assert (sparse.map_.matrix() == 0).sum() >= 12
     assert np.linalg.norm(small.map_.matrix()) < 0.7 * np.linalg.norm(plain.map_.matrix())
 
 
@@ -387,16 +373,6 @@ def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, 
         clone(kept).set_params(resume=True, length_scale=0.5).fit(X, y)
 
 
-def test_other_batches_are_another_job(tmp_path):
-    """A start of its own seed does not hide that the order of rows is another."""
-    X, y = rings(300)
-    start = RandomFourierFeatures(length_scale=1.0, random_state=5)
-    kept = CompactNonlinearClassifier(4, init=start, n_epochs=2, checkpoint=str(tmp_path / "s"), random_state=1)
-    kept.fit(X, y)
-    with pytest.raises(SpecMismatchError, match=r"of another job.* seed: 1 -> 2"):
-        clone(kept).set_params(resume=True, random_state=2).fit(X, y)
-
-
 def test_a_stale_checkpoint_is_not_taken_up(tmp_path):
     X, y = rings(600)
     kept = CompactNonlinearClassifier(4, n_epochs=2, checkpoint=str(tmp_path / "state"), random_state=1)
@@ -433,11 +409,9 @@ def test_files_and_sparse_rows(tmp_path, structure):
     X, y = rings(500, 4, 3)
     S = sp.csr_array(X * (abs(X) > 0.5))
     for model in (
-        CompactNonlinearClassifier(8, structure=structure, init=None, n_epochs=3),
+        CompactNonlinearClassifier(8, structure=structure, n_epochs=3),
         CompactNonlinearRegressor(8, structure=structure, n_epochs=3),
-        CompactNonlinearMap(
-            8, structure=structure, init=RandomFourierFeatures(projection=structure), n_epochs=3
-        ),
+        CompactNonlinearMap(8, structure=structure, n_epochs=3),
     ):
         model.fit(S, y)
         name = tmp_path / type(model).__name__
@@ -453,16 +427,15 @@ def test_files_and_sparse_rows(tmp_path, structure):
     [
         ({"structure": "sparse"}, "structure must be 'dense' or 'circulant'"),
         ({"phase": "paired", "n_components": 7}, "must be even"),
-        ({"structure": "circulant", "init": "dense"}, "starts from circulant blocks alone"),
         ({"structure": "circulant", "kernel": "matern"}, "starts from circulant blocks alone"),
-        ({"init": 3}, "init must be .*a RandomFourierFeatures"),
+        ({"nu": 1.0}, "nu must be"),
         ({"alternate": (3,)}, "alternate must be .T1, T2., batches"),
         ({"alternate": 3}, "alternate must be .T1, T2., batches"),
         ({"n_epochs": 2.5}, "n_epochs must be an integer >= 1"),
         ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
         ({"resume": True}, "resume=True continues from checkpoint"),
         ({"loss": "huber"}, "loss must be 'hinge'"),
-        ({"theta_l1": -1}, "theta_l1 must be a finite number >= 0"),
+        ({"theta_l2": -1}, "theta_l2 must be a finite number >= 0"),
         ({"n_epochs": 0}, "n_epochs must be an integer >= 1"),
     ],
 )
@@ -474,8 +447,8 @@ def test_rules(parameters, message):
 
 def test_frequencies_that_diverge_are_said():
     X, y = rings(400)
-    with pytest.raises(InputError, match=r"diverged.*theta_learning_rate='adam'"):
-        CompactNonlinearClassifier(8, "hinge", n_epochs=5, theta_learning_rate="pegasos").fit(X, y)
+    with pytest.raises(InputError, match=r"diverged.*smaller eta0"):
+        CompactNonlinearClassifier(8, "hinge", n_epochs=5, eta0=1e12).fit(X, y)
 
 
 def test_worse_than_a_constant_is_said():

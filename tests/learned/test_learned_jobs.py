@@ -10,7 +10,7 @@ import distrf
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
-from distrf.learned.plan import learning_costs
+from distrf.learned.plan import learning_memory
 from distrf.persistence import load_model
 from distrf.sgd.batch_plan import PlannedBlocks
 from distrf.sgd.trainer import Trainer
@@ -21,7 +21,18 @@ from distrf.sgd.trainer import Trainer
 def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     """A map that was learned is not learned again, one that was interrupted ends with the same bits."""
     store = make_store(tmp_path / "rows.zarr", 600, 3, 200)
-    words = ["train", store, "--map", "cnm", "-D", 4, "--objective", objective, "--map-n-epochs", 5]
+    words = [
+        "train",
+        store,
+        "--map",
+        "cnm",
+        "-D",
+        4,
+        "--set",
+        f"map__objective={objective}",
+        "--set",
+        "map__n_epochs=5",
+    ]
     words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
     cli(*words, tmp_path / "whole", cluster=True)
     kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]
@@ -58,6 +69,6 @@ def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
         estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
         peak = max(peak_memory(client).values())
     blocks = PlannedBlocks(X.chunks[0], d, 4, 10)
-    planned = learning_costs(estimator, blocks, Workers(workers, 1, 0)).memory.peak
+    planned = learning_memory(estimator, blocks, Workers(workers, 1, 0)).peak
     print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
     assert 0.6 * planned <= peak <= planned

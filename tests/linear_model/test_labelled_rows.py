@@ -22,7 +22,7 @@ from distrf import (
     tune,
 )
 from distrf.errors import InputError
-from distrf.metrics import r2
+from distrf.metrics import r2_score
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")
@@ -141,7 +141,8 @@ def test_train_and_evaluate():
 def test_metrics_tune_and_plan():
     for _, rows, y, _, weight in kinds():
         predicted = StreamingRidge(1e-3).fit(rows, y).predict(rows)
-        assert r2(y, predicted, weight) == pytest.approx(r2(array(Y), da.asarray(predicted), array(WEIGHT)))
+        lazy = r2_score(array(Y), da.asarray(predicted), sample_weight=array(WEIGHT))
+        assert r2_score(y, predicted, sample_weight=weight) == pytest.approx(lazy)
         tuned = tune(rows, y, None, {}, StreamingRidge(), [1e-3, 1e-1])
         same = tune(array(X), array(Y), None, {}, StreamingRidge(), [1e-3, 1e-1])
         assert (tuned.best.alpha, tuned.best.error) == (same.best.alpha, same.best.error)

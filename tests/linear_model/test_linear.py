@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import (
+    RandomFourierFeatures,
     StreamingLinearClassifier,
     StreamingLinearRegressor,
     load_model,
@@ -138,13 +139,16 @@ def test_forms_of_rows(kind):
 
 
 def test_same_bits_on_any_workers(one_worker_client, two_worker_cluster):
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
     X, y = rows(n=4000, classes=3)
     X, y = da.from_array(X, chunks=(250, -1)), da.from_array(y, chunks=250)
     model = StreamingLinearClassifier(alpha=ALPHA)
     one = model.fit(X, y).coef_.tobytes()
     with Client(two_worker_cluster):
+        assert model.fit(X, y).coef_.tobytes() == one
+    three = LocalCluster(n_workers=3, threads_per_worker=1, processes=False, dashboard_address=":0")
+    with three, Client(three):
         assert model.fit(X, y).coef_.tobytes() == one
 
 
@@ -241,6 +245,40 @@ def test_the_gap_is_never_below_half_of_the_truth(monkeypatch):
         assert (made.descent_[-1]["loss"] - least) / least < 2e-3
     assert count == 40
     assert min(ratios) > 0.5
+
+
+def test_a_sum_of_features_that_is_nearly_the_intercept(monkeypatch):
+    """Fourier features of a long length scale make a constant: the gap seemed a quarter of what it was."""
+    monkeypatch.setattr(sample, "_ROWS", 800)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(3000, 3))
+    Z = RandomFourierFeatures(length_scale=3.0, n_components=128, random_state=0).fit_transform(X)
+    y = np.sin(X[:, 0]) + rng.standard_t(2, 3000)
+    made = StreamingLinearRegressor(alpha=1e-6, epsilon=0.5).fit(Z, y)
+    exact = StreamingLinearRegressor(alpha=1e-6, epsilon=0.5, tol=1e-8, max_passes=300).fit(Z, y)
+    gap = made.descent_[-1]["loss"] / exact.descent_[-1]["loss"] - 1
+    assert gap < 1e-3
+    assert made.gap_ > gap / 2
+
+
+def test_targets_in_unlike_units_are_as_near():
+    X, y = rows()
+    Y = np.stack([y, 1e4 * X[:, 0] * y], axis=1)
+    both = StreamingLinearRegressor("squared", alpha=ALPHA, tol=1e-9).fit(X, Y)
+    alone = Ridge(alpha=len(X) * ALPHA).fit(X, Y)
+    np.testing.assert_allclose(both.predict(X) / Y.std(axis=0), alone.predict(X) / Y.std(axis=0), atol=1e-3)
+
+
+def test_given_folds_choose_the_penalty():
+    """Columns that tell groups apart: rows of a known group are predicted by a small alpha, new groups are not."""
+    rng = np.random.default_rng(3)
+    group = np.arange(900) % 30
+    marks, effect = rng.normal(size=(30, 60)), 3 * rng.normal(size=30)
+    Z, y = marks[group] + 0.1 * rng.normal(size=(900, 60)), effect[group] + 0.3 * rng.normal(size=900)
+    at_random, by_group = (
+        StreamingLinearRegressor("squared").fit(Z, y, folds=folds) for folds in (None, group % 3)
+    )
+    assert by_group.alpha_ > 20 * at_random.alpha_
 
 
 @pytest.mark.parametrize("given", [False, True])

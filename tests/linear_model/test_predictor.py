@@ -33,3 +33,9 @@ def test_ordinary_features_stay_in_single_precision():
     coef = np.ones((1, 20))
     assert not LinearPredictor(20, "score", coef, np.array([500.0]))._cancels
     assert LinearPredictor(20, "score", coef, np.array([1e5]))._cancels
+
+
+def test_scores_that_are_no_numbers_are_told():
+    coef = np.array([[np.inf, -np.inf]])
+    with pytest.warns(RuntimeWarning, match="scores are NaN"):
+        assert np.isnan(LinearPredictor(2, "score", coef, np.zeros(1))(np.ones((3, 2)))).all()

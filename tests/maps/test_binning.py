@@ -22,7 +22,7 @@ from distrf import (
 )
 from distrf.compiled.binning import bin_hashes, signed_columns
 from distrf.errors import InputError
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import BinningMap, map_from_spec
 from distrf.randomness import raw_words

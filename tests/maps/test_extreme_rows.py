@@ -9,9 +9,7 @@ import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
 from distrf.errors import InputError
-from distrf.features import landmarks
 from distrf.features.fourier import whitening_matrix
-from distrf.features.landmarks import _leverage
 from distrf.kernels import Gaussian, Laplacian, Matern
 from distrf.kernels.exact import kernel_block
 from distrf.maps import BinningMap, FourierMap, LearnedFourierMap
@@ -84,18 +82,6 @@ def test_far_rows_cancel_no_others(kernel, kind, far, rng):
     assert error < 1e-6
     alone = abs(map_(kind(X[:1])) - Z[:1]).max()
     assert alone < 1e-6
-
-
-def test_leverage_with_a_far_row(rng, monkeypatch):
-    """Scores are those that kernels from differences give."""
-    X = rng.normal(size=(400, 4))
-    X[7, 1] = 1e9
-    chosen, weights = np.arange(40), np.full(40, 2.0)
-    scores = _leverage(Gaussian(), 1.0, X, chosen, weights)
-    monkeypatch.setattr(landmarks, "kernel_block", lambda kernel, X, Y, scale, centre=None: kernel(X, Y, scale))
-    error = abs(scores / _leverage(Gaussian(), 1.0, X, chosen, weights) - 1).max()
-    print(f"relative error of the leverage scores: {error:.2g}")
-    assert error < 1e-9
 
 
 # ---- phases of far rows -------------------------------------------------------------------------------------

@@ -27,8 +27,7 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.cli.estimator_options import MapOptions
-from distrf.cli.usage import UsageError
+from distrf.cli.estimators import Parts
 from distrf.errors import InputError
 from distrf.kernels import DOT_PRODUCTS, Exponential, Homogeneous, Polynomial, get_dot_product_kernel
 from distrf.maps import MaclaurinMap, TensorSketchMap
@@ -359,7 +358,7 @@ def test_bad_components(bad):
     [
         ("tensor-sketch", {"degree": "3", "coef0": "0.5"}),
         ("maclaurin", {"kernel": "exponential", "gamma": "0.2"}),
-        ("tefm", {"base": "fourier", "base_n_components": "32"}),
+        ("tefm", {"base": "fourier", "base__n_components": "32"}),
         ("tefm", {"base": "maclaurin"}),
         ("nystroem", {"kernel": "polynomial", "landmarks": "kmeans"}),
         ("nystroem", {"kernel": "matern", "nu": "2.5"}),
@@ -371,34 +370,12 @@ def test_maps_of_the_command_line(name, options, rng):
     """What is planned before anything is read has the width and the work of what is fitted."""
     X = abs(rng.normal(size=(60, 5)))
     size = {} if name == "blockwise" else {"n_components": "16"}
-    estimator = MapOptions(name, 3, **size, **options).make(5)
+    given = {f"map__{option}": text for option, text in (size | options).items()}
+    estimator = Parts(map=name, random_state="3", set=given).plain_map(5)
     planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
     assert type(planned) is type(fitted)
     assert planned.n_components == fitted.n_components
     assert planned.work()[0] == pytest.approx(fitted.work()[0])
-
-
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        (
-            "tensor-sketch",
-            {"kernel": "gaussian"},
-            "--kernel is for --map fourier, .*; this is --map tensor-sketch",
-        ),
-        ("tensor-sketch", {"degree": "0"}, "degree must be"),
-        ("maclaurin", {"kernel": "gaussian"}, "--kernel must be 'polynomial'.* got 'gaussian'"),
-        ("maclaurin", {"gamma": "-1"}, "--gamma must be a finite number > 0"),
-        ("tefm", {"base": "tefm"}, "--base is one of fourier, .*, got 'tefm'"),
-        ("nystroem", {"landmarks": "best"}, "--landmarks must be 'uniform'.* got 'best'"),
-        ("nystroem", {"kernel": "best"}, "--kernel must be .* got 'best'"),
-        ("blockwise", {}, "--map blockwise needs --transformer: 'AdditiveChi2Sampler'"),
-        ("blockwise", {"transformer": "LabelBinarizer"}, "got 'LabelBinarizer'"),
-    ],
-)
-def test_refusals_of_the_command_line(name, options, message):
-    with pytest.raises(UsageError, match=message):
-        MapOptions(name, **options).make(5)
 
 
 @pytest.mark.parametrize(

@@ -498,7 +498,7 @@ def test_arrays_that_are_missing_or_others():
     spec, arrays = edited()
     with pytest.raises(SpecMismatchError, match="needs its arrays 'parts' and 'numbers'"):
         map_from_spec(spec, {"parts": arrays["parts"]})
-    with pytest.raises(SpecMismatchError, match="not those that the spec was written with"):
+    with pytest.raises(SpecMismatchError, match="the arrays of a table map are not those of its spec"):
         map_from_spec(spec, {**arrays, "numbers": arrays["numbers"] + 1})
     for parts in (
         arrays["parts"][0],

@@ -124,7 +124,17 @@ def test_rows_are_added_once(rows, tmp_path):
 def test_what_a_model_was_trained_on_is_known(rows, tmp_path, cli):
     X, y = rows
     write_rows(X, tmp_path / "a.zarr", y)
-    cli("train", tmp_path / "a.zarr", tmp_path / "m", "-D", D, "--keep-state", "--model", "ridge")
+    cli(
+        "train",
+        tmp_path / "a.zarr",
+        tmp_path / "m",
+        "-D",
+        D,
+        "--set",
+        "model__keep_state=true",
+        "--model",
+        "ridge",
+    )
     distrf.train(X, y, model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "n")
     for model, given in (("m", (tmp_path / "a.zarr",)), ("n", (X, y))):
         with pytest.raises(SpecMismatchError, match="in the model already"):
@@ -288,7 +298,19 @@ def test_command(rows, tmp_path, cli):
     table(tmp_path / "a.parquet", X[:300], y[:300])
     table(tmp_path / "b.parquet", X[300:], y[300:])
     model = tmp_path / "m"
-    cli("train", tmp_path / "a.parquet", model, "--target", "y", "-D", D, "--keep-state", "--alpha", 1e-3)
+    cli(
+        "train",
+        tmp_path / "a.parquet",
+        model,
+        "--target",
+        "y",
+        "-D",
+        D,
+        "--set",
+        "model__keep_state=true",
+        "--alpha",
+        1e-3,
+    )
     said = json.loads(cli("add", model, tmp_path / "b.parquet", "--json").out)
     assert said.items() >= {"rows": 100, "rows_known": 0, "rows_in_all": 400, "alpha": 1e-3}.items()
     assert "already" in cli("add", model, tmp_path / "b.parquet", code=1).err
@@ -297,8 +319,8 @@ def test_command(rows, tmp_path, cli):
     score = json.loads(cli("evaluate", model, tmp_path / "b.parquet", "--json").out)["accuracy"]
     assert score > 0.9
     cli("train", tmp_path / "a.parquet", tmp_path / "n", "--target", "y", "-D", D, "--alpha", 1e-3)
-    assert "--keep-state" in cli("add", tmp_path / "n", tmp_path / "b.parquet", code=1).err
-    words = ["--target", "y", "-D", D, "--keep-state", "--solver", "cg"]
+    assert "--set", "model__keep_state=true" in cli("add", tmp_path / "n", tmp_path / "b.parquet", code=1).err
+    words = ["--target", "y", "-D", D, "--set", "model__keep_state=true", "--set", "model__solver=cg"]
     refused = cli("train", tmp_path / "a.parquet", tmp_path / "o", *words, code=2).err
     assert "conjugate gradients" in refused
 
@@ -314,7 +336,7 @@ def test_tables(tmp_path, cli, rng):
     folder.mkdir()
     frame[:300].to_csv(folder / "1.csv", index=False)
     model = tmp_path / "m"
-    words = ["--target", "price", "--weight", "w", "--keep-state", "--alpha", 1e-3, "-D", 64]
+    words = ["--target", "price", "--weight", "w", "--set", "model__keep_state=true", "--alpha", 1e-3, "-D", 64]
     cli("train", folder, model, *words)
     frame[300:].to_csv(folder / "2.csv", index=False)
     said = json.loads(cli("add", model, folder, "--json").out)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import tempfile
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import dask.array as da
@@ -15,18 +15,17 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from rich.console import Console
 
 import distrf
-from distrf.cli.reports import _print_columns
-from distrf.errors import InputError
+from distrf.cli.reports import training
+from distrf.errors import DistrfError, InputError
 from distrf.tables.kinds import ColumnWarning
 
 pa = pytest.importorskip("pyarrow")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 DATES = (
-    "%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y", "%B %d, %Y", "%a, %d %b %Y %H:%M:%S",
+    "%y-%m-%d", "%d-%m-%y", "%Y-%m-%d", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y", "%m/%d/%y", "%d-%b-%Y", "%B %d, %Y", "%a, %d %b %Y %H:%M:%S",
     "%Y-%m-%dT%H:%M:%SZ",
 )  # fmt: skip
 numbers, whole = st.floats(-1e6, 1e6, width=32), st.integers(0, 10**6)
@@ -53,8 +52,23 @@ ENTRIES = {
     **{form: days.map(("{:" + form + "}").format) for form in DATES},
 }
 NAMES = st.text(min_size=1, max_size=4) | st.sampled_from(
-    ["a,b", "a b", "0", "ä=1", "[x]", "'q'", "id", "index"]
+    ["a,b", "a b", " id", "0", "2019", "ä=1", "[x]", "'q'", '"', "id", "index", "size, mm"]
 )
+TARGETS = [
+    "number",
+    "whole",
+    "count",
+    "text",
+    "level",
+    "boolean",
+    "constant",
+    "money",
+    "percent",
+    "stray",
+    "big",
+]
+#: How a table is given.
+GIVEN = ["parquet", "csv", "unlike files", "folders", "pandas", "stream"]
 
 
 @st.composite
@@ -71,75 +85,106 @@ def tables(draw):
     names = draw(st.lists(NAMES, min_size=1, max_size=5, unique=True))
     table = {name: draw(columns(n, sorted(ENTRIES))) for name in names}
     target = draw(NAMES.filter(lambda name: name not in names))
-    labels = [
-        "number",
-        "whole",
-        "count",
-        "text",
-        "level",
-        "boolean",
-        "constant",
-        "money",
-        "percent",
-        "stray",
-        "big",
-    ]
-    table[target] = draw(columns(n, labels))
-    return table, target
+    return table | {target: draw(columns(n, TARGETS))}, target, draw(st.sampled_from(GIVEN))
 
 
-def check_accounts(model, made, target, warned):
-    """Every column has a line, and is named in a warning where it has values and is left out by a guess."""
-    told = {column["name"]: column for column in model[0].columns_}
-    assert {*told, model.training_.target} == {*made.column_names}
-    assert model.training_.target == target
-    assert all(column["why"] and column["encoding"] for column in told.values())
-    for name, column in told.items():
-        if column["kind"] in ("id", "text"):
-            assert any(text.startswith("left out: ") and repr(name) in text for text in warned), (
-                column,
-                warned,
+class Stream:
+    """A frame of a library that speaks Arrow's stream interface alone, with texts as Polars has them."""
+
+    def __init__(self, table):
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def nullable(made):
+    """A pandas frame of nullable types and categories of integers, with numbers for names."""
+    frame = made.to_pandas(types_mapper={pa.int64(): pd.Int64Dtype(), pa.bool_(): pd.BooleanDtype()}.get)
+    few = [name for name in frame if frame[name].dtype == "Int64" and frame[name].nunique() < 5]
+    frame[few] = frame[few].astype("category")
+    return frame.rename(columns={"0": 0, "2019": 2019})
+
+
+def unlike(made, target):
+    """The second half of a table as another program writes it: doubles, other text, and a column less."""
+    types = {pa.int64(): pa.float64(), pa.string(): pa.large_string(), pa.timestamp("us"): pa.timestamp("ns")}
+    names = made.column_names
+    half = made.slice(len(made) // 2)
+    for j, name in enumerate(names):
+        with suppress(pa.ArrowInvalid):
+            half = half.set_column(
+                j, name, half.column(j).cast(types.get(half.column(j).type, half.column(j).type))
             )
-    console = Console(record=True, width=400, file=io.StringIO())
-    _print_columns(console, model[0].columns_)
-    printed = console.export_text()
+    return half.drop_columns([name for name in names if name != target][1:2])
+
+
+def give(made, target, given, folder):
+    """The rows as `train` takes them, and the names of their columns."""
+    path, names = folder / "rows.parquet", made.column_names
+    if given == "pandas":
+        return nullable(made), names
+    if given == "stream":
+        return Stream(made), names
+    if given == "csv":
+        made.to_pandas().to_csv(folder / "rows.csv", index=False)
+        return folder / "rows.csv", names
+    if given == "parquet":
+        parquet.write_table(made, path)
+        return path, names
+    path.mkdir()
+    if given == "unlike files":
+        parquet.write_table(made.slice(0, len(made) // 2), path / "a.parquet")
+        parquet.write_table(unlike(made, target), path / "b.parquet")
+        return path, names
+    places = pa.array([f"p{k % 2}" for k in range(len(made))])
+    parquet.write_to_dataset(made.append_column("place?", places), path, partition_cols=["place?"])
+    return path, [*names, "place?"]
+
+
+def check_accounts(model, made, names, target, warned):
+    """Every column has a line, which says what it is read as, and a warning where it has values and is left out by a guess."""
+    told = {column["name"]: column for column in model[0].columns_}
+    assert {*told, model.training_.target} == {*names}
+    assert model.training_.target == target
+    for name, column in told.items():
+        assert column["why"]
+        assert column["encoding"]
+        if column["kind"] in ("id", "text") and "in ascending order" not in column["why"]:
+            assert any(text.startswith("left out: ") and repr(name) in text for text in warned), column
+        if name in made.column_names and made.schema.field(name).type == pa.string():
+            other = column["kind"] in ("number", "date", "clock")
+            assert not other or "text that reads as" in column["why"] or column["why"] != "string"
+    printed = training("model", {"columns": model[0].columns_, **model.training_.to_dict()})
     assert all(name in printed for name in told if name.isprintable() and name.strip() == name)
 
 
-def check(table, target, folder):
+def check(table, target, given, folder):
     """Whether the table became a model."""
     try:
         made = pa.table(table)
     except (pa.ArrowInvalid, UnicodeEncodeError):  # surrogates: no Arrow table either
         return False
-    parquet.write_table(made, folder / "rows.parquet")
+    rows, names = give(made, target, given, folder)
+    options = {"header": True} if given == "csv" else {}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
+        why, drop = "", None in table[target]
         try:
-            model = distrf.train(
-                str(folder / "rows.parquet"),
-                target=target,
-                n_components=32,
-                drop_missing_target=None in table[target],
-            )
-        except InputError as error:
+            model = distrf.train(rows, target=target, n_components=32, drop_missing_target=drop, **options)
+        except DistrfError as error:
             why = str(error)
-        else:
-            why = ""
         assert "\n" not in why
         assert len(why) < 700
         if why:
             return False
-        check_accounts(model, made, target, [str(one.message) for one in caught])
-        rows = made.drop_columns([target])
-        predicted = np.asarray(model.predict(rows))
+        check_accounts(model, made, names, target, [str(one.message) for one in caught])
+        predicted = np.asarray(distrf.predict(model, rows, **options))
         assert len(predicted) == len(made)
         assert predicted.dtype.kind not in "fc" or np.isfinite(predicted).all()
         distrf.save_model(model, folder / "model")
-        loaded = distrf.load_model(folder / "model")
-        np.testing.assert_array_equal(
-            np.asarray(distrf.predict(loaded, str(folder / "rows.parquet"))), predicted
-        )
+        again = distrf.predict(distrf.load_model(folder / "model"), rows, **options)
+        np.testing.assert_array_equal(np.asarray(again), predicted)
     return True
 
 
@@ -220,18 +265,9 @@ def test_what_text_tells_is_learned(values, kind, tmp_path):
         {"a": [float("inf"), 1.0, None, 2.0] * 5, "b": [None] * 20, "y": [0, 1, 0, 1] * 5},
     ],
 )  # fmt: skip
-def test_these_become_models(table, tmp_path):
-    assert check(table, "y", tmp_path)
-
-
-class Stream:
-    """A frame of a library that speaks Arrow's stream interface alone, with texts as Polars has them."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
+@pytest.mark.parametrize("given", GIVEN)
+def test_these_become_models(table, given, tmp_path):
+    assert check(table, "y", given, tmp_path)
 
 
 def _polars(table):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from pathlib import Path
 
 import dask.array as da
 import numpy as np
@@ -68,7 +69,7 @@ def test_a_bad_cell_in_a_column_of_numbers_is_said(cli, tmp_path):
         TableEncoder(random_state=0).fit(made)
     said = cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--quiet")
     assert "row 8 of" in said.err
-    assert "for levels, say --categorical weight" in said.err
+    assert "missing; say categorical=['weight'] for levels" in said.err
     found = json.loads(
         cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--overwrite", "--json",
             "--exclude", "weight").out
@@ -222,7 +223,8 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path
     made = frame(300)[["age", "plan"]].assign(w=np.arange(300.0))
     high = made.age > 40
     value = {"y": made.w, "t": np.where(high, "yes", "no"), "i": high.astype(int), "b": high}[target]
-    made[target] = pd.Series(value, dtype=object).where(np.arange(300) % 5 > 0).astype(dtype)
+    missing = np.where(np.arange(300) % 10 > 0, None, "" if target == "t" else None)
+    made[target] = pd.Series(value, dtype=object).where(np.arange(300) % 5 > 0, missing).astype(dtype)
     made.to_parquet(tmp_path / "a.parquet", row_group_size=50)
     made.to_csv(tmp_path / "a.csv", index=False)
     options = {"target": target, "exclude": ["w"], "map": None, "random_state": 0}
@@ -230,8 +232,10 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path
         distrf.train(tmp_path / "a.parquet", **options)
     found = []
     for source in (made, tmp_path / "a.parquet", tmp_path / "a.csv", dd.from_pandas(made, npartitions=3)):
-        with pytest.warns(ColumnWarning, match="60 of 300 rows have no target, and are left out"):
+        with pytest.warns(ColumnWarning, match="60 of 300 rows have no target, and are left out") as caught:
             model = distrf.train(source, drop_missing_target=True, **options)
+        words = any("words such as NA are none: keep_default_na=False" in str(one.message) for one in caught)
+        assert words == (isinstance(source, Path) and source.suffix == ".csv" and target == "t")
         found.append(model.predict(made))
         if classes:
             assert (model.classes_.tolist(), type(model.classes_.tolist()[0])) == (classes, type(classes[0]))
@@ -346,7 +350,9 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
     assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
     other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
     assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
-    with pytest.raises(InputError, match=r"id name columns of a table, but the columns of '.*rows.zarr'"):
+    with pytest.raises(
+        InputError, match=r"id=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
+    ):
         distrf.train(tmp_path / "rows.zarr", id=["a"], **options)
     with pytest.raises(StoreError, match="lengths"):
         distrf.train(tmp_path / "rows.zarr", target="lengths", **options)

@@ -101,9 +101,7 @@ def test_columns_that_are_no_weight(tmp_path):
         open_rows(path, target="label", weight="none", columns=["a"])
     with pytest.raises(InputError, match="one number for each row; 'label' has shape"):
         open_rows(path, target="y", weight="label", columns=["a"])
-    with pytest.raises(
-        TypeError, match=r"rows at a path have it; open them with distrf\.open_rows\(path, weight"
-    ):
+    with pytest.raises(InputError, match="weight=: rows at a path have it, and X is ndarray"):
         train(X, Y, weight="w")
 
 
@@ -258,10 +256,9 @@ def test_commands(cli, tmp_path, monkeypatch):
     assert evaluate("model", path, weight="w")["r2"] == pytest.approx(exact.score(X, Y, WEIGHT))
     plan = json.loads(cli("plan", path, *options, "--json").out)
     assert plan["job"]
-    cli("tune", path, "--out", "best.toml", *options, "--map", "none", "--alpha", "0.01,1", "--cluster", "none")
-    assert 'weight = "w"' in (tmp_path / "best.toml").read_text()
-    (tmp_path / "best.toml").write_text((tmp_path / "best.toml").read_text() + "overwrite = true\n")
-    cli("run", "best.toml")
+    cli("tune", path, "--out", "best.yaml", *options, "--map", "none", "--alpha", "0.01,1", "--cluster", "none")
+    assert "weight: w" in (tmp_path / "best.yaml").read_text()
+    cli("train", "--job", "best.yaml", "--overwrite")
     said = cli("train", path, "other", "--target", "y", "--weight", "none", code=1).err
     assert "none" in said
     bad = parquet(tmp_path / "bad.parquet", np.where(np.arange(N) == 99, -1.0, WEIGHT))

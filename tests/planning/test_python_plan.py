@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from peaks import cluster_file
 from sklearn.datasets import dump_svmlight_file
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -21,7 +22,7 @@ from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
 from distrf.pipeline.evaluating import empty_sums
 from distrf.planning.job import plan_job
-from distrf.sgd.batch_sizes import most_rows
+from distrf.sgd.schedules import most_rows
 
 
 @pytest.fixture(scope="module")
@@ -39,38 +40,29 @@ def files(tmp_path_factory):
     return path
 
 
-def fourier(D=64):
-    return distrf.RandomFourierFeatures(n_components=D, random_state=0)
+def fourier(D=64, **options):
+    return distrf.RandomFourierFeatures(n_components=D, random_state=0, **options)
 
 
 #: Models that are made by name calibrate.
 CLASSIFIER, NUMBERS = distrf.StreamingRidgeClassifier(calibrate=True), distrf.StreamingRidge(calibrate=True)
 SGD = distrf.StreamingSGDClassifier("hinge", calibrate=True)
 CG = distrf.StreamingRidgeClassifier(solver="cg", calibrate=True)
-FOURIER = ["-D", 64, "--map", "fourier"]
+LEARNED = distrf.CompactNonlinearMap(16, "multinomial")
+FOURIER = "-D 64 --map fourier"
 #: Rows, options of the command, steps.
-TRAINED = {
+PLANNED = {
     "ridge": ("ten", FOURIER, [fourier(), CLASSIFIER]),
     "numbers": ("numbers", FOURIER, [fourier(), NUMBERS]),
-    "sgd": ("ten", [*FOURIER, "--model", "svm"], [fourier(), SGD]),
-    "cg": ("ten", [*FOURIER, "--solver", "cg"], [fourier(), CG]),
-    "tefm": ("ten", ["-D", 16, "--map", "tefm"], [distrf.TEFM(fourier(), 16), CLASSIFIER]),
-    "cnm": (
-        "ten",
-        ["-D", "16", "--map", "cnm", "--objective", "kernel"],
-        [distrf.CompactNonlinearMap(16), CLASSIFIER],
-    ),
-    "learned": ("ten", ["-D", 16, "--map", "cnm"], [distrf.CompactNonlinearMap(16, "multinomial"), CLASSIFIER]),
-    "scaled": ("ten", [*FOURIER, "--scale", "standard"], [distrf.StreamingScaler(), fourier(), CLASSIFIER]),
+    "sgd": ("ten", f"{FOURIER} --model sgd-classifier", [fourier(), SGD]),
+    "cg": ("ten", f"{FOURIER} --set model__solver=cg", [fourier(), CG]),
+    "tefm": ("ten", "-D 16 --map tefm", [distrf.TEFM(fourier(), 16), CLASSIFIER]),
+    "learned": ("ten", "-D 16 --map cnm", [LEARNED, CLASSIFIER]),
+    "scaled": ("ten", f"{FOURIER} --scale standard", [distrf.StreamingScaler(), fourier(), CLASSIFIER]),
     "csr": ("csr", FOURIER, [fourier(), CLASSIFIER]),
-    "many": ("many", [*FOURIER, "--classes", 1000], [fourier(), CLASSIFIER]),
-    "columns": ("ten", ["--map", "none"], [CLASSIFIER]),
-    "featurize": ("ten", [*FOURIER, "--job", "featurize"], [fourier()]),
-    "featurize by tefm": (
-        "ten",
-        ["-D", "16", "--map", "tefm", "--job", "featurize"],
-        [distrf.TEFM(fourier(), 16)],
-    ),
+    "many": ("many", f"{FOURIER} --classes 1000", [fourier(), CLASSIFIER]),
+    "columns": ("ten", "--map none", [CLASSIFIER]),
+    "featurize": ("numbers", "-D 16 --map tefm --featurize", [distrf.TEFM(fourier(), 16)]),
 }
 
 
@@ -80,17 +72,15 @@ def facts(plan):
     return {key: value for key, value in plan.items() if key != "seconds"}
 
 
-@pytest.mark.parametrize("case", TRAINED)
+@pytest.mark.parametrize("case", PLANNED)
 def test_planned_as_by_the_command_line(cli, files, case):
-    name, words, steps = TRAINED[case]
+    name, words, steps = PLANNED[case]
     store, cluster = files / f"{name}.zarr", files / "c.json"
-    said = json.loads(cli("plan", store, *words, "--cluster", cluster, "--json").out)
-    options = {"cluster": cluster, "job": "featurize" if "featurize" in case else "train"}
+    said = facts(json.loads(cli("plan", store, *words.split(), "--cluster", cluster, "--json").out))
+    options = {"cluster": cluster, "job": "featurize" if case == "featurize" else "train"}
     options |= {"classes": 1000} if case == "many" else {}
-    pipeline = make_pipeline(*steps) if len(steps) > 1 else steps[0]
-    assert facts(distrf.plan(pipeline, store, **options)) == facts(said)
-    X, y = distrf.open_rows(store)
-    assert facts(distrf.plan(pipeline, X, *([] if "featurize" in case else [y]), **options)) == facts(said)
+    for rows in ([store], distrf.open_rows(store)):
+        assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said
 
 
 def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monkeypatch):
@@ -98,43 +88,36 @@ def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monk
     X, y = distrf.open_rows(files / "ten.zarr")
     model = make_pipeline(distrf.StreamingScaler(), fourier(), distrf.StreamingRidgeClassifier(1e-3)).fit(X, y)
     distrf.save_model(model, tmp_path / "m")
+    made = distrf.plan(model, files / "ten.zarr", cluster=files / "c.json")
+    assert (made.job, made.passes, made.bytes_written) == ("predict", 1, 8 * 4000)
     seen = []
 
     def kept(*arguments):
-        seen.append(plan_job(*arguments))
+        seen.append(facts(plan_job(*arguments)))
         raise MemoryPlanError("too big")
 
     monkeypatch.setattr("distrf.planning.job.plan_job", kept)
     words = [tmp_path / "m", files / "ten.zarr", tmp_path / "p.zarr", "--cluster", files / "c.json"]
     cli("predict", *words, code=1)
-    monkeypatch.undo()
-    made = distrf.plan(model, files / "ten.zarr", cluster=files / "c.json")
-    assert (made.job, made.passes, made.bytes_written) == ("predict", 1, 8 * 4000)
-    assert facts(made) == facts(seen[0])
-
-
-def test_a_fit_is_less_than_a_training(files):
-    """`distrf.train` reads samples, and fits a linear model beside; the estimator alone does not."""
-    pipeline = make_pipeline(fourier(), CLASSIFIER)
-    fit, train = (distrf.plan(pipeline, files / "ten.zarr", job=job) for job in (None, "train"))
-    assert fit.job == "fit"
-    assert fit.passes + 2 == train.passes
-    assert fit.bytes_read < train.bytes_read
+    assert seen == [facts(made)]
 
 
 def test_every_step_has_its_share(files):
     X, y = distrf.open_rows(files / "ten.zarr")
 
-    def planned(*steps):
-        return distrf.plan(make_pipeline(*steps), X, y)
+    def planned(*steps, **options):
+        return distrf.plan(make_pipeline(*steps), X, y, **options)
 
     plain, scaled = planned(fourier(), CLASSIFIER), planned(distrf.StreamingScaler(), fourier(), CLASSIFIER)
+    assert plain.job == "fit"
+    trained = planned(fourier(), CLASSIFIER, job="train")  # which reads samples
+    assert plain.passes + 2 == trained.passes
+    assert plain.bytes_read < trained.bytes_read
     assert (scaled.passes, scaled.bytes_read) == (plain.passes + 1, plain.bytes_read + X.nbytes)
     tefm = distrf.TEFM(fourier(), 16)
     assert planned(tefm, CLASSIFIER).passes > plain.passes
     fitted = tefm.fit(X[:1024].compute())  # what is there is not found again
-    given = distrf.RandomFourierFeatures(gamma=1.0, n_components=64)
-    assert planned(fitted, CLASSIFIER).passes == planned(given, CLASSIFIER).passes
+    assert planned(fitted, CLASSIFIER).passes == planned(fourier(gamma=1.0), CLASSIFIER).passes
     learned = planned(distrf.CompactNonlinearClassifier(16))
     assert learned.passes > 10
     assert any("features learned first" in note for note in learned.notes)
@@ -151,7 +134,7 @@ def test_rows_in_memory(rng):
 
 def test_it_prints_and_refuses(files):
     pipeline = make_pipeline(fourier(40_000), distrf.StreamingRidge(solver="gram"))
-    made = distrf.plan(pipeline, files / "numbers.zarr", cluster=files / "c.json", memory_limit="1GiB")
+    made = distrf.plan(pipeline, files / "numbers.zarr", memory_limit="1GiB")
     text = str(made)
     assert text.startswith("plan: fit\n")
     assert "peak per worker" in text
@@ -160,43 +143,43 @@ def test_it_prints_and_refuses(files):
         made.check()
 
 
+RIDGE = distrf.StreamingRidge()
+
+
 @pytest.mark.parametrize(
-    ("estimator", "options", "message"),
+    ("estimator", "job", "message"),
     [
-        (make_pipeline(StandardScaler(), distrf.StreamingRidge()), {}, "of distrf, got StandardScaler; wrap"),
-        (LogisticRegression(), {}, "of distrf, got LogisticRegression"),
-        (fourier(), {"job": "fit"}, "of transformers alone it is 'featurize'"),
-        (distrf.StreamingRidge(), {"job": "featurize"}, "the last step is a model"),
-        (distrf.StreamingRidge(), {"job": "cook"}, "train, fit, featurize, predict, evaluate, got 'cook'"),
-        (distrf.StreamingRidge(), {"job": "evaluate"}, "'evaluate' is of a fitted model"),
-        (fourier(7), {}, "even"),
-        (distrf.StreamingRidge(alpha=-1.0), {}, "alpha must be"),
+        (make_pipeline(StandardScaler(), RIDGE), None, "of distrf, got StandardScaler; wrap"),
+        (LogisticRegression(), None, "of distrf, got LogisticRegression"),
+        (fourier(), "fit", "'featurize' is of transformers alone.* got job='fit' and RandomFourierFeatures"),
+        (RIDGE, "featurize", "'featurize' is of transformers alone.* and StreamingRidge as the last step"),
+        (RIDGE, "cook", "job must be 'train', 'fit', .*'evaluate'.* got 'cook'"),
+        (RIDGE, "evaluate", "not fitted"),
+        (fourier(7), None, "even"),
+        (distrf.StreamingRidge(alpha=-1.0), None, "alpha must be"),
+        (RIDGE, "rows", r"Found array with 0 sample\(s\)"),
     ],
 )
-def test_what_cannot_be_planned_is_refused(estimator, options, message):
-    with pytest.raises(InputError, match=message):
-        distrf.plan(estimator, np.zeros((50, 4)), np.zeros(50), **options)
+def test_what_cannot_be_planned_is_refused(estimator, job, message):
+    n, job = (0, None) if job == "rows" else (50, job)
+    with pytest.raises((InputError, NotFittedError), match=message):
+        distrf.plan(estimator, da.zeros((n, 4)), np.zeros(n), job=job, cluster="none")
 
 
-def test_the_plan_of_an_evaluation_holds_the_sums_of_its_scores(rng):
-    """Bins of decision values for each class: what a state holds, not what the rows are."""
-    X = rng.normal(size=(3000, 4))
+def test_scores_take_memory(rng):
+    """Bins of decision values for each class while they are summed up, and decision values of all classes in a block."""
+    X = rng.normal(size=(3000, 4)).astype(np.float32)
     y = np.digitize(X[:, 0], [-0.5, 0.5])
-    model = distrf.StreamingRidgeClassifier(alpha=1.0).fit(X, y)
+    model, numbers = distrf.StreamingRidgeClassifier(1.0).fit(X, y), distrf.StreamingRidge(1.0).fit(X, X[:, 0])
     sums = empty_sums(model, ("decisions",), 3000, None)
     held = {job: distrf.plan(model, X, y, job=job).memory.partial for job in ("predict", "evaluate")}
     assert held == {"predict": 0, "evaluate": sums.nbytes}
     assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
     assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
-    regressor = distrf.StreamingRidge(alpha=1.0).fit(X, X[:, 0])
-    assert distrf.plan(regressor, X, X[:, 0], job="evaluate").memory.partial < 200_000
-
-
-def test_the_scores_of_many_classes_take_memory():
-    X = np.random.default_rng(0).normal(size=(1200, 3)).astype(np.float32)
-    models = (distrf.StreamingRidgeClassifier(1.0).fit(X, np.arange(1200) % classes) for classes in (2, 600))
+    assert distrf.plan(numbers, X, X[:, 0], job="evaluate").memory.partial < 200_000
+    models = (distrf.StreamingRidgeClassifier(1.0).fit(X, np.arange(3000) % classes) for classes in (2, 600))
     two, many = (distrf.plan(model, X, job="predict").memory.scratch for model in models)
-    assert many - two >= 1200 * 599 * 4
+    assert many - two >= 3000 * 599 * 4
 
 
 # ---- the rows that reach a step, and the batches that SGD makes of them -----------------------------
@@ -213,14 +196,12 @@ def test_features_of_a_float64_table_are_float32():
 
 
 def test_batches_are_planned_by_the_usual_and_by_the_largest():
-    X = da.zeros((200_000, 8), chunks=(4096, 8), dtype=np.float32)
-    y = da.zeros(200_000, chunks=4096, dtype=int)
+    X, y = (da.zeros((200_000, *tail), chunks=(4096, *tail), dtype=np.float32) for tail in ((8,), ()))
     options = {"alpha": 1e-6, "n_epochs": 1, "tol": None}
-    given = distrf.RandomFourierFeatures(gamma=0.1, n_components=512, random_state=0)
     auto, largest = (
-        distrf.plan(make_pipeline(given, distrf.StreamingSGDClassifier("hinge", **options, **more)), X, y)
+        distrf.plan(make_pipeline(fourier(512, gamma=0.1), distrf.StreamingSGDClassifier("hinge", **options, **more)), X, y)
         for more in ({}, {"batch_size": 4096})
-    )
+    )  # fmt: skip
     assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
     assert auto.memory.parts["features"] == largest.memory.parts["features"]
 

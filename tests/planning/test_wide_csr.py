@@ -13,8 +13,9 @@ import distrf
 from distrf.execution.csr_rows import stored_row_bytes
 from distrf.execution.memory import Workers
 from distrf.execution.passes import pass_memory
+from distrf.execution.planned import PlannedRows
 from distrf.execution.row_blocks import row_bytes
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_rows
 from distrf.planning.job import plan_job
 from distrf.sgd.rows import Rows
 from distrf.store import describe
@@ -72,7 +73,7 @@ def test_a_plan_counts_entries(stored, model):
     X, _ = stored
     assert 8 * ENTRIES <= row_bytes(X) < 100 * ENTRIES
     assert row_bytes(X[BLOCK:]) == row_bytes(X)
-    planned = plan_job("fit", [SKETCH, model], X, Workers(2, 1, 2**31))
+    planned = plan_job("fit", [SKETCH, model], PlannedRows.of(X, Workers(2, 1, 2**31)))
     planned.check()
     assert planned.rows == N
     assert planned.memory.peak < 520 * MIB  # a dense block has 1.6 GiB
@@ -91,6 +92,7 @@ def test_entries_are_counted_not_files(tmp_path):
     X = written(tmp_path / "r.zarr", da.from_array(sp.csr_array(rows), chunks=(200, 200), asarray=False))
     assert stored_row_bytes(X) == pytest.approx(8 * rows.nnz / 600 + 4, rel=1e-3)
     assert row_bytes(X) == int(2 * stored_row_bytes(X))
+    assert stored_row_bytes(X[:500]) == stored_row_bytes(X)
     assert describe(str(tmp_path / "r.zarr")).nbytes == pytest.approx(8 * rows.nnz + 4 * 600, rel=1e-3)
 
 

@@ -16,7 +16,6 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
-from distrf.cli.estimator_options import ModelOptions
 from distrf.errors import InputError
 from distrf.execution.memory import PassMemory, Workers
 from distrf.ridge.alphas import alpha_grid, best_alpha, search
@@ -374,15 +373,6 @@ def test_residuals_that_are_rounding_are_said():
 # ---- the command line -------------------------------------------------------------------------------
 
 
-def test_one_default_for_each_model():
-    assert ModelOptions(model="ridge").make(seed=0).alpha == "auto"
-    assert ModelOptions(model="ridge", alpha="1e-3").make(seed=0).alpha == 1e-3
-    assert ModelOptions(model="ridge", alpha="1e-3,1").make(seed=0).alpha == [1e-3, 1.0]
-    assert ModelOptions(model="ridge").make(seed=0).cv == "auto"
-    assert ModelOptions(model="ridge", cv="3").make(seed=0).cv == 3
-    assert ModelOptions(model="svm").make(seed=0).alpha == "auto"
-
-
 @pytest.mark.slow
 def test_train_and_plan_say_what_is_compared(cli, tmp_path):
     from distrf import ingest
@@ -390,7 +380,7 @@ def test_train_and_plan_say_what_is_compared(cli, tmp_path):
     X, y, _ = problem(400, 6)
     np.savez(tmp_path / "rows.npz", X=X, y=y)
     ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr", block_rows=100)
-    words = [tmp_path / "rows.zarr", "-D", 32, "--gamma", 0.1, "--model", "ridge"]
+    words = [tmp_path / "rows.zarr", "-D", 32, "--set", "map__gamma=0.1", "--model", "ridge"]
     notes = json.loads(cli("plan", *words, "--json").out)["notes"]
     assert "alpha by cross-validation: 10 or so, compared on 5 folds" in notes
     assert any("56 factorisation(s)" in note for note in notes)  # five of them calibrate

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -20,6 +23,23 @@ def test_values_that_are_few():
     flags = Slices.of_sample(np.array([True, False]))
     assert named(flags, np.array([False, True])) == [False, True]
     assert named(flags, sp.csr_array(np.array([[0.0], [1.0]]))) == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("values", "names"),
+    [
+        ([2**60, None, 2**60 + 1], [2**60, 2**60 + 1]),
+        ([Decimal(2**64), pd.NA, Decimal(-1)], [-1, 2**64]),
+        ([True, None, False], [False, True]),
+        ([1.5, None, 2], [1.5, 2]),
+    ],
+)
+def test_exact_values_with_missing_ones(values, names):
+    column = np.array(values, dtype=object)
+    slices = Slices.of_sample(column)
+    assert slices.names == [*names, "other values", "missing"]
+    assert named(slices, column)[1] == "missing"
+    assert named(slices, column[[0, 2]]) == [values[0], values[2]]
 
 
 def test_text():

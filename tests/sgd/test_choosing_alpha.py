@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier
 from distrf.losses import get_loss
 from distrf.sgd.alpha import _Fold, sample_alpha
-from distrf.sgd.batch_sizes import count_epochs, patience
+from distrf.sgd.schedules import count_epochs, patience
 from distrf.sgd.spectrum import _constant, _null_loss
 from distrf.targets import Targets
 

@@ -13,7 +13,6 @@ from distrf.sgd.preconditioner import (
     deflated_curvature,
     intercept_scale,
     make_preconditioner,
-    orthonormal,
     top_directions,
     weighted_rows,
 )
@@ -44,16 +43,6 @@ def test_large_matrices_by_subspace_iteration(monkeypatch):
     residual = Z - (Z @ Q) @ Q.T
     assert np.linalg.norm(residual, 2) ** 2 / 400 <= 1.1 * exact[60]
     np.testing.assert_array_equal(Q, top_directions(Z, 60, 3)[1])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_orthonormal_basis_of_nearly_dependent_columns(dtype):
-    Y = rows(300, 40, dtype)
-    Y[:, 20:] = Y[:, :20] + np.sqrt(np.finfo(dtype).eps) * Y[:, 20:]
-    Q = orthonormal(Y)
-    np.testing.assert_allclose(Q.T @ Q, np.eye(40), atol=2e-4)
-    np.testing.assert_allclose(Q @ (Q.T @ Y), Y, atol=1e-4 * abs(Y).max())
-    assert orthonormal(np.zeros((5, 2), dtype)).shape == (5, 2)
 
 
 @pytest.mark.parametrize("k", [0, 5, 30])

@@ -55,13 +55,6 @@ def test_same_bits_for_one_worker_and_two(client, one_worker_client):
     assert two.history_[-1]["validation_score"] > 0.7
 
 
-def test_cluster_and_memory_agree(client):
-    Z, y = problem()
-    lazy = model().fit(Z, y)
-    held = model().fit(Z.compute(), y.compute())
-    assert held.score(Z.compute(), y.compute()) == pytest.approx(lazy.score(Z, y), abs=0.02)
-
-
 def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
     Z, y = problem()
     expected = model().fit(Z, y)
@@ -196,7 +189,6 @@ def test_windows_span_the_data():
         for window in windows:
             assert np.diff([0, *window, 199]).max() < 2 * len(windows)
     assert first != second
-    assert Schedule((100,) * 200, 400, 1, 5, shuffle=False).windows(0)[0] == list(range(15))
 
 
 def test_holdout_is_the_same_in_every_epoch():
@@ -209,7 +201,7 @@ def test_holdout_is_the_same_in_every_epoch():
     assert sorted([*train, *held]) == list(range(100))
     assert held.tolist() != holdout.split(2, 100)[1].tolist()
     for epoch in (0, 1):
-        assert sorted(row_order(0, epoch, 1, 100, True, holdout)) == train.tolist()
+        assert sorted(row_order(0, epoch, 1, 100, holdout)) == train.tolist()
 
 
 SCRIPT = """
@@ -284,10 +276,10 @@ def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(600, 5)) * np.where(np.arange(600) < 6, 300.0, 1.0)[:, None]
     y = X @ np.ones(5)
-    given = {"alpha": 0.0, "learning_rate": "adaptive", "eta0": 0.05, "n_epochs": 3, "tol": None}
-    given |= {"batch_size": 20, "preconditioner": None, "momentum": 0.0}
+    given = {"alpha": 0.0, "n_epochs": 3, "tol": None, "batch_size": 20, "n_directions": 0}
     backed, taken, dies = [], [], []
-    back_off, advance = PreconditionedSGD.back_off, Trainer._advance
+    back_off, advance, eta = PreconditionedSGD.back_off, Trainer._advance, PreconditionedSGD.eta
+    monkeypatch.setattr(PreconditionedSGD, "eta", lambda self, *given: 30.0 * eta(self, *given))  # far too long
 
     def counted(self, state, *rest):
         backed.append((len(taken), state.t))

@@ -17,12 +17,11 @@ from distrf.execution import passes, scheduler, workers
 from distrf.execution.memory import Workers
 from distrf.execution.sampling import take_rows
 from distrf.execution.scheduler import compute
-from distrf.execution.submission import Submission
 from distrf.execution.task_names import span_of
 from distrf.linear_model import sgd_base
 from distrf.losses import get_loss
 from distrf.sgd.batch_work import BatchWork
-from distrf.sgd.schedules import ORDERS, Holdout, Schedule, row_order
+from distrf.sgd.schedules import ORDERS, Holdout, Schedule, _row_order, row_order
 from distrf.targets import Targets
 
 
@@ -95,27 +94,6 @@ def test_sampled_rows_travel_once(client, monkeypatch):
     assert np.median(sizes) < len(pickle.dumps(rows)) / 3
 
 
-def test_one_task_reads_and_scores_a_block(client, monkeypatch):
-    """Rows that wait for their score would fill a worker."""
-    loads, scores = [], []
-    add = Submission.add
-
-    def recorded(self, graph, *arguments, **named):
-        keys = [str(key) for key in graph]
-        scores.extend(key for key in keys if key.startswith("sgd-score-"))
-        loads.extend(key for key in keys if key.startswith("sgd-load-"))
-        add(self, graph, *arguments, **named)
-
-    monkeypatch.setattr(Submission, "add", recorded)
-    X = np.random.default_rng(0).normal(size=(8000, 4)).astype(np.float32)
-    model = StreamingSGDClassifier(
-        "logistic", n_epochs=1, tol=None, batch_size=100, early_stopping=True, random_state=0
-    )
-    model.fit(da.from_array(X, chunks=(100, 4)), da.from_array((X[:, 0] > 0).astype(int), chunks=100))
-    assert len(scores) >= 80
-    assert len(loads) <= 80 + 32  # one for each block of the epoch, and of the windows that are read ahead
-
-
 @pytest.mark.parametrize("n_features", [3, 2**15])
 def test_few_rows_are_scored_at_a_time(monkeypatch, n_features):
     most = []
@@ -127,27 +105,37 @@ def test_few_rows_are_scored_at_a_time(monkeypatch, n_features):
 
     monkeypatch.setattr(BatchWork, "_features", recorded)
     targets = Targets(np.array([0, 1]), np.zeros(1))
-    work = BatchWork(targets, get_loss("logistic", "classification", 2), 1.0, 0, True, Holdout(0.5, 0))
+    work = BatchWork(targets, get_loss("logistic", "classification", 2), 1.0, 0, Holdout(0.5, 0))
     X = np.zeros((5000, n_features), np.float32)
     rows = (X, np.arange(5000) % 2, None)
-    total = work.score_block(rows, (), 0, np.zeros((n_features + 1, 1)))
-    assert total[0, 0] == sum(most) > 2000
+    total = work.score(rows, np.arange(0, 5000, 2), np.zeros((n_features + 1, 1)))
+    assert total[0, 0] == sum(most) == 2500
     assert max(most) * n_features <= 2**22
 
 
 def test_orders_of_rows_that_a_process_keeps():
     """As many as blocks of two shuffle windows; four bytes a row, which the plan counts."""
     assert max(len(window) for window in Schedule((1000,) * 200, 4000, 1, 0).windows(0)) * 2 <= ORDERS
-    assert row_order.cache_info().maxsize == ORDERS
+    assert _row_order.cache_info().maxsize == ORDERS
     for holdout in (Holdout(0.0, 0), Holdout(0.2, 0)):
-        for shuffle in (True, False):
-            assert row_order(3, 0, 5, 100, shuffle, holdout).dtype == np.int32
+        assert row_order(3, 0, 5, 100, holdout).dtype == np.int32
 
 
 @pytest.mark.slow
 def test_batches_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
-    options = ["-D", 512, "--gamma", 0.1, "--model", "sgd-classifier", "--n-epochs", 1, "--tol", "none"]
+    options = [
+        "-D",
+        512,
+        "--set",
+        "map__gamma=0.1",
+        "--model",
+        "sgd-classifier",
+        "--set",
+        "model__n_epochs=1",
+        "--set",
+        "model__tol=none",
+    ]
     assert_flat(tmp_path, 150_000, 8, options)
 
 

@@ -106,8 +106,10 @@ def make_model(p, kind):
     if kind == "ridge":  # the smallest penalty stands for none named: ridge chooses
         maker = StreamingRidgeClassifier if p.n_classes else StreamingRidge
         return maker("auto" if p.alpha == 1e-6 else p.alpha, fit_intercept=p.intercept)
-    maker = StreamingSGDClassifier if p.n_classes else StreamingSGDRegressor
-    return maker(p.loss, alpha=p.alpha, fit_intercept=p.intercept, epsilon=EPSILON)
+    given = {"alpha": p.alpha, "fit_intercept": p.intercept}
+    if p.n_classes:
+        return StreamingSGDClassifier(p.loss, **given)
+    return StreamingSGDRegressor(p.loss, **given, epsilon=EPSILON)
 
 
 def examine(p, kind):

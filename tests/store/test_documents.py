@@ -386,7 +386,7 @@ ZSTD = [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "zstd
     [
         ([20_000_000], [1000], None, "declares 160,000,000 bytes of which"),
         ([10**15], [1000], None, r"declares 8,000,000,000,000,000 bytes of which"),
-        ([2], [10**9], None, "declares 16 bytes of which"),
+        ([2], [10**9], None, "declares 16 bytes of which not all"),
         ([-1], [1], None, "damaged"),
         ([2], [2], ZSTD, "not compressed"),
     ],

@@ -15,7 +15,7 @@ import zarr
 from distrf import StreamingRidge, StreamingRidgeClassifier, ingest, open_rows, save_model
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_array
-from distrf.metrics import accuracy
+from distrf.metrics import accuracy_score
 from distrf.store import describe
 
 RNG = np.random.default_rng(0)
@@ -138,8 +138,8 @@ def test_scores_of_labels_of_another_kind():
     with pytest.raises(InputError, match=r"predicts text.*holds numbers"):
         model.score(lazy, da.from_array(NUMBERS, chunks=10))
     with pytest.raises(InputError, match=r"predicts numbers.*holds text"):
-        accuracy(TEXT, NUMBERS)
-    assert accuracy(TEXT.astype(object), TEXT) == 1.0
-    assert accuracy(NUMBERS.astype(float), NUMBERS == 1) == 1.0
+        accuracy_score(TEXT, NUMBERS)
+    assert accuracy_score(TEXT.astype(object), TEXT) == 1.0
+    assert accuracy_score(NUMBERS.astype(float), NUMBERS == 1) == 1.0
     with pytest.raises(InputError, match="holds text"):
         StreamingRidge(1.0).fit(X, X[:, 0]).score(lazy, da.from_array(TEXT, chunks=10))

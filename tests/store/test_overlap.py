@@ -16,8 +16,7 @@ from distrf import RandomFourierFeatures, StreamingRidge, ingest, open_rows, sav
 from distrf.cli.app import app
 from distrf.errors import InputError
 from distrf.execution.graph_inputs import graph_inputs
-from distrf.execution.write_parquet import write_parts
-from distrf.execution.write_zarr import write_rows
+from distrf.execution.writing import write_parts, write_rows
 from distrf.store import check_apart
 
 RNG = np.random.default_rng(0)
@@ -82,11 +81,11 @@ def test_predictions_over_their_rows(folder, out):
         ["train", "good.zarr", "good.zarr/model", "--overwrite"],
         ["train", "good.zarr", "out", "--map", "none", "--model", "sgd-regressor", "--checkpoint", "good.zarr/state"],
         ["train", "good.zarr", "out.png", "--plot", "good.zarr/out.png"],
-        ["compare", "good.zarr", "--plot", "good.zarr/errors.png"],
-        ["compare", "link.zarr", "--plot", "good.zarr/X/errors.png"],
-        ["tune", "good.zarr", "--out", "model/job.toml", "--model-out", "model"],
+        ["evaluate", "model", "good.zarr", "--importance", "--plot", "good.zarr/errors.png"],
+        ["evaluate", "model", "link.zarr", "--importance", "--plot", "good.zarr/X/errors.png"],
+        ["tune", "good.zarr", "--out", "model/job.yaml", "--model-out", "model"],
         ["tune", "rows/a.parquet", "--target", "y", "--out", "rows/a.parquet", "--overwrite"],
-        ["tune", "good.zarr", "--out", "job.toml", "--model-out", "good.zarr"],
+        ["tune", "good.zarr", "--out", "job.yaml", "--model-out", "good.zarr"],
         ["ingest", "table.npz", ".", "--overwrite"],
     ],
     ids=" ".join,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from distrf.errors import InputError
-from distrf.store.files import filesystem
+from distrf.store.files import filesystem, normalise
 from distrf.store.remote import options_of
 
 #: Names of options, at any depth, and values.
@@ -33,7 +35,7 @@ def test_options_that_may_hold_credentials(name):
         options_of("s3://bucket/a.zarr", nested(name, SECRETS[name]) | {"username": "me"})
     assert "Bearer" not in str(caught.value)
     with pytest.raises(InputError):
-        filesystem("s3://bucket/a.zarr", nested(name, SECRETS[name]))
+        filesystem(normalise("s3://bucket/a.zarr", nested(name, SECRETS[name])))
 
 
 @pytest.mark.parametrize(
@@ -61,3 +63,13 @@ def test_a_url_with_a_password(url):
     with pytest.raises(InputError, match="received a URL with a password"):
         options_of(url, None)
     assert options_of("abfs://container@account.dfs.core.windows.net/a.csv?version=1", None)
+
+
+def test_a_place_carries_its_options():
+    """Also to a worker; they are no part of what is compared."""
+    place = normalise("memory://bucket/a.zarr/", {"anon": True})
+    for same in (place, normalise(place), pickle.loads(pickle.dumps(place))):
+        assert (same, same.options) == ("memory://bucket/a.zarr", {"anon": True})
+        assert filesystem(same)[0].storage_options["anon"]
+    with pytest.raises(InputError, match="received secret;"):
+        filesystem(normalise(place, {"secret": "x"}))

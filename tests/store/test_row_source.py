@@ -24,7 +24,7 @@ class TextRows(RowSource):
     impute: tuple[float, ...] | None = None
 
     @classmethod
-    def recognises(cls, path, storage_options=None):
+    def recognises(cls, path):
         return path.endswith(".rows")
 
     @classmethod

@@ -257,8 +257,12 @@ def test_one_job_writes_an_output(s3, monkeypatch):
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create(f"{s3.url}/a.zarr", other)
     assert create(f"{s3.url}/a.zarr", same).pending == 2
-    found, real = [(None, None)], parquet_writer._existing
-    monkeypatch.setattr(parquet_writer, "_existing", lambda *args: found.pop() if found else real(*args))
+    found, real = [None], parquet_writer.existing_parts
+    monkeypatch.setattr(
+        parquet_writer,
+        "existing_parts",
+        lambda *args, **kwargs: found.pop() if found else real(*args, **kwargs),
+    )
     with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
         create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
     absent, existing = [None], Document.existing
@@ -421,9 +425,9 @@ def test_training_resumed(s3):
 def test_commands(s3, cli):
     """A job file, its input, its model and the predictions, all in a bucket; paths are relative to the job file."""
     write(f"{s3.url}/a.zarr")
-    job = 'command = "train"\nX = "../a.zarr"\nout = "../model"\nmap = "fourier"\nn-components = 16\nalpha = 1e-3\n'
-    s3.fs.pipe_file(f"{s3.bucket}/jobs/train.toml", job.encode())
-    cli("run", f"{s3.url}/jobs/train.toml")
+    job = "X: ../a.zarr\nout: ../model\nmap: fourier\nn_components: 16\nalpha: 1e-3\n"
+    s3.fs.pipe_file(f"{s3.bucket}/jobs/train.yaml", job.encode())
+    cli("train", "--job", f"{s3.url}/jobs/train.yaml")
     cli("predict", f"{s3.url}/model", f"{s3.url}/a.zarr", f"{s3.url}/p.parquet")
     with s3.fs.open(f"{s3.bucket}/p.parquet/part-000000.parquet", "rb") as file:
         assert pq.read_table(io.BytesIO(file.read())).num_rows == 10

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps.table_missing import MISSING, is_missing
-from distrf.store.table_codes import as_arrow, coded, text_codes
+from distrf.store.table_codes import as_arrow, coded
 from distrf.store.table_schema import ColumnType, TableSchema, drift, merged, schema_of
 
 UTC = dt.UTC
@@ -80,7 +80,6 @@ TIMES = [
     (pa.timestamp("s"), [2**60, -(2**62)], [2.0**60, -(2.0**62)]),  # overflows in microseconds
     (pa.time32("s"), [dt.time(1, 0, 5)], [3605.0]),
     (pa.time64("ns"), [dt.time(0, 0, 0, 500_000)], [0.5]),
-    *[(pa.duration(u), [dt.timedelta(days=-1), dt.timedelta(seconds=90)], [-86400.0, 90.0]) for u in ("s", "ns")],
 ]  # fmt: skip
 TEXTS = [
     *[(kind, ["a", "", "Zürich"], [hashed("a"), MISSING, hashed("Zürich")])
@@ -154,12 +153,7 @@ def test_units_of_time_agree_to_the_bit():
     assert codes(pa.array(near * 1000 + 999, pa.timestamp("ns"))) == expected[:5]  # cut, not rounded
     milli = micro // 1000
     assert codes(pa.array(milli, pa.timestamp("ms"))) == codes(pa.array(milli * 1000, pa.timestamp("us")))
-
-
-def test_distinct_microseconds_are_distinct():
-    now = 1_800_000_000_000_000
-    got = codes(pa.array(np.arange(now, now + 50), pa.timestamp("us")))
-    assert len(set(got)) == 50
+    assert len(set(codes(pa.array(near[4] + np.arange(50), pa.timestamp("us"))))) == 50
 
 
 def test_text_that_writes_dates():
@@ -228,7 +222,7 @@ def test_kinds_that_read_as_another():
     assert codes([1, None], trained=pa.bool_()) == [1.0, MISSING]
     assert codes([1.0], trained=pa.decimal128(5, 1)) == [1.0]
     assert codes([dt.date(2020, 1, 1)], trained=pa.timestamp("ns")) == [DAY]
-    for kind in (pa.int64(), pa.string(), pa.timestamp("s"), pa.time32("s"), pa.duration("s"), pa.bool_()):
+    for kind in (pa.int64(), pa.string(), pa.timestamp("s"), pa.time32("s"), pa.bool_()):
         assert codes([None], pa.null(), trained=kind) == [MISSING]
 
 
@@ -237,7 +231,6 @@ def test_kinds_that_read_as_another():
     [
         (pa.int64(), pa.string(), r"'c' holds text \(string\) and held numbers"),
         (pa.string(), pa.int64(), r"'c' holds numbers \(int64\) and held text"),
-        (pa.duration("s"), pa.int64(), r"'c' holds numbers \(int64\) and held numbers \(duration\[s\]\)"),
         (pa.timestamp("s"), pa.time32("s"), r"'c' holds times of day \(time32\[s\]\) and held dates"),
         (pa.null(), pa.int64(), r"'c' holds numbers \(int64\) and held no values"),
         (pa.int64(), pa.list_(pa.int64()), r"'c' holds what cannot be read \(list<.*>\) and held numbers"),
@@ -261,7 +254,7 @@ def test_drift_is_one_sentence():
     )
     assert drift(trained, found) == (
         "the rows need the columns that the model was trained with (or that the given schema has); here 'age' is missing, "
-        "'Fare' is missing (did you mean 'FARE'?), 'x' is missing; rename, add or convert columns, "
+        "'Fare' is missing, 'x' is missing; rename, add or convert columns, "
         "or train without them"
     )
     assert drift(trained, pa.schema([("kept", "bool"), *found, *found])).count("times") == 1
@@ -278,7 +271,7 @@ def test_drift_is_one_sentence():
 def test_types_that_are_refused_are_named_in_one_message():
     kinds = [
         pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64()), pa.binary(),
-        pa.binary(4), pa.month_day_nano_interval(), pa.dictionary(pa.int32(), pa.binary()), pa.uuid(),
+        pa.binary(4), pa.month_day_nano_interval(), pa.duration("s"), pa.dictionary(pa.int32(), pa.binary()), pa.uuid(),
     ]  # fmt: skip
     schema = pa.schema([("good", pa.int64()), *[(f"c{j}", kind) for j, kind in enumerate(kinds)]])
     with pytest.raises(InputError, match="exclude=, or make such columns") as error:
@@ -286,16 +279,6 @@ def test_types_that_are_refused_are_named_in_one_message():
     assert all(f"'c{j}' ({kind})" in str(error.value) for j, kind in enumerate(kinds))
     assert "good" not in str(error.value)
     assert schema_of(schema, ["good"]).names == ["good"]
-
-
-def test_an_index_of_pandas_is_a_column_where_it_has_a_name():
-    frame = pd.DataFrame({"x": [1.0]}, index=pd.Index([7], name="customer"))
-    for table in (pa.Table.from_pandas(frame), as_arrow(frame)):
-        assert schema_of(table.schema).names == ["x", "customer"]
-        assert schema_of(table.schema, ["customer"]).names == ["customer"]
-    unnamed = frame.rename_axis(index=None)
-    for table in (pa.Table.from_pandas(unnamed), as_arrow(unnamed)):
-        assert schema_of(table.schema).names == ["x"]
 
 
 def test_one_schema_for_several_tables():
@@ -306,7 +289,8 @@ def test_one_schema_for_several_tables():
     assert one_of_all("int32", "int64") == one_of_all("int64", "int32") == pa.int64()
     assert one_of_all("float", "double") == one_of_all("int32", "float") == pa.float64()
     assert one_of_all("int8", "float") == pa.float32()
-    assert one_of_all("uint64", "int8") == one_of_all(pa.decimal128(5, 1), "int8") == pa.float64()
+    assert one_of_all("uint64", "int8") == one_of_all(pa.decimal128(5, 0), "int8") == pa.decimal128(38, 0)
+    assert one_of_all("uint64", "float") == one_of_all(pa.decimal128(5, 1), "int8") == pa.float64()
     assert one_of_all(pa.null(), "string", "large_string") == pa.string()
     assert one_of_all(pa.null(), pa.null()) == pa.null()
     assert one_of_all("large_string", pa.dictionary(pa.int8(), pa.string())) == pa.large_string()
@@ -335,7 +319,7 @@ def test_a_schema_goes_through_json():
     for wrong in ({}, {"columns": [{"name": "a", "arrow": "int64"}]}, {"columns": [3]}, {"columns": None}):
         with pytest.raises(SpecMismatchError, match="lists the name, arrow, base and form"):
             TableSchema.from_spec(wrong)
-    with pytest.raises(SpecMismatchError, match=r"received \['blob'\]"):
+    with pytest.raises(SpecMismatchError, match="received blob"):
         TableSchema.from_spec({"columns": [{"name": "a", "arrow": "int64", "base": "blob", "form": ""}]})
 
 
@@ -366,7 +350,6 @@ FRAME = {
     "when": pd.to_datetime(["2020-01-01", None, "2020-01-02 03:04:05.678"], format="ISO8601"),
     "zoned": pd.to_datetime(["2020-01-01", None, "2020-01-02"]).tz_localize("Asia/Tokyo"),
     "day": np.array([dt.date(2020, 1, 1), None, pd.NaT], object),
-    "took": pd.to_timedelta(["1s", None, "2h"]),
     "decimal": np.array([Decimal("1.5"), None, Decimal("2")], object),
     "nothing": np.array([None, None, None], object),
     "no number": [np.nan] * 3,
@@ -388,7 +371,6 @@ def test_pandas_arrow_and_parquet_agree(tmp_path):
     assert by_name["when"] == [DAY, MISSING, DAY + 97445.678]
     assert by_name["zoned"] == [DAY - 9 * 3600, MISSING, DAY + 15 * 3600]
     assert by_name["day"] == [DAY, MISSING, MISSING]
-    assert by_name["took"] == [1.0, MISSING, 7200.0]
     assert by_name["nothing"] == by_name["no number"] == [MISSING] * 3
     assert {c.name for c in schema.columns if c.base == "empty"} == {"nothing", "no number"}
     frame.to_parquet(tmp_path / "t.parquet")
@@ -408,18 +390,6 @@ def test_pandas_arrow_and_parquet_agree(tmp_path):
         np.testing.assert_array_equal(
             coded(other, part), np.delete(expected, list(FRAME).index("no number"), 1)
         )
-
-
-def test_csv_agrees_with_the_columns_it_was_written_from():
-    frame = pd.DataFrame(
-        {
-            "n": [1, 2], "x": np.array([0.1, np.nan], np.float32), "t": ["a", "ü"], "b": [True, False],
-            "d": pd.to_datetime(["2020-01-01 10:00", "1950-01-01 00:00"]),
-        }
-    )  # fmt: skip
-    schema = schema_of(as_arrow(frame).schema)
-    table = pyarrow.csv.read_csv(io.BytesIO(frame.to_csv(index=False).encode()))
-    np.testing.assert_array_equal(coded(table, schema), coded(as_arrow(frame), schema))
 
 
 def test_one_row_without_a_value_says_no_type():
@@ -502,34 +472,23 @@ def test_columns_that_arrow_takes_no_arrays_of():
         "big": np.array([1.5, np.nan, 3], ">f8"),
         "whole": np.array([1, 2, 3], ">i4"),
         "hours": np.array(["2020-01-01T05", "NaT", "1970-01-01"], "M8[h]"),
-        "weeks": np.array([1, 2, "NaT"], "m8[W]"),
     }
     table = as_arrow(columns)
     np.testing.assert_array_equal(
         coded(table, schema_of(table.schema)),
         np.array([
-            [0, 1.5, 1, DAY + 18_000, 604_800], [1, MISSING, 2, MISSING, 1_209_600], [MISSING, 3, 3, 0, MISSING],
+            [0, 1.5, 1, DAY + 18_000], [1, MISSING, 2, MISSING], [MISSING, 3, 3, 0],
         ]),
     )  # fmt: skip
-
-
-def test_frames_of_other_libraries():
-    """All that speak Arrow's stream interface, such as Polars."""
-
-    class Frame:
-        def __arrow_c_stream__(self, requested_schema=None):
-            return pa.table({"a": [1]}).__arrow_c_stream__(requested_schema)
-
-    assert as_arrow(Frame()).to_pydict() == {"a": [1]}
 
 
 KINDS = {
     "int8": st.integers(-128, 127), "int64": st.integers(-(2**63), 2**63 - 1), "uint64": st.integers(0, 2**64 - 1),
     "float": st.floats(width=32), "double": st.floats(), "bool": st.booleans(), "string": st.text(max_size=5),
     "large_string": st.sampled_from(["", "a", "b"]), "date32": st.dates(), "timestamp[us]": st.datetimes(),
-    "duration[us]": st.timedeltas(), "time64[us]": st.times(),
+    "time64[us]": st.times(),
 }  # fmt: skip
-NAMED = {"timestamp[us]": pa.timestamp("us"), "duration[us]": pa.duration("us"), "time64[us]": pa.time64("us")}
+NAMED = {"timestamp[us]": pa.timestamp("us"), "time64[us]": pa.time64("us")}
 
 
 def expected_code(value):
@@ -574,16 +533,6 @@ def test_any_column_from_any_source(data):
     if not pa.types.is_integer(kind) or None not in values:  # of integers with nulls, pandas makes float64
         plain = as_arrow(array.to_pandas().to_frame("c"))
         assert codes(plain["c"], trained=kind) == expected
-
-
-@settings(max_examples=25, deadline=None)
-@given(st.lists(st.none() | st.text(max_size=3), max_size=20))
-def test_equal_codes_are_equal_texts(texts):
-    got = text_codes(pa.chunked_array([pa.array(texts, pa.string())]))
-    assert all(code == MISSING or (0 <= code < 2**52 and code == int(code)) for code in got)
-    for a, first in zip(texts, got, strict=True):
-        for b, second in zip(texts, got, strict=True):
-            assert (first == second) == ((a or None) == (b or None))
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(12, 2), pa.decimal128(38, 4), pa.decimal256(50, 1)])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import pickle
+import uuid
 
+import fsspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from dask.base import tokenize
 
+from distrf import open_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
@@ -135,15 +139,55 @@ def test_errors_say_where(folder):
         run(lazy_rows(labels))
 
 
-def test_readers_are_small_and_their_keys_stay(tmp_path):
-    wide = pa.table({f"column {j:03}": pa.array([1.0]) if j % 2 else ["a"] for j in range(100)})
-    pq.write_table(wide, tmp_path / "a.parquet")
-    source = open_source(tmp_path / "a.parquet", Selection(coded=True))
-    (block,) = source.blocks()
-    assert len(pickle.dumps(block)) < 5_000  # 22 bytes a column beside its name
+def write(file, table, ending):
+    """A table as a file; groups of a few rows."""
+    pa.csv.write_csv(table, file) if ending == "csv" else pq.write_table(table, file, row_group_size=5)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_readers_are_small_and_their_keys_stay(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    wide = pa.table({f"column {j:03}": pa.array([1.0] * 20) if j % 2 else ["a"] * 20 for j in range(100)})
+    write(path, wide, ending)
+    source = open_source(path, Selection(coded=True, rows_per_block=20))
+    assert (
+        max(len(pickle.dumps(block)) for block in source.blocks()) < 6_000
+    )  # 22 bytes a column beside its name
+    few = open_source(path, Selection(columns=["column 001"], rows_per_block=20))
+    assert max(len(pickle.dumps(block)) for block in few.blocks()) < 1_500
     keys = {tokenize(pickle.loads(pickle.dumps(source.rows)))}
-    keys |= {tokenize(open_source(tmp_path / "a.parquet", Selection(coded=True)).rows)}
+    keys |= {tokenize(open_source(path, Selection(coded=True)).rows)}
     assert keys == {tokenize(source.rows)}
     numbers = TableSchema((ColumnType("column 001", "double", "number"),))
     narrow = TableSchema((ColumnType("column 001", "float", "number"),))
     assert tokenize(source.coded_as(numbers).rows) != tokenize(source.coded_as(narrow).rows)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_a_file_that_changes(tmp_path, ending):
+    path = tmp_path / f"a.{ending}"
+    write(path, pa.table({"x": np.arange(20.0)}), ending)
+    X, again = (open_rows(path, rows_per_block=20)[0] for _ in range(2))
+    assert X.name == again.name
+    write(path, pa.table({"x": np.arange(18.0)}), ending)
+    with pytest.raises(StoreError, match="was written anew since it was opened; open it again"):
+        run(X)
+    new = open_rows(path)[0]
+    assert new.name != X.name
+    assert new.shape == (18, 1)
+    path.unlink()
+    with pytest.raises(StoreError, match="no such file"):
+        run(X)
+
+
+@pytest.mark.parametrize("ending", ["parquet", "csv"])
+def test_remote_files(ending):
+    url = f"memory://{uuid.uuid4().hex}"
+    for number in range(2):
+        with fsspec.open(f"{url}/part-{number}.{ending}", "wb") as file:
+            write(file, pa.table({"x": np.arange(5.0) + 5 * number, "t": ["a"] * 5}), ending)
+    for path in (url, f"{url}/part-*.{ending}"):
+        X, y = open_rows(path, target="t", rows_per_block=3)
+        np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
+        assert set(run(y)) == {"a"}
+    fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)

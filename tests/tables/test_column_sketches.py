@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from strategies import small_seeds
 
 from distrf.execution.passes import run_pass
+from distrf.scores.samples import RowSample
 from distrf.tables.frequent import FrequentCodes
-from distrf.tables.summary import NumberSummary, RowSample, SummaryReduction, summarise
+from distrf.tables.summary import NumberSummary, SummaryReduction, summarise
 
 
 @dataclass(frozen=True)
@@ -84,11 +85,7 @@ def test_a_sample_is_the_same_on_any_blocks_and_merges(n, k, most, seed):
     rng = np.random.default_rng(seed)
     keys, values = rng.permutation(n).astype(np.uint64), rng.normal(size=(n, 2))
 
-    class Merged(RowSample):
-        def merge(self, other):
-            self.add(other.keys, other.values)
-
-    found = total(Merged(k, 2), cut(rng, most, keys, values), rng)
+    found = total(RowSample(k, 2), cut(rng, most, keys, values), rng)
     order = np.argsort(keys)[:k]
     np.testing.assert_array_equal(found.keys, keys[order])
     np.testing.assert_array_equal(found.values, values[order])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from distrf.errors import InputError
@@ -42,6 +44,7 @@ def kinds_of(columns, said=None):
         ("paid", RNG.permutation(10 * N)[:N], "number"),  # ends in "id", and is none
         ("hash", 2**60 + RNG.permutation(N), "id"),
         ("code", 2**60 + RNG.integers(0, 5, N), "category"),
+        ("decimals", [decimal.Decimal(10**20 + int(k)) for k in RNG.integers(0, 5, N)], "category"),
         ("digits", pd.Categorical(RNG.integers(0, 9, N)), "category"),
         ("city", RNG.choice(["Ulm", "Bonn", "Köln"], size=N), "category"),
         ("key", [f"{k:032x}" for k in range(N)], "id"),
@@ -49,7 +52,6 @@ def kinds_of(columns, said=None):
         ("flag", RNG.random(N) < 0.5, "category"),
         ("seen", DAYS, "date"),
         ("opens", [datetime.time(k % 24) for k in range(N)], "clock"),
-        ("took", [datetime.timedelta(seconds=k) for k in range(N)], "number"),
         ("nothing", [None] * N, "drop"),
         ("sentences", [SENTENCE.format(k % 40, k % 30) for k in range(N)], "text"),
         ("a few sentences", [SENTENCE.format(k % 5, 1) for k in range(N)], "category"),
@@ -90,6 +92,8 @@ WRITTEN = [
     ("percent", [f"{k}%" for k in range(N)], "quantity:,.%", "with '%'", ""),
     ("unit", [f"{k} kg" for k in range(N)], "quantity:,.kg", "with 'kg'", ""),
     ("fractions", [f"{k / 8}" for k in range(N)], "quantity:,.", "numbers", ""),
+    ("two units", [*(f"{k} kg" for k in range(N)), "500 g"], "quantity:,.kg", "with 'kg'", "'500 g'"),
+    ("units of two cases", [*(f"{k} m" for k in range(N)), "2 M"], "quantity:,.m", "with 'm'", "'2 M'"),
     ("a stray text", [*map(str, range(N)), "n/a?"], "quantity:,.", "numbers", "'n/a?'"),
     ("a stray in few", [*(str(k % 20) for k in range(N)), "none"], "quantity:,.", "numbers", "'none'"),
 ]  # fmt: skip
@@ -116,7 +120,7 @@ def test_text_that_writes_numbers(name, texts, form, words, stray):
         [str(k) for k in range(N)],  # text on purpose
         [str(2**60 + k) for k in range(N)] + ["?"],  # beyond float64
         [*map(str, np.arange(190) % 8), "a", "b", "c"],  # too few numbers, and too many others
-        [f"{k} kg" for k in range(N)] + ["500 g"],  # two units
+        [f"{k} {'mM'[k % 2]}" for k in range(N)],  # two units
         [f"{k % 4} doors" for k in range(N)],  # few levels
         [f"1.{k}.{k % 20}" for k in range(N)],  # versions
         [f"{k}:{k}" for k in range(25, N)],
@@ -129,19 +133,36 @@ def test_text_that_stays_text(texts):
     assert (kind.kind in ("id", "category"), kind.column.form) == (True, "")
 
 
+MONTHS = [3, 1, 9, 12, 2, 5, 4, 11, 7, 6, 10, 8]
+YEAR = [datetime.date(2012, 1, 1) + datetime.timedelta(k) for k in range(120)]
+
+
 @pytest.mark.parametrize(
-    ("texts", "form"),
+    ("texts", "form", "others"),
     [
-        ([f"01/{m:02}/2020" for m in range(1, 13)], "date:dmy"),  # the first of each month
-        ([f"{m:02}/01/2020" for m in range(1, 13)], "date:mdy"),
-        ([f"{m:02}.0{1 + m % 4}.2020" for m in range(1, 13)], "date:dmy"),
-        ([f"{m:02}/0{1 + m % 4}/2020" for m in range(1, 13)], "date:mdy"),
+        ([f"01/{m:02}/2020" for m in MONTHS], "dmy", "month before day"),  # the first of each month
+        ([f"{m:02}/01/2020" for m in MONTHS], "mdy", "day before month"),
+        ([f"{m:02}.0{1 + m % 4}.2020" for m in MONTHS], "dmy", "month before day"),
+        ([f"{m:02}/0{1 + m % 4}/2020" for m in MONTHS], "mdy", "day before month"),
+        (["20-03-15"], "dmy", "year first"),
+        (["04-02-03"], "mdy", "day before month or year first"),
+        (["75-03-15"], "yymd", ""),
+        (["12-Mar-15"], "dmy", ""),
+        ([f"{m:02}/0{1 + m % 4}/{y}" for y in (2019, 2020) for m in range(1, 13)], "mdy", ""),  # they rise
+        ([f"{m % 4:02}/0{1 + m // 4}/2020" for m in range(4, 30) if m % 4], "dmy", ""),
+        ([f"{k:02}-03-15" for k in range(1, 25)], "dmy", "year first"),  # rise as text does
+        *[([day.strftime(form) for day in some], order, "")
+          for form, order in [("%y-%m-%d", "yymd"), ("%d-%m-%y", "dmy"), ("%y/%m/%d", "yymd"), ("%m-%d-%y", "mdy")]
+          for some in (DAYS, YEAR)],
     ],
-)
-def test_days_that_may_be_months(texts, form):
+    ids=lambda x: str(x)[:30],
+)  # fmt: skip
+def test_the_order_of_days_months_and_years(texts, form, others):
+    """By a date that is none in another order, by dates that rise, or by days all over the month; else it is said."""
     kind = kinds_of({"when": texts})["when"]
-    assert kind.column.form == form
-    assert "no date tells the day from the month; write it otherwise" in cautions([kind])[0]
+    assert kind.column.form == f"date:{form}"
+    doubt = f"may be {others}: no date tells (2020-01-31 would); write it otherwise"
+    assert [doubt in text for text in cautions([kind])] == [True] * bool(others)
 
 
 def test_what_is_said_counts():
@@ -180,15 +201,34 @@ def test_all_that_is_left_out_is_named_in_one_warning():
     assert "and 2 more, ['c10', 'c11']" in text
 
 
+def test_a_column_without_values_in_the_rows_looked_at_is_said():
+    """But one that is empty by its type has none in other rows either."""
+    table = as_arrow(
+        pa.table({"x": [1.5, 2.0], "late": pa.array([None, None], pa.float64()), "none": pa.nulls(2)})
+    )
+    schema = schema_of(table.schema)
+    warned = [cautions(infer_kinds(schema, column_facts(table, schema), None, rows)) for rows in (2, 3)]
+    assert warned[0] == []
+    assert "left out: 'late' (no value in 2 rows looked at); take them with" in warned[1][0]
+    assert "numeric=['late'] for numbers" in warned[1][0]
+
+
+def test_levels_that_may_have_been_rounded_are_said():
+    """Of files of int64 and of double both are double; as numbers they do."""
+    for base in (2.0**60, 5.0):
+        kinds = kinds_of({"x": base + np.arange(9.0), "y": base + np.arange(9.0)}, {"x": "category"}).values()
+        assert ["'x' has floating-point numbers beyond 2^53" in text for text in cautions(list(kinds))] == [
+            True
+        ] * (base > 9)
+
+
 def test_infinite_numbers_are_said():
     (text,) = cautions(list(kinds_of({"x": [np.inf, -np.inf, np.nan, 1.0, None, 2.0]}).values()))
     assert text == "column 'x' has infinite numbers in 2 of 6 rows looked at: they count as missing"
 
 
 def test_as_said():
-    assert as_said(["a", "b"], categorical=["a"], date=["b"]) == {"a": "category", "b": "date"}
+    assert as_said(category=["a"], date=["b"], id=None) == {"a": "category", "b": "date"}
     with pytest.raises(InputError, match="category and id"):
-        as_said(["a"], categorical=["a"], id=["a"])
-    with pytest.raises(InputError, match="not in the table"):
-        as_said(["a"], numeric=["c"])
+        as_said(category=["a"], id=["a"])
     assert set(POSSIBLE) == set(BASES)

@@ -223,7 +223,7 @@ def test_other_tables():
     Z = encoder.transform(table)
     moved = table.select(table.column_names[::-1]).append_column("new", pa.array(np.zeros(N)))
     np.testing.assert_array_equal(encoder.transform(moved), Z)
-    with pytest.raises(InputError, match=r"'age' is missing \(did you mean 'Age'\?\)"):
+    with pytest.raises(InputError, match=r"'age' is missing"):
         encoder.transform(table.rename_columns(["Age", *table.column_names[1:]]))
     text = table.set_column(0, "age", pa.array(["x"] * N))
     with pytest.raises(InputError, match="'age' holds text"):

@@ -1,1 +1,0 @@
-"""Whole jobs on local workers: wall time and memory."""

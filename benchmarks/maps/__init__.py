@@ -1,1 +1,0 @@
-"""Feature maps of kernels beside each other and those of scikit-learn."""

@@ -1,1 +1,0 @@
-"""Models: solvers beside exact ones and those of scikit-learn."""

@@ -1,0 +1,282 @@
+"""Lazy row arrays into a Zarr store, or a folder of Parquet part files, block by block, resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import dask.array as da
+import numpy as np
+
+from .. import store
+from ..errors import InputError, first_not_finite
+from ..store.files import normalise
+from .graph_inputs import graph_inputs
+from .open_rows import lazy_blocks
+from .passes import run_pass
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
+from .scheduler import computed
+from .states import RowCount
+
+
+@dataclass(frozen=True)
+class Written:
+    """Result of a write.
+
+    Attributes
+    ----------
+    info : StoreInfo or None
+        The finished store; None for Parquet.
+    computed : int
+        Blocks that this call computed; the others were there.
+    blocks : int
+        All blocks.
+    """
+
+    info: store.StoreInfo | None
+    computed: int
+    blocks: int
+
+    def __str__(self) -> str:
+        what = "" if self.info is None else f"{self.info.n_rows:,} rows in {self.info.path}: "
+        return f"{what}{self.computed:,} of {self.blocks:,} blocks computed"
+
+
+def write_rows(
+    path: str,
+    arrays: dict[str, da.Array],
+    *,
+    kind: str,
+    spec: dict[str, Any],
+    classes: list[Any] | None = None,
+    provenance: dict[str, Any] | None = None,
+    overwrite: bool = False,
+    **contents: Any,
+) -> Written:
+    """Write aligned Dask arrays to one store; blocks that the manifest lists as finished are not computed.
+
+    Parameters
+    ----------
+    path : of the store
+    arrays : {name: Dask array with rows in blocks}; the first one sets the blocks, which are cut anew where their rows are
+        not equal. Text arrays become codes of `classes`
+    kind, spec, classes, contents : see `distrf.store.Contents`
+    provenance, overwrite : see `distrf.store.create`
+
+    Raises
+    ------
+    InputError : NaN or infinity; the store then is unfinished. A path at, inside or around one that the arrays are read from
+    SpecMismatchError : `path` holds a store with another spec
+    """
+    aligned = _aligned(path, arrays)
+    coded = {name: _codes(a, classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
+    first = next(iter(aligned.values()))
+    wanted = store.Contents(
+        {name: (a.shape[1:], a.dtype) for name, a in coded.items()},
+        first.shape[0],
+        max(first.chunks[0]),
+        kind=kind,
+        spec=spec,
+        classes=classes,
+        sparse=[name for name, a in coded.items() if blocks_are_csr(a)],
+        **contents,
+    )
+    info = store.create(path, wanted, provenance=provenance, overwrite=overwrite)
+    made = getattr(made_from(first)[1], "label", "featurize")
+    return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
+
+
+def append_rows(
+    path: str, arrays: dict[str, da.Array], *, part: dict[str, Any], again: bool = False
+) -> Written:
+    """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
+
+    Parameters
+    ----------
+    path : of the store
+    arrays : {name: Dask array}; every array of the store
+    part, again : see `distrf.store.begin_append`
+
+    Raises
+    ------
+    InputError : NaN or infinity, other arrays than those of the store, or paths that lie in each other
+    SpecMismatchError : the store has these rows
+    """
+    aligned = _aligned(path, arrays)
+    texts = [a for a in aligned.values() if a.dtype.kind == "U"]
+    classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
+    _check_like(store.appendable(path), aligned)
+    n_rows = next(iter(aligned.values())).shape[0]
+    info = store.begin_append(path, n_rows, part, classes=classes, again=again)
+    coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
+    return _write(info, coded, "append")
+
+
+def write_parts(
+    path: str,
+    arrays: dict[str, da.Array],
+    key_source: str | None,
+    keys: list[str] | None,
+    spec: dict[str, Any],
+    overwrite: bool = False,
+    columns: list[str] | None = None,
+    *,
+    headings: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Written:
+    """Write aligned arrays to Parquet part files, one for each block, and key columns of a table beside them.
+
+    Parameters
+    ----------
+    path : the folder of the part files
+    arrays : {column name: Dask array (n,) or (n, k)}; the first one sets the blocks
+    headings : names of the columns of some arrays (n, k); without, they are name_0 ... name_{k-1}
+    key_source, keys : the table that the rows came from, and the columns of it to carry over
+    columns : the feature columns of that table
+    spec : what determines the content; another one in the folder is an error, unless `overwrite`
+    """
+    aligned = _aligned(path, arrays, key_source)
+    first = next(iter(aligned.values()))
+    blocks, n_blocks = list(aligned.values()), first.numblocks[0]
+    numbers = da.map_blocks(_block_number, da.arange(len(first), chunks=(first.chunks[0],)), dtype=np.int64)
+    if keys:
+        blocks.append(align_rows(first, _key_rows(str(key_source), keys, columns), "keys"))
+    folder_id, pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    named = {name: tuple(headings.get(name, ())) for name in aligned}
+    reduction = _PartReduction(normalise(path), folder_id, named, tuple(keys or ()))
+    _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
+    store.finish_parts(path, n_blocks, folder_id=folder_id)
+    return Written(None, len(pending), n_blocks)
+
+
+def _aligned(path: str, arrays: dict[str, da.Array], *others: str | None) -> dict[str, da.Array]:
+    """The arrays in the blocks of the first one that have rows. Raises InputError where they are read from what shall be written."""
+    store.check_apart(path, [*graph_inputs(arrays.values()), *others])
+    name = next(iter(arrays))
+    first = check_dask_rows(arrays[name], name)
+    lengths = tuple(rows for rows in first.chunks[0] if rows) or (0,)
+    first = first.rechunk({0: lengths}, method="tasks")
+    return {key: first if key == name else align_rows(first, array, key) for key, array in arrays.items()}
+
+
+def _write(info: store.StoreInfo, arrays: dict[str, da.Array], label: str) -> Written:
+    """Write the pending blocks of a store, or of an append to it, and finish it."""
+    pending = store.pending_blocks(info.path, store_id=info.id)
+    if pending:
+        first = info.first_row // info.block_rows  # whose old rows are there
+        lengths = tuple(stop - max(start, info.first_row) for _, start, stop in [*info.blocks()][first:])
+        cut = [a.rechunk({0: lengths}, method="tasks") for a in arrays.values()]
+        reduction = _StoreReduction(info.path, info.id, tuple(arrays), info.block_rows)
+        _write_blocks(reduction, cut, [index - first for index in pending], label, info.first_row)
+    return Written(store.finish(info.path, store_id=info.id), len(pending), info.n_blocks)
+
+
+def _write_blocks(
+    reduction: Any, arrays: Sequence[da.Array], pending: Sequence[int], label: str, first_row: int = 0
+) -> None:
+    """Hand some blocks of aligned arrays, whose first row has this number, to a reduction that writes them."""
+    if pending:
+        lengths = arrays[0].chunks[0]
+        starts = (first_row + np.cumsum([0, *lengths]))[pending].tolist()
+        some = arrays if len(pending) == len(lengths) else [take_blocks(a, pending) for a in arrays]
+        run_pass(reduction, some, label=label, starts=starts)
+
+
+def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
+    """Raise InputError for rows that are not those of a store in their arrays, widths or kind."""
+    has = info.arrays
+    if has.keys() != arrays.keys():
+        raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
+    for name, new in arrays.items():
+        old, csr = has[name], blocks_are_csr(new)
+        if old.shape[1:] != new.shape[1:] or old.sparse != csr:
+            kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
+                     for of, shape in ((old.sparse, old.shape[1:]), (csr, new.shape[1:]))]  # fmt: skip
+            raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
+
+
+def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:
+    if classes is None:
+        raise InputError("text arrays are written as codes of classes=, which is missing")
+    return da.map_blocks(_encode, y, np.asarray(classes), dtype=np.int32)  # type: ignore[arg-type]
+
+
+def _encode(y: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    order = np.argsort(classes)
+    return order[np.searchsorted(classes, y, sorter=order)].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class _StoreReduction(RowCount):
+    """Writes each block and marks it; the state is the number of rows written.
+
+    store_id : of the store at `path` for which the blocks are made
+    """
+
+    path: str
+    store_id: str | None
+    names: tuple[str, ...]
+    block_rows: int
+
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        index = first_row // self.block_rows
+        for name, block in zip(self.names, blocks, strict=True):
+            # The sum is not finite if an entry is not: one number to look at instead of a block.
+            if block.dtype.kind == "f" and not np.isfinite(block.sum(dtype=np.float64)):
+                bad = first_not_finite(block)
+                if bad is not None:
+                    raise InputError(
+                        f"{name} must be finite, but row {first_row + bad[0]} is not; impute or drop such rows"
+                    )
+        values = dict(zip(self.names, blocks, strict=True))
+        return state + store.write_block(self.path, index, values, store_id=self.store_id)
+
+
+def _block_number(rows: np.ndarray, block_id: tuple[int] | None = None) -> np.ndarray:
+    return np.full(len(rows), block_id[0] if block_id else 0)
+
+
+def _key_rows(path: str, keys: Sequence[str], columns: Sequence[str] | None) -> da.Array:
+    """Key columns of a table, lazily: its blocks are Arrow tables. Raises InputError where it has no such columns."""
+    # Features may have nulls and texts: only keys are read.
+    source = store.open_source(path, store.Selection(columns=columns, coded=True, others=keys))
+    found = source.key_blocks(keys)
+    readers = {id(reader): _KeyReader(reader) for reader, _, _ in found}  # of many blocks, few
+    blocks = [(readers[id(reader)], first, last) for reader, first, last in found]
+    return lazy_blocks(blocks, np.empty((0, len(keys)), dtype=object), (len(keys),))
+
+
+@dataclass(frozen=True)
+class _KeyReader:
+    """Reads rows as Arrow tables."""
+
+    reader: Any
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        return self.reader.paths
+
+    def read(self, first: int, last: int) -> Any:
+        return self.reader.read_table(first, last)
+
+
+@dataclass(frozen=True)
+class _PartReduction(RowCount):
+    """Writes the part file of each block. The last array tells its number.
+
+    folder_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
+    """
+
+    path: str
+    folder_id: str | None
+    names: dict[str, tuple[str, ...]]
+    keys: tuple[str, ...]
+
+    def update(self, state: int, first_row: int, *blocks: Any) -> int:
+        columns: dict[str, Any] = {name: blocks[-2].column(name) for name in self.keys}
+        for (name, headings), array in zip(self.names.items(), blocks, strict=False):
+            columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
+        return state + store.write_parquet_block(
+            self.path, int(blocks[-1][0]), columns, folder_id=self.folder_id
+        )

@@ -1,1 +1,0 @@
-"""What a fitted model makes of its columns."""

@@ -1,0 +1,311 @@
+"""`permutation_importance`: what a model loses on rows whose columns are taken from other rows, by scikit-learn."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from dask.base import is_dask_collection
+from sklearn.base import is_classifier
+from sklearn.inspection import permutation_importance as permuted
+from sklearn.metrics import get_scorer, get_scorer_names
+from threadpoolctl import threadpool_limits
+
+from ..errors import InputError, did_you_mean
+from ..execution.labelled import plain_rows
+from ..execution.row_blocks import align_rows, rows_per_block
+from ..execution.sampling import sampled_rows, take_aligned
+from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
+from ..randomness import draw_seed
+from ..representation import facts_html
+from ..scores.passes import check_kinds, check_numbers
+from ..store.csv_format import reads_csv
+from ..store.table_schema import TableSchema
+from ..targets import checked_weights
+from .inputs import Arrays, Input, rows_with_target, weights_of
+from .loaded import Loaded, predictor
+from .tables import encoder_of, warn_of_drift
+
+#: Bytes of the sampled rows, which the client holds.
+_BYTES = 2**26
+#: Columns that a notebook shows.
+_SHOWN = 20
+
+_GROUPS = Rule(
+    ("a dictionary {name: columns}",),
+    lambda value: isinstance(value, Mapping) and bool(value) and all(map(COLUMNS.allows, value.values())),
+)
+
+_SCORING = NONE | Rule(
+    ("a name of sklearn.metrics.get_scorer_names()",),
+    lambda value: isinstance(value, str) and value in get_scorer_names(),
+)
+
+
+@dataclass(frozen=True, repr=False)
+class Importance:
+    """How much worse a model is where a column, or a group of them, is taken from other rows.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Of the columns or groups.
+    importances : array of shape (len(names), n_repeats)
+        What the score loses; 0 where the model does not use the columns.
+    scoring : str
+        What was measured, in scikit-learn's words: more of it is better.
+    baseline : float
+        The score of the rows as they are.
+    n_rows, rows : int
+        Rows that were predicted, and all rows.
+    """
+
+    names: tuple[str, ...]
+    importances: np.ndarray
+    scoring: str
+    baseline: float
+    n_rows: int
+    rows: int
+
+    @property
+    def importances_mean(self) -> np.ndarray:
+        """Mean over the repeats, shape (len(names),)."""
+        return self.importances.mean(axis=1)
+
+    @property
+    def importances_std(self) -> np.ndarray:
+        """Standard deviation over the repeats: of the permutations, not of the rows. Shape (len(names),)."""
+        return self.importances.std(axis=1)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Numbers of the columns or groups, the most important first."""
+        return np.argsort(-self.importances_mean, kind="stable")
+
+    def __repr__(self) -> str:
+        """A table, the most important columns first."""
+        width = max(map(len, self.names))
+        return "\n".join([f"{self._head}:", *(f"{name:<{width}}  {lost}" for name, lost in self._lines())])
+
+    def _repr_html_(self) -> str:
+        left = len(self.names) - _SHOWN
+        return facts_html(
+            self._head, self._lines()[:_SHOWN] + ([("...", f"{left:,} more")] if left > 0 else [])
+        )
+
+    @property
+    def _head(self) -> str:
+        sampled = "" if self.n_rows == self.rows else f" sampled of {self.rows:,}"
+        return f"{self.scoring} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; lost where a column is permuted"
+
+    def _lines(self) -> list[tuple[str, str]]:
+        """(name, mean and standard deviation), the most important first."""
+        mean, std = self.importances_mean, self.importances_std
+        return [(self.names[i], f"{mean[i]:.4g} ± {std[i]:.2g}") for i in self.order]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON; columns with the most important first."""
+        mean, std, each = (a.tolist() for a in (self.importances_mean, self.importances_std, self.importances))
+        columns = [{"name": self.names[i], "mean": mean[i], "std": std[i], "each": each[i]} for i in self.order]
+        known = {name: getattr(self, name) for name in ("scoring", "baseline", "n_rows", "rows")}
+        return known | {"columns": columns}
+
+
+@reads_csv
+@ruled(n_repeats=whole(1), columns=COLUMNS | _GROUPS, scoring=_SCORING, n_rows=whole(2), random_state=SEED)
+def permutation_importance(
+    model: Any,
+    X: Any,
+    y: Any = None,
+    *,
+    sample_weight: Any = None,
+    n_repeats: int = 5,
+    columns: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+    scoring: str | None = None,
+    n_rows: int = 20_000,
+    target: str | None = None,
+    weight: str | None = None,
+    strict: bool = False,
+    random_state: Any = 0,
+) -> Importance:
+    """Measure how much a fitted model loses where a column does not belong to the row: permutation importance.
+
+    A seeded sample of the rows is read, as the columns of the table before any encoding. scikit-learn's function permutes a
+    column, with all that the model makes of it, among these rows, and predicts them again: 1 + n_repeats x columns
+    predictions of each row, in this process. So the answer is the same for any number of workers, and memory does not grow
+    with the rows. Give rows that the model was not trained on: on training rows, columns that it has learned by heart look
+    important. Of columns that say the same, each alone looks unimportant: permute them together, as a group.
+
+    Parameters
+    ----------
+    model : str, PathLike, estimator or Pipeline
+        Folder of a model. Or the fitted model itself.
+    X : str, PathLike, table or array of shape (n, d)
+        Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory; of a model of a table
+        a data frame.
+    y : array of shape (n,) or (n, C), or None, default=None
+        Targets of rows that are no path.
+    sample_weight : array of shape (n,) or None, default=None
+        Weights of rows that are no path. None weighs all alike.
+    n_repeats : int, default=5
+        How often each column is permuted.
+    columns : sequence, dict or None, default=None
+        Columns by name or number; a dict {name: columns} permutes those of a name together. None takes each column of the
+        first step of the model.
+    scoring : str or None, default=None
+        The score, a name of `sklearn.metrics.get_scorer_names()`, such as "neg_log_loss" or "average_precision". None is
+        "accuracy" of a classifier and "r2" of a regressor.
+    n_rows : int, default=20000
+        Rows to sample, fewer where they exceed 64 MiB. Above 64,000 rows, neighbours are sampled eight at a time.
+    target : str or None, default=None
+        The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
+        rows.
+    weight : str or None, default=None
+        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
+    strict : bool, default=False
+        Refuse a Zarr store of others that lacks chunks; else it is a warning.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample and of the permutations. None draws one seed.
+
+    Returns
+    -------
+    Importance
+        `importances` of shape (columns, n_repeats), their `importances_mean` and `importances_std`, `names`; prints as a
+        table, `distrf.plot.displays` draws it.
+
+    Raises
+    ------
+    InputError
+        The model does not predict, or not what the score needs; the rows have no target; there are no such columns.
+
+    Warns
+    -----
+    DriftWarning
+        Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
+
+    References
+    ----------
+    .. [1] L. Breiman, "Random Forests", Machine Learning 45, 2001 (section 10).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingRidge, permutation_importance
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> y = 2 * X[:, 0] + X[:, 2]
+    >>> model = StreamingRidge(alpha=1e-6).fit(X, y)
+    >>> found = permutation_importance(model, X, y)
+    >>> [found.names[i] for i in found.order]
+    ['x0', 'x2', 'x1']
+    """
+    trained = predictor(Loaded.of_any(model))
+    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+    rows, truth = rows_with_target(data, "importance")
+    rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
+    warn_of_drift(encoder_of(trained.pipeline), rows)
+    names, groups = _groups(columns, _names(trained, data, rows.shape[1]))
+    labels = is_classifier(trained.pipeline)
+    check_kinds(truth, trained.pipeline[-1].classes_) if labels else check_numbers(truth)
+    scoring, seed, n = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state), int(rows.shape[0])
+    rows, truth, *weights = _sampled(rows, truth, weights_of(data, sample_weight, weight), n_rows, seed)
+    blocked = _InBlocks(trained.pipeline, rows.shape[1])
+    scorer = get_scorer(scoring)
+
+    def score(_: Any, numbers: np.ndarray, y: np.ndarray, **weight: Any) -> float:
+        """The score of the rows, of which the columns of group g are those of the rows numbers[:, g]."""
+        moved = rows.copy()
+        for g in np.flatnonzero((numbers != numbers_of_rows).any(axis=0)):
+            for j in groups[g]:
+                if hasattr(rows, "iloc"):
+                    moved.isetitem(j, rows.iloc[numbers[:, g], j].array)
+                else:
+                    moved[:, j] = rows[numbers[:, g], j]
+        return scorer(blocked, moved, y, **weight)
+
+    # What scikit-learn permutes are columns of row numbers, one for each group: so its columns move together.
+    numbers_of_rows = np.repeat(np.arange(len(truth))[:, None], len(groups), axis=1)
+    given = {"sample_weight": weights[0]} if weights else {}
+    try:
+        # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
+        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            baseline = score(None, numbers_of_rows, truth, **given)
+            lost = permuted(
+                blocked, numbers_of_rows, truth, scoring=score, n_repeats=n_repeats, random_state=seed % 2**32, **given
+            ).importances  # fmt: skip
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(
+            f"the score {scoring!r} does not go with this model and these rows: {error}"
+        ) from error
+    return Importance(tuple(names), lost, scoring, float(baseline), len(truth), n)
+
+
+class _InBlocks:
+    """A fitted pipeline that predicts one block of rows after another, so that its features stay small."""
+
+    def __init__(self, pipeline: Any, d: int):
+        entries = sum(step.map_.entries_per_row for step in pipeline[:-1] if hasattr(step, "map_"))
+        # Blocks that a cache holds take a third of the time of large ones.
+        self._pipeline, self._rows = pipeline, min(1024, rows_per_block(8.0 * (2 * d + entries)))
+
+    def __getattr__(self, name: str) -> Any:
+        found, step = getattr(self._pipeline, name), self._rows
+        if name not in ("predict", "predict_proba", "decision_function"):
+            return found
+
+        @wraps(found)  # scikit-learn asks for its name
+        def in_blocks(X: Any) -> np.ndarray:
+            return np.concatenate([found(X[first : first + step]) for first in range(0, len(X), step)])
+
+        return in_blocks
+
+
+def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> list[Any]:
+    """About `n_rows` seeded rows with their targets, and weights if there are any, in memory and dense."""
+    n = int(rows.shape[0])
+    chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * rows.shape[1])), n_rows), seed, "importance")
+    given = [rows, truth]
+    if weights is not None:
+        given.append(
+            align_rows(rows, weights, "sample_weight") if is_dask_collection(rows) else np.asarray(weights)
+        )
+    taken = take_aligned(given, chosen)
+    if hasattr(rows, "iloc"):
+        taken[0] = taken[0].reset_index(drop=True)  # so that slices count rows
+    if weights is not None and not checked_weights(taken[2], taken[1]).any():
+        raise InputError("sample_weight must not be zero everywhere")
+    return taken
+
+
+def _names(trained: Loaded, data: Input | Arrays, d: int) -> list[str]:
+    """Names of the columns: as the model was trained on them, else as the rows have them, else x0, x1, ..."""
+    encoder = encoder_of(trained.pipeline)
+    coded = None if encoder is None else TableSchema.from_spec(encoder.schema_ or {}).names
+    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
+    header = getattr(data.X, "columns", None) if isinstance(data, Arrays) else data.info.columns
+    for found in (coded, trained.reading["columns"], learned, header):
+        if found is not None and len(found) == d:
+            return [name if isinstance(name, str) else f"x{name}" for name in found]
+    return [f"x{j}" for j in range(d)]
+
+
+def _groups(columns: Any, names: list[str]) -> tuple[list[str], list[list[int]]]:
+    """Names of the groups, and the numbers of the columns of each. Raises InputError for a column that is not there."""
+
+    def number(column: Any) -> int:
+        if column in names:
+            return names.index(column)
+        if not isinstance(column, bool) and str(column).isdigit() and int(column) < len(names):
+            return int(column)
+        raise InputError(
+            f"column {column!r} is not among those of the model{did_you_mean(column, names)}: {names[:50]}"
+        )
+
+    if isinstance(columns, Mapping):
+        return [str(name) for name in columns], [list(map(number, group)) for group in columns.values()]
+    chosen = list(range(len(names))) if columns is None else [number(column) for column in columns]
+    return [names[j] for j in chosen], [[j] for j in chosen]

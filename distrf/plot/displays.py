@@ -1,0 +1,347 @@
+"""`displays`: what there is to draw of an evaluation, a model, a search or an importance, by scikit-learn where it can."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn import metrics
+from sklearn.base import BaseEstimator
+from sklearn.calibration import CalibrationDisplay
+
+from ..errors import InputError
+from ..pipeline.evaluating import Evaluation
+from ..pipeline.importance import Importance
+from ..pipeline.loaded import Loaded
+from ..scores.models import ClassifierSums, RegressorSums
+from ..tuning import Tuned
+
+#: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas.
+_WRITTEN, _CURVES = 15, 10
+
+
+class Displays(dict[str, Any]):
+    """{name: display}, each with `plot(ax=)`. A name that is not there is an InputError with those that are."""
+
+    def __missing__(self, name: str) -> Any:
+        raise InputError(
+            f"there is no {name!r} to draw, but {', '.join(self) or 'nothing'}; a classifier has calibration if it was "
+            "trained with calibrate=True, curves with decision values of at most 512 classes, a matrix of at most 100"
+        )
+
+
+def displays(result: Any) -> Displays:
+    """Make the displays of a result: those of scikit-learn where it has them, fed by sums over all rows. Nothing is drawn.
+
+    Parameters
+    ----------
+    result : Evaluation, estimator, Pipeline, str, PathLike, Tuned or Importance
+        What `distrf.evaluate`, `distrf.tune` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
+
+    Returns
+    -------
+    dict of str to display
+        Each has `plot(ax=)`. Of an evaluation of labels "confusion_matrix", "roc_curve", "precision_recall_curve" and
+        "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of 1,000 rows. Of a
+        model "alphas" (errors of several penalties), "epochs" (of SGD) and "spectrum" (of TEFM). Of a search the best score
+        by the values of each number that was searched, and by "rows". Of an importance "importance".
+
+    Raises
+    ------
+    InputError
+        The result is none of these; or later, where a display is asked for that is not there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingRidgeClassifier, evaluate
+    >>> from distrf.plot import displays
+    >>> X = np.arange(8.0)[:, None]
+    >>> found = evaluate(StreamingRidgeClassifier(1e-6).fit(X, X[:, 0] > 3), X, X[:, 0] > 3)
+    >>> list(displays(found))
+    ['confusion_matrix', 'roc_curve', 'precision_recall_curve']
+    >>> displays(found)["roc_curve"].roc_auc
+    1.0
+    """
+    if isinstance(result, Evaluation):
+        sums = result.sums
+        return Displays(_of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums))
+    if isinstance(result, Tuned):
+        return Displays(_of_search(result))
+    if isinstance(result, Importance):
+        label = f"{result.scoring.replace('_', ' ')} lost where the column is permuted"
+        values, deviations = result.importances_mean, result.importances_std
+        return Displays(importance=BarsDisplay(result.names, values, deviations, label))
+    if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
+        return Displays(_of_model(Loaded.of_any(result).pipeline))
+    raise InputError(
+        "displays are of a model or its folder, or of what distrf.evaluate, distrf.tune or distrf.permutation_importance "
+        f"returned, got {type(result).__name__}"
+    )
+
+
+def plot_training(model: Any) -> Any:
+    """Draw what a training leaves: its epochs or the errors of several alphas, and the spectrum of a TEFM.
+
+    Parameters
+    ----------
+    model : str, PathLike, estimator or Pipeline
+        A fitted model, or its folder.
+
+    Returns
+    -------
+    matplotlib.axes.Axes
+        The first of the axes.
+
+    Raises
+    ------
+    InputError
+        There is nothing to draw: ridge with one alpha.
+    """
+    found = displays(model)
+    if not found:
+        raise InputError(
+            "a training is drawn by epochs, several alphas or a TEFM; this is ridge with one alpha"
+        )
+    axes = new_figure(6.4 * len(found)).subplots(1, len(found), squeeze=False)[0]
+    for ax, display in zip(axes, found.values(), strict=True):
+        display.plot(ax=ax)
+    return axes[0]
+
+
+def axes_or_new(ax: Any) -> Any:
+    """The axes, or new ones of pyplot. Raises InputError where matplotlib is not installed."""
+    if ax is not None:
+        return ax
+    new_figure()
+    from matplotlib import pyplot
+
+    return pyplot.subplots(layout="constrained")[1]
+
+
+def new_figure(width: float = 6.4) -> Any:
+    """A figure that no window shows and pyplot does not keep. Raises InputError where matplotlib is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise InputError(
+            f'plots need matplotlib, which cannot be imported ({error}); pip install "distrf[plot]"'
+        ) from error
+    return Figure(figsize=(width, 4.4), layout="constrained")
+
+
+def plain(text: Any, most: int = 40) -> str:
+    """A name from data as a label: dollars are no formulas, and what is long is cut."""
+    text = "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split())) or "(empty)"
+    return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
+
+
+@dataclass
+class LinesDisplay:
+    """Lines over a shared axis, some of them measured at the right.
+
+    Attributes
+    ----------
+    lines, right : dict {label: (x, y)}
+        Those measured at the left and at the right.
+    labels : tuple of str
+        Of the horizontal axis, the left one and the right one.
+    log : str
+        Axes that may be logarithmic, where their numbers span more than a decade.
+    mark : tuple of float and str, or None
+        A point of the first line, and what is said of it.
+    ax_, figure_ : matplotlib axes and figure
+        What was drawn on.
+    """
+
+    lines: dict[str, tuple[Any, Any]]
+    labels: tuple[str, ...]
+    right: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    log: str = ""
+    mark: tuple[float, str] | None = None
+
+    def plot(self, *, ax: Any = None) -> LinesDisplay:
+        """Draw on axes; None makes new ones."""
+        self.ax_ = ax = axes_or_new(ax)
+        self.figure_ = ax.figure
+        drawn = [self._line(ax, label, xy, f"C{k}") for k, (label, xy) in enumerate(self.lines.items())]
+        if self.right:
+            other = ax.twinx()
+            drawn += [self._line(other, k, xy, f"C{len(drawn)}", "--") for k, xy in self.right.items()]
+            other.set_ylabel(self.labels[2])
+        if self.mark is not None:
+            x, y = next(iter(self.lines.values()))
+            style = {"markersize": 12, "fillstyle": "none", "color": "C3", "label": self.mark[1]}
+            drawn = ax.plot(self.mark[0], np.asarray(y)[np.asarray(x) == self.mark[0]][:1], "o", **style)
+        for letter in self.log:
+            values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in self.lines.values()])
+            positive = values[values > 0]
+            if len(positive) and positive.max() > 10 * positive.min():  # a penalty may be 0
+                getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
+        if self.labels[0] == "epoch":
+            ax.locator_params(axis="x", integer=True)
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.grid(alpha=0.3)
+        if len(drawn) > 1 or self.mark is not None:
+            place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if self.right else {}
+            ax.legend(handles=drawn, **place)
+        return self
+
+    @staticmethod
+    def _line(ax: Any, label: str, xy: tuple[Any, Any], color: str, style: str = "-") -> Any:
+        marker = "o" if len(xy[0]) <= 40 else None  # of hundreds of epochs they would hide the line
+        return ax.plot(*xy, style, marker=marker, markersize=4, color=color, label=label)[0]
+
+
+@dataclass
+class BarsDisplay:
+    """Bars with their standard deviations, the longest at the top.
+
+    Attributes
+    ----------
+    names : sequence of str
+    values, deviations : arrays of shape (len(names),)
+    label : str
+        Of the horizontal axis.
+    ax_, figure_ : matplotlib axes and figure
+        What was drawn on.
+    """
+
+    names: Sequence[str]
+    values: np.ndarray
+    deviations: np.ndarray
+    label: str
+
+    def plot(self, *, ax: Any = None, most: int = 20) -> BarsDisplay:
+        """Draw the longest on axes; None makes new ones."""
+        self.ax_ = ax = axes_or_new(ax)
+        self.figure_ = ax.figure
+        order = np.argsort(-self.values, kind="stable")[:most]
+        places, left = np.arange(len(order)), len(self.names) - len(order)
+        ax.barh(places, self.values[order], xerr=self.deviations[order], capsize=3)
+        ax.set_yticks(places, [plain(self.names[k]) for k in order])
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="black", linewidth=1)
+        ax.set_xlabel(self.label + (f"\n{left:,} shorter ones are not drawn" if left else ""))
+        return self
+
+
+class _Matrix(metrics.ConfusionMatrixDisplay):
+    """Of many classes smaller, without numbers."""
+
+    def plot(self, *, ax: Any = None, **options: Any) -> Any:
+        c, ax = len(self.display_labels), axes_or_new(ax)
+        size = min(10.0, 110 / c)
+        long = c * max(map(len, self.display_labels)) > 40
+        usual = {"include_values": c <= _WRITTEN, "cmap": "Blues", "text_kw": {"fontsize": size}}
+        usual |= {"xticks_rotation": "vertical" if long else "horizontal"}
+        super().plot(ax=ax, **usual | options)
+        ax.tick_params(labelsize=size)
+        return self
+
+
+@dataclass
+class ClassCurves:
+    """A curve for each of several classes against the rest. each : {label: (area, display of scikit-learn)}"""
+
+    each: dict[Any, tuple[float, Any]]
+
+    def plot(self, *, ax: Any = None) -> ClassCurves:
+        """Draw those of the ten smallest areas on axes; None makes new ones."""
+        self.ax_ = ax = axes_or_new(ax)
+        self.figure_ = ax.figure
+        for label in sorted(self.each, key=lambda label: self.each[label][0])[:_CURVES]:
+            self.each[label][1].plot(ax=ax, name=plain(label, 20))
+        if len(self.each) > _CURVES:
+            ax.set_title(f"{_CURVES} of {len(self.each)} classes, of the smallest area", fontsize="medium")
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
+        return self
+
+
+def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    counts, held = sums.labels.matrix, sums.probabilities
+    if counts is not None:
+        whole = counts.astype(np.int64) if (counts == counts.round()).all() else counts
+        names = [plain(label, 20) for label in sums.labels.labels.tolist()]
+        found["confusion_matrix"] = _Matrix(whole, display_labels=names)
+    ranked = zip(sums.rankings.classes.tolist(), sums.rankings.each, strict=True)
+    each = {label: ranking for label, ranking in ranked if ranking.defined}
+    if each and sums.two:
+        (ranking,), positive = each.values(), sums.positive
+        found["roc_curve"] = _roc(ranking, pos_label=plain(sums.classes[1]))[1]
+        label = plain(sums.classes[positive])
+        found["precision_recall_curve"] = _precision(ranking, not positive, pos_label=label)[1]
+    elif each:
+        found["roc_curve"] = ClassCurves({label: _roc(each[label]) for label in each})
+        found["precision_recall_curve"] = ClassCurves({label: _precision(each[label]) for label in each})
+    if held.weight > 0:
+        true, said, _ = held.calibration
+        words = {"pos_label": plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
+        found["calibration"] = CalibrationDisplay(true, said, None, **words)
+    return found
+
+
+def _roc(ranking: Any, **label: str) -> tuple[float, Any]:
+    (fpr, tpr), area = ranking.roc_curve(), ranking.roc_auc()[0]
+    return area, metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **label)
+
+
+def _precision(ranking: Any, of_others: bool = False, **label: str) -> tuple[float, Any]:
+    precision, recall = ranking.precision_recall_curve(of_others)
+    area = ranking.average_precision(of_others)[0]
+    known = {"average_precision": area, "prevalence_pos_label": float(precision[0])}
+    return area, metrics.PrecisionRecallDisplay(precision, recall, **known, **label)
+
+
+def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
+    y, predicted = (half.ravel() for half in np.hsplit(sums.sample.values, 2))
+    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)} if len(y) else {}
+
+
+def _of_model(pipeline: Any) -> dict[str, Any]:
+    found, model = dict[str, Any](), pipeline[-1]
+    for energy in [step.explained_energy_ for step in pipeline if hasattr(step, "explained_energy_")][:1]:
+        shares = np.asarray(energy, dtype=np.float64)
+        # Rounding leaves a few 1e-8 where everything is explained, or less than nothing.
+        left, count = np.maximum(1.0 - np.cumsum(shares), 1e-8), np.arange(1, len(shares) + 1)
+        lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
+        found["spectrum"] = LinesDisplay(lines, ("direction l", "share of the energy |F|²"), log="y")
+    if history := getattr(model, "history_", None):
+        scored = [e for e in history if e["validation_score"] is not None]
+        right = {"validation score": _pairs(scored, "validation_score")} if scored else {}
+        words = ("epoch", "loss with penalty, rows of the epoch", "score on held-out rows")
+        found["epochs"] = LinesDisplay({"loss": _pairs(history, "loss")}, words, right, log="y")
+    elif getattr(model, "cv_errors_", None) is not None:
+        alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
+        ends = {alphas.min(): ", the smallest tried", alphas.max(): ", the largest tried"}
+        chosen = f"chosen: {model.alpha_:g}{ends.get(model.alpha_, '')}"
+        errors = {"errors": (alphas[order], np.asarray(model.cv_errors_)[order])}
+        labels = "alpha", "mean squared error, held-out rows"
+        found["alphas"] = LinesDisplay(errors, labels, log="xy", mark=(float(model.alpha_), chosen))
+    return found
+
+
+def _pairs(entries: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
+    return [e["epoch"] for e in entries], [e[name] for e in entries]
+
+
+def _of_search(tuned: Tuned) -> dict[str, Any]:
+    """The best score of each sample, and of each value of what was searched, on the last sample that has several."""
+    found: dict[str, Any] = {}
+    for name in ("rows", *tuned.parameters):
+        for level in sorted({trial.level for trial in tuned.trials}, reverse=True):
+            best: dict[float, float] = {}
+            for trial in tuned.trials:
+                value = trial.rows if name == "rows" else trial.parameters.get(name)
+                if (name == "rows" or trial.level == level) and isinstance(value, (int, float)):
+                    best[value] = max(trial.score, best.get(value, -np.inf))
+            if len(best) > 1:
+                words, values = name.rpartition("__")[2], sorted(best)
+                labels = words.replace("_", " "), f"best {tuned.metric}, held-out rows"
+                found[words] = LinesDisplay({"best": (values, [best[v] for v in values])}, labels, log="x")
+                break
+    return found

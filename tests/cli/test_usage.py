@@ -1,0 +1,196 @@
+"""What commands refuse, by which exit code and in which words: before anything runs, and with nothing left behind."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from distrf import StreamingRidge, ingest, save_model
+
+BIG = 2**70
+MOST = 2**63 - 1
+SGD = "--model sgd-classifier"
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("usage")
+    rng = np.random.default_rng(0)
+    X = rng.poisson(2.0, size=(60, 4)).astype(np.float32)
+    np.savez(folder / "rows.npz", X=X, y=(X[:, 0] > 1).astype(int))
+    np.savez(folder / "numbers.npz", X=X, y=X[:, 0] * 1.37)
+    for name in ("rows", "numbers"):
+        ingest(folder / f"{name}.npz", folder / f"{name}.zarr", block_rows=20)
+    lines = [",".join(map(str, [*row, f"{row[0]} apples"])) for row in X]
+    (folder / "rows.csv").write_text("\n".join(["a,b,c,d,word", *lines]) + "\n")
+    (folder / "holes.csv").write_text("a,b,y\n1,2,0\n3,,1\n4,5,\n")
+    save_model(StreamingRidge(1.0).fit(X, X[:, 0]), folder / "model")
+    return folder
+
+
+#: Words behind `train ROWS OUT`, and what is said; exit code 2.
+TRAIN = [
+    ("--depth 3", "No such option"),
+    ("-D many", "--n-components must be an integer >= 1, got 'many'"),
+    ("-D 10.5", "--n-components must be an integer >= 1, got 10.5"),
+    (f"-D {BIG}", f"--n-components must be an integer between 1 and {MOST}"),
+    ("-D ²", "--n-components must be an integer >= 1, got '²'"),
+    (f"-D {'9' * 5000}", "--n-components must be"),
+    ("--kernel cubic", "map__kernel must be 'gaussian', .*got 'cubic'"),
+    ("--map fuorier", "--map has no 'fuorier' .did you mean 'fourier'..; there are: fourier, .*none, auto"),
+    ("--map none --kernel cauchy", "--map none has no parameters, got kernel"),
+    ("--length-scale knm", "--length-scale must be .*, got 'knm'"),
+    ("--length-scale -1", "--length-scale must be a finite number > 0, .*got -1"),
+    ("--length-scale nan", "--length-scale must be .*got nan"),
+    ("--set map__gamma=inf", "map__gamma must be a finite number > 0"),
+    ("--set map__projection=dens", "map__projection must be .*got 'dens'"),
+    ("--set map__projecton=dense", "has no 'projecton' .did you mean 'projection'..; there are: kernel, length_scale, gamma"),
+    ("--set map__kernel=cauchy --kernel cauchy", "--kernel is given, and by --set too"),
+    ("--set kernel=cauchy", "--set takes map__, model__ or scale__ and a parameter, got 'kernel'"),
+    ("--set map__phase", "--set takes NAME=VALUE, got 'map__phase'"),
+    ("--set map__random_state=3", "has no 'random_state'"),
+    ("--map tefm --set map__base__n_components=0", "map__base__n_components must be an integer >= 1, got 0"),
+    ("--map tefm --set map__base__base=1", "RandomFourierFeatures has no 'base'"),
+    ("--map cnm --set map__n_epochs=0", "map__n_epochs must be an integer >= 1 or 'auto', got 0"),
+    ("--seed -1", "--random-state must be an integer >= 0, got -1"),
+    (f"--seed {BIG}", "--random-state must be an integer between"),
+    ("--alpha 1e-6,x", "model__alpha must be .*finite numbers >= 0"),
+    ("--alpha -1", "model__alpha must be .*finite numbers >= 0"),
+    ("--alpha nan", "model__alpha must be .*finite numbers >= 0"),
+    ("--set model__cv=1", "model__cv must be an integer >= 2, 'holdout' or 'auto', got 1"),
+    ("--set model__class_weight=heavy", "model__class_weight must be 'balanced', .*got 'heavy'"),
+    ("--set model__loss=hinge", "StreamingRidgeClassifier has no 'loss'.*; there are: alpha, .*cv"),
+    ("--set model__solver=lu", "model__solver must be 'auto', 'gram' or 'cg', got 'lu'"),
+    ("--set model__tol=0.1 --set model__solver=gram", "model__tol needs model__solver=auto or cg, got 'gram'"),
+    (f"--set model__max_passes={BIG}", f"model__max_passes must be an integer between 1 and {MOST}"),
+    (f"{SGD} --set model__cv=3", "StreamingSGDClassifier has no 'cv'"),
+    ("--model logistic --set model__loss=hinge", "model__loss must be .*|model__loss of logistic is one of multinomial"),
+    (f"{SGD} --alpha 1e-6,1e-5", "model__alpha must be a finite number .* got '1e-6,1e-5'"),
+    (f"{SGD} --set model__epsilon=1", "has no 'epsilon'|model__epsilon needs model__loss=huber"),
+    (f"{SGD} --set model__batch_size=2.5", "model__batch_size must be an integer >= 1 or 'auto', got 2.5"),
+    (f"{SGD} --plot curve.doc", "--plot writes .*png.* got 'curve.doc'"),
+    ("--alpha 1e-3 --plot curve.png", "--plot draws epochs, the errors of several --alpha, or the spectrum of"),
+    ("--scale big", "--scale must be 'standard', .*got 'big'"),
+    ("--scale divide --set scale__divisor=0", "scale__divisor must be .*got 0"),
+    ("--set scale__divisor=2", "scale__ parameters need a scaling, such as --scale divide"),
+    ("--raw-columns some", "--raw-columns must be .*'auto', got 'some'"),
+    ("--split weekly", "--split must be"),
+    ("--columns 0,0", "--columns must be|each of them once"),
+    ("--columns ,", "--columns names columns, got"),
+    ("--map laplace --set map__projection=fastfood", "must be|keeps weights nonnegative"),
+    ("--csv header=maybe", "--csv header must be|header must be True, False"),
+    ("--csv sepp=;", "--csv has no 'sepp' .did you mean 'sep'..; there are: sep, encoding"),
+    ("--map laplace --kernel gaussian", "map__kernel must be 'exponential_semigroup', .*got 'gaussian'"),
+    ("--map laplace --set map__n_mixed=3", "map__n_mixed must be 2 or 'log2', got 3"),
+    ("--map tensor-sketch --kernel gaussian", "TensorSketchFeatures has no 'kernel'"),
+    ("--map nystroem --set map__landmarks=best", "map__landmarks must be .*got 'best'"),
+    ("--map blockwise --set map__transformer=LabelBinarizer", "map__transformer must be .*got 'LabelBinarizer'"),
+]  # fmt: skip
+#: The same with exit code 1: the data, or the job, do not allow it.
+JOBS = [
+    ("-D 33 --set map__phase=paired", "n_components.* even, got 33"),
+    ("--model svn", "unknown model 'svn' .did you mean 'svm'..; known: auto, ridge"),
+    ("--set map__gamma=1 --length-scale 2", "gamma and length_scale exclude each other"),
+    ("--memory-limit much", "such as 4GiB, got 'much'"),
+    ("--memory-limit 1GiB --cluster tcp://a:1", "leave it out"),
+    ("--map blockwise", "map 'blockwise' needs transformer="),
+    ("--map cnm --set map__structure=circulant --kernel matern", "starts from circulant blocks alone"),
+    ("--checkpoint c", "checkpoint= is for jobs of many passes: models logistic"),
+    (f"{SGD} --resume", "resume=True needs checkpoint=, the folder that keeps the state"),
+    (f"{SGD} --checkpoint-every 3", "checkpoint_every= needs checkpoint="),
+    ("--split group", "by="),
+    ("--by 0", "split="),
+    ("--columns a,b", "column 'a' .*no column names, only numbers 0..3"),
+    ("--exclude a", "exclude=: of Parquet and CSV"),
+    ("--cluster none.yaml", "none.yaml' is neither: .*No such file"),
+]  # fmt: skip
+#: Whole command lines, the exit code and what is said. {d}: data, {o}: an output.
+OTHERS = [
+    ("nothing", 2, "No such command"),
+    ("train {d}/rows.zarr", 2, "Missing argument"),
+    ("train {d}/rows.zarr {d}", 1, "the model must lie apart from its input"),
+    ("train {d}/none.zarr {o}", 1, "no such .*none.zarr.*check the path"),
+    ("train {d}/rows.npz {o}", 1, "only be read from the first to the last; make a store of them with `distrf ingest`"),
+    ("train {d}/rows.csv {o}", 1, "needs a target: .*rows.csv' has none; give target="),
+    ("train {d}/rows.csv {o} --target wrod", 1, r"columns \['wrod'\] are not in .*rows.csv"),
+    ("train {d}/rows.csv {o} --target a --date word", 1, "word"),
+    ("train {d}/numbers.zarr {o} --model svm", 1, "'svm' is a classifier, but the target is not whole numbers"),
+    ("plan {d}/rows.zarr --classes 0", 2, "--classes must be an integer >= 1"),
+    ("plan {d}/rows.zarr --classes x", 2, "Invalid value for '--classes'"),
+    ("plan {d}/rows.zarr --featurize --map none", 2, "featurize needs a map"),
+    ("featurize {d}/rows.zarr {o} --map none", 2, "featurize needs a map"),
+    ("featurize {d}/rows.zarr {o} --scale auto", 2, "name one, or none"),
+    ("featurize {d}/rows.zarr {o} --like {d}/none", 1, "none"),
+    ("featurize {d}/rows.zarr {o} --like {d}/model -D 64", 2, "leave these out"),
+    ("featurize {d}/rows.zarr {o} --like {d}/model", 1, "holds no map"),
+    ("ingest {d}/none.csv {o}", 1, "no such data: no CSV file at .*none.csv.*check the path"),
+    ("ingest {d}/rows.npz {o} --sparse coo", 2, "--sparse must be 'csr', 'dense' or None, got 'coo'"),
+    ("ingest {d}/rows.npz {o} --dtype int8", 2, "--dtype must be 'float32', 'float64' or None, got 'int8'"),
+    ("ingest {d}/rows.npz {o} --seed -1", 2, "--seed must be an integer >= 0"),
+    ("ingest {d}/rows.npz {o} --block-rows 0", 2, "--block-rows must be an integer >= 1"),
+    ("ingest {d}/rows.npz {o} --columns 7", 1, "7"),
+    ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: Not a directory"),
+    ("ingest {d}/rows.csv {o}", 1, r"word \(string\)"),
+    ("ingest {d}/holes.csv {o} --target y", 1, "the first in row 1; pass impute="),
+    ("ingest {d}/holes.csv {o} --target y --columns a", 1, "the first in row 2; drop the rows"),
+    ("predict {d}/none {d}/rows.zarr {o}", 1, "nothing exists at"),
+    ("predict {d}/rows.zarr {d}/rows.zarr {o}", 1, "is not a model.*model is a folder"),
+    ("predict {d}/model {d}/rows.zarr {o} --scores", 1, "scores=True writes decision values of a classifier"),
+    ("predict {d}/model {d}/rows.zarr {o} --interval 0.9", 1, "interval= needs a regressor that was calibrated"),
+    ("predict {d}/model {d}/rows.zarr {o} --interval 90", 2, "--interval must be a finite number > 0 and < 1"),
+    ("predict {d}/model {d}/rows.zarr {o} --keys a", 1, "keys= goes with a .parquet output"),
+    ("evaluate {d}/model {d}/rows.zarr --by region", 1, "column 'region' is not in .*rows.zarr"),
+    ("evaluate {d}/model {d}/rows.zarr --n-rows 3", 2, "n_rows: of --importance"),
+    ("evaluate {d}/model {d}/rows.zarr --importance --by 0", 2, "by: not of --importance"),
+    ("evaluate {d}/model {d}/rows.zarr --importance --n-repeats 0", 2, "--n-repeats must be an integer >= 1"),
+    ("add {d}/model {d}/rows.zarr", 1, "train it again with keep_state=True"),
+    ("inspect {d}/none", 1, "no such store"),
+    ("inspect /", 1, "'/' is the root of a file system; give the path of a .*folder of Parquet files"),
+    ("demo --rows 0", 2, "--rows must be an integer"),
+    ("demo --rows 10 -D x", 2, "--n-components must be an integer"),
+    ("tune {d}/rows.zarr", 2, "--out is missing: the job file to write"),
+    ("tune {d}/rows.zarr --out {d}/model", 2, "is a folder"),
+    ("tune {d}/rows.zarr --out {o} -D 64,33 --set map__phase=paired", 1, "even, got 33"),
+    ("tune {d}/rows.zarr --out {o} -D ,", 2, "--n-components must be an integer"),
+    ("tune {d}/rows.zarr --out {o} -D 8,8", 2, "one value or several, between commas, got '8,8'"),
+    ("tune {d}/rows.zarr --out {o} --set map__gamma=0.1,x", 2, "map__gamma must be a finite number > 0 or None, got 'x'"),
+    ("tune {d}/rows.zarr --out {o} --length-scale 1,x", 2, "length_scale must be a finite number > 0, "),
+    ("tune {d}/rows.zarr --out {o} --alpha auto", 2, "alpha must be a finite number"),
+    ("tune {d}/rows.zarr --out {o} --factor 1", 2, "--factor must be an integer >= 2, got 1"),
+    (f"tune {{d}}/rows.zarr --out {{o}} {SGD} --set model__cv=3", 2, "has no 'cv'"),
+]  # fmt: skip
+LINES = [(f"train {{d}}/rows.zarr {{o}} {words}", 2, said) for words, said in TRAIN]
+LINES += [(f"train {{d}}/rows.zarr {{o}} {words}", 1, said) for words, said in JOBS]
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "said"), LINES + OTHERS, ids=lambda v: v[:60] if isinstance(v, str) else ""
+)
+def test_refused(cli, data, tmp_path, monkeypatch, line, code, said):
+    monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
+    monkeypatch.chdir(tmp_path)
+    printed = cli(*(word.format(d=data, o=tmp_path / "out") for word in line.split(" ")), code=code)
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
+    assert "unexpected" not in printed.err, printed.err
+    assert re.search(said, " ".join(printed.err.split())), printed.err
+    assert [path for path in tmp_path.rglob("*") if path.suffix != ".json"] in (
+        [],
+        [tmp_path / "out"],
+    ) or code == 1
+    assert not (tmp_path / "out" / "model.json").exists()
+
+
+@pytest.mark.parametrize("words", [["plan", ""], ["train", "{d}/rows.zarr", " "], ["inspect", "a\0b"]])
+def test_empty_words_are_refused(cli, data, words):
+    assert "must not be empty" in cli(*(word.format(d=data) for word in words), code=2).err
+
+
+def test_a_folder_of_many_other_files_is_no_data(cli, tmp_path, monkeypatch):
+    monkeypatch.setattr("distrf.store.files._MOST_ENTRIES", 5)
+    for i in range(8):
+        (tmp_path / f"note{i}.txt").write_text("")
+    said = " ".join(cli("inspect", tmp_path, code=1).err.split())
+    assert "neither a store nor a folder of Parquet files: it holds more than 5 entries" in said

@@ -1,0 +1,80 @@
+"""A later command reads rows as the training did, and takes no old answers for those of other rows."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import distrf
+from distrf.errors import SpecMismatchError, StoreError
+from distrf.store.csv_format import USUAL, current_format
+
+OPTIONS = {"thousands": ".", "decimal": ",", "na_values": ["?"]}
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    a = rng.integers(1000, 9_000_000, size=1500)
+    return pd.DataFrame({"a": a, "b": rng.normal(size=1500).round(3), "y": (a / 1e6).round(4)})
+
+
+def german(table, path):
+    texts = {"a": [f"{v:,}".replace(",", ".") for v in table.a]}
+    texts |= {name: [str(v).replace(".", ",") for v in table[name]] for name in ("b", "y")}
+    pd.DataFrame(texts).replace({"b": {"0,0": "?"}}).to_csv(path, sep=";", index=False)
+    return path
+
+
+def test_a_model_knows_how_its_csv_was_read(tmp_path, table, cli):
+    path = german(table, tmp_path / "t.csv")
+    table.to_parquet(tmp_path / "t.parquet")
+    made = distrf.train(path, target="y", out=tmp_path / "m", **OPTIONS)
+    for model in (made, tmp_path / "m"):
+        for rows in (path, tmp_path / "t.parquet"):
+            assert distrf.evaluate(model, rows)["r2"] > 0.999
+            assert current_format() == USUAL
+    assert distrf.evaluate(made, path, na_values=["-"])["r2"] > 0.999  # the others stay
+    copy = german(table, tmp_path / "t.dat")  # no name of CSV
+    assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
+    cli("train", path, tmp_path / "c", "--target", "y", "--csv", "thousands=.", "--csv", "decimal=,")
+    cli("predict", tmp_path / "c", path, tmp_path / "p.parquet")
+    found = pd.read_parquet(tmp_path / "p.parquet").prediction
+    np.testing.assert_allclose(found, table.y, atol=0.01)
+
+
+@pytest.mark.parametrize("write", [pd.DataFrame.to_csv, pd.DataFrame.to_parquet])
+def test_a_file_that_was_written_anew_is_not_read_on(tmp_path, table, write):
+    path = tmp_path / ("t.csv" if write is pd.DataFrame.to_csv else "t.parquet")
+    write(table, path, index=False)
+    X, _ = distrf.open_rows(path)
+    first = X.compute()
+    write(table * 2, path, index=False)
+    os.utime(path, (0, 0))
+    with pytest.raises(StoreError, match=r"was written anew since it was opened; open it again"):
+        X.compute()
+    np.testing.assert_array_equal(distrf.open_rows(path)[0].compute(), 2 * first)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_that_changed_are_not_taken_for_those_of_before(tmp_path, table, kind):
+    """Neither size nor edges of the CSV tell."""
+    source = tmp_path / f"t.{kind}"
+    more = pd.concat([table.assign(b=[f"{v:+.3f}" for v in table.b])] * 8)
+
+    def write(changed):
+        rows = more.assign(b=more.b.iloc[::-1].to_numpy()) if changed else more
+        (rows.to_csv if kind == "csv" else rows.astype({"b": float}).to_parquet)(source, index=False)
+
+    write(changed=False)
+    model = distrf.train(source, target="y")
+    for out in (tmp_path / "p.parquet", tmp_path / "p.zarr"):
+        write(changed=False)
+        distrf.predict(model, source, out)
+        distrf.predict(model, source, out)
+        write(changed=True)
+        with pytest.raises(SpecMismatchError, match=r"spec\.input\.version: .* -> "):
+            distrf.predict(model, source, out)
