@@ -48,6 +48,7 @@ def least(call, times=300):
     return min(seconds)
 
 
+@pytest.mark.clock
 def test_one_row_costs_its_arithmetic(model):
     loaded = load_model(model)
     scale, map_, weights = loaded[0].map_, loaded[1].map_, np.atleast_2d(loaded[2].coef_)
@@ -108,7 +109,7 @@ print(time.process_time() - began, file=sys.stderr)
 """
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 @pytest.mark.parametrize(
     "words", [["inspect", "rows.zarr"], ["plan", "rows.zarr"], ["predict", "MODEL", "rows.zarr", "out.zarr"]]
 )

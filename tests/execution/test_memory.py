@@ -16,7 +16,7 @@ CASES = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 @pytest.mark.parametrize("case", CASES)
 def test_training_over_ten_times_the_rows(tmp_path, case):
     """At most a tenth more for ten times the rows, and below the plan of both."""
@@ -24,7 +24,7 @@ def test_training_over_ten_times_the_rows(tmp_path, case):
     assert_flat(tmp_path, rows, 32, options)
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 @pytest.mark.parametrize("command", ["featurize", "predict", "evaluate"])
 def test_other_commands_over_ten_times_the_rows(tmp_path, command):
     cluster = cluster_file(tmp_path / "c.json")

@@ -95,7 +95,7 @@ def test_a_worker_of_another_release_is_refused(tmp_path):
     older(tmp_path)
     X = da.from_array(np.random.default_rng(0).normal(size=(60, 3)), chunks=(20, 3))
     with own_cluster(0) as client, worker(client.scheduler.address, tmp_path):
-        client.wait_for_workers(1, timeout=30)
+        client.wait_for_workers(1, timeout=300)
         (name,) = client.nthreads()
         message = rf"of the client, .*; the worker {name} has distrf 0\.0\.9\. Install distrf=="
         with pytest.raises(ClusterError, match=message):

@@ -83,10 +83,11 @@ def workers():
             yield client
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(2 * PATIENCE + 60 * RETIREMENTS)
 @pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("fit", CASES)
+@pytest.mark.parametrize(
+    "fit", [pytest.param(f, marks=pytest.mark.fault if f is fits.ridge else pytest.mark.slow) for f in CASES]
+)
 def test_workers_retired_amid_their_tasks(workers, tmp_path, fit):
     folder, wanted, lingering = tmp_path / "returned", tmp_path / "wanted", queue.SimpleQueue()
     folder.mkdir()

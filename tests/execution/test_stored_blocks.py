@@ -162,6 +162,7 @@ def test_each_stored_block_is_read_once(scheduler):
     assert READS == {("rows", 0, 40): 1, ("rows", 90, 120): 1}
 
 
+@pytest.mark.clock
 def test_many_blocks_cost_the_client_little():
     """100,000 blocks: below two seconds and 50 MiB once, and half a second for a pass; here its own CPU time, with room."""
     n = 100_000

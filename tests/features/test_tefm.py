@@ -322,7 +322,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
     kept = ["train", store, tmp_path / "m", *job, "--checkpoint", state]
     command = [sys.executable, "-m", "distrf", *kept, "--cluster", two_worker_cluster.scheduler_address]
     with subprocess.Popen([str(word) for word in command]) as process:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while steps_of(state / reached[0]) < reached[1]:
             assert process.poll() is None
             assert time.monotonic() < deadline

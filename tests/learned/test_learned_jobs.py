@@ -58,7 +58,7 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     assert len(batches) == 11
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 @pytest.mark.parametrize("workers", [1, 2])
 def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
     """Batches of one microbatch: a worker holds whole shuffle windows, whatever the number of workers."""

@@ -37,6 +37,7 @@ MODEL = make_pipeline(fourier(), distrf.StreamingRidgeClassifier(1.0))
 # ---- seconds ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.clock
 def test_a_ridge_takes_about_as_long_as_was_measured(monkeypatch):
     """On one thread, so that other work on this machine slows both alike."""
     monkeypatch.setattr("dask.system.CPU_COUNT", 1)

@@ -148,7 +148,7 @@ def check_below(plan, measured, lower=None):
     assert made - PROCESS_BYTES <= 3 * max((lower or measured) - 0.9 * PROCESS_BYTES, 20 * MIB)
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 @pytest.mark.parametrize("case", CASES)
 def test_training_stays_below_the_plan(cli, store, tmp_path, case):
     options, threads = CASES[case]
@@ -157,7 +157,7 @@ def test_training_stays_below_the_plan(cli, store, tmp_path, case):
     check_below(planned(cli, store, *options, *cluster), measured)
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 def test_featurizing_and_predicting_stay_below_the_plan(cli, store, tmp_path):
     cluster = ["--cluster", cluster_file(tmp_path / "c.json")]
     options = ["-D", 4096, "--set", "map__gamma=0.1"]

@@ -69,7 +69,7 @@ def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
 
     monkeypatch.setattr(batches_module.DaskBatches, "gradient", gradient)
     np.testing.assert_array_equal(model().fit(Z, y).coef_, expected.coef_)
-    client.wait_for_workers(2, timeout=60)
+    client.wait_for_workers(2, timeout=300)
 
 
 class CountLoads(SchedulerPlugin):

@@ -121,7 +121,7 @@ def test_orders_of_rows_that_a_process_keeps():
         assert row_order(3, 0, 5, 100, holdout).dtype == np.int32
 
 
-@pytest.mark.slow
+@pytest.mark.clock
 def test_batches_over_ten_times_the_rows(tmp_path):
     """At most a tenth more, and below the plan of both; blocks are small, so that what readers keep is too."""
     options = [
