@@ -31,7 +31,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/metrics": (250, 6),
     "distrf/newton": (535, 6),
     "distrf/pipeline": (2842, 17),
-    "distrf/planning": (386, 5),
+    "distrf/planning": (300, 4),
     "distrf/plot": (348, 3),
     "distrf/projections": (600, 10),
     "distrf/ridge": (1310, 11),

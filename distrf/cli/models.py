@@ -21,11 +21,11 @@ Given = dict[str, Any]
 _PARTS: Given = {"model": MAP | MODEL | RAW_COLUMNS, "rows": ROWS, "table": TABLE, "held_out": SPLIT}
 
 
-@command("featurize classes workers measure", **_PARTS)
+@command("featurize classes workers", **_PARTS)
 def plan(
     session: Session, X: Rows, given: Given, model: Given, rows: Given, table: Given, held_out: Given
 ) -> None:
-    """Say what a training would do: tasks, bytes, peak memory. Runs nothing unless asked to, and reads but a few labels.
+    """Say what a training would do: tasks, bytes, peak memory. Runs nothing, and reads but a few labels.
 
     It takes the job files of train and of featurize too, and plans these.
 

@@ -99,7 +99,6 @@ OTHERS: dict[str, Any] = {
     "featurize": _flag("Plan featurize in place of train.", "--featurize"),
     "classes": _number("Number of classes, where it is known."),
     "workers": _number("Number of workers, where it is not that of the cluster."),
-    "measure": _flag("Run the job on one segment of the rows, and say how long all of them take.", "--measure"),
     "save_map": _path("Folder to keep the fitted map in."),
     "like": _path("Take the map of this folder (of --save-map, or a model) as it was fitted."),
     "n_rows": _number("Rows of a sample: the largest one of tune, those that --importance predicts."),

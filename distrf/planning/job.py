@@ -31,7 +31,6 @@ from ..projections.cache import CACHE_BYTES
 from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..store.csv_format import reads_csv
 from ..targets import as_columns
-from .measured import measured_seconds
 from .summary import Plan
 from .workers import planned_workers
 
@@ -53,12 +52,11 @@ def plan(
     classes: int | None = None,
     n_components: str | None = None,
     workers: int | None = None,
-    measure: bool = False,
     cluster: str | os.PathLike[str] | None = None,
     memory_limit: str | int | None = None,
     tls: str | os.PathLike[str] | None = None,
 ) -> Plan:
-    """Say what a job will read, write and hold. Nothing of it runs, unless asked to; of the data a few labels are read.
+    """Say what a job will read, write and hold. Nothing of it runs; of the data a few labels are read.
 
     Parameters
     ----------
@@ -78,10 +76,6 @@ def plan(
         "auto" gives the map the number of features that `distrf.train` would choose.
     workers : int or None, default=None
         Number of workers. None is that of the cluster; a number asks what so many like these would do.
-    measure : bool, default=False
-        Run the job on one segment of the rows, and say how many seconds all of them take if others take as long. It runs on
-        the Dask client in use, else in one thread of this process. What `distrf.planning.measured` leaves out, such as the
-        network, is not in the figure.
     cluster : str, PathLike or None, default=None
         As of `distrf.connect`. None is the Dask client in use, else the local cluster that `connect()` would
         start; this process for rows in memory.
@@ -99,12 +93,9 @@ def plan(
     Raises
     ------
     InputError
-        The estimator is not of distrf, a parameter breaks its rule, or the job does not go with it. To be measured, it
-        cannot be fitted to the first rows.
+        The estimator is not of distrf, a parameter breaks its rule, or the job does not go with it.
     NotFittedError
         A model that predicts is not fitted.
-    MemoryPlanError
-        `measure=True`, and a worker or the client cannot hold its peak.
     StoreError
         There is no store at the path.
 
@@ -141,10 +132,6 @@ def plan(
             "the memory limit of workers is not known (none are there yet, or they have none): the peak is not checked"
         ]
     planned.notes[:0] = notes + ([planned.idle] if lazy and planned.idle else [])
-    if measure:
-        planned.check()
-        planned.seconds, measured = measured_seconds(planned, steps, X, y)
-        planned.notes.append(measured)
     return planned
 
 

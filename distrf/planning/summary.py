@@ -20,13 +20,7 @@ _NAMED = (
 
 @dataclass
 class Plan:
-    """What a job will read, write and hold, worked out before any of it runs.
-
-    Attributes
-    ----------
-    seconds : float or None
-        Of the job, as `plan(..., measure=True)` multiplies those of one segment; None if it was not asked to.
-    """
+    """What a job will read, write and hold, worked out before any of it runs."""
 
     job: str
     rows: int
@@ -40,7 +34,6 @@ class Plan:
     client_peak: int
     workers: Workers
     notes: list[str] = field(default_factory=list)
-    seconds: float | None = None
 
     @property
     def passes(self) -> int:
@@ -107,7 +100,6 @@ class Plan:
             ("peak of the client", format_bytes(self.client_peak)),
             ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
             ("tasks at once", " to ".join(f"{count:,}" for count in dict.fromkeys(self.at_once))),
-            *([] if self.seconds is None else [("time, measured", f"{self.seconds:,.1f} s")]),
             *(("note", note) for note in self.notes),
         ]
 
@@ -129,5 +121,4 @@ class Plan:
             "workers": self.workers.count,
             "threads_per_worker": self.workers.threads,
             "tasks_at_once": list(self.at_once),
-            "seconds_measured": None if self.seconds is None else round(self.seconds, 2),
         }

@@ -167,7 +167,7 @@ def test_malformed_files(tmp_path, text, message):
         # Dask says it of a worker, and of one in a process of its own further down.
         ("distributed.LocalCluster", THREADS | {"lifetimes": "1 hour"}, ClusterError,
          r"c.yaml did not start: TypeError: .*'lifetimes'"),
-        ("distributed.LocalCluster", {"n_workers": 1, "lifetimes": "1 hour"}, ClusterError,
+        ("distributed.LocalCluster", {"n_workers": 1, "dashboard_address": ":0", "lifetimes": "1 hour"}, ClusterError,
          r"c.yaml did not start: TypeError: .*'lifetimes'"),
         ("distributed.LocalCluster", NONE, ClusterError, r"0 of 2 workers came within 0.2 s; check the queue.*'scale'.*'wait.timeout'"),
     ],

@@ -13,6 +13,8 @@ from distrf.errors import SpecMismatchError, StoreError
 from distrf.store.csv_format import USUAL, current_format
 
 OPTIONS = {"thousands": ".", "decimal": ",", "na_values": ["?"]}
+#: Nothing is chosen.
+LINEAR = {"map": None, "model": distrf.StreamingRidge(1e-8)}
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +34,7 @@ def german(table, path):
 def test_a_model_knows_how_its_csv_was_read(tmp_path, table, cli):
     path = german(table, tmp_path / "t.csv")
     table.to_parquet(tmp_path / "t.parquet")
-    made = distrf.train(path, target="y", out=tmp_path / "m", **OPTIONS)
+    made = distrf.train(path, target="y", out=tmp_path / "m", **LINEAR, **OPTIONS)
     for model in (made, tmp_path / "m"):
         for rows in (path, tmp_path / "t.parquet"):
             assert distrf.evaluate(model, rows)["r2"] > 0.999
@@ -40,7 +42,7 @@ def test_a_model_knows_how_its_csv_was_read(tmp_path, table, cli):
     assert distrf.evaluate(made, path, na_values=["-"])["r2"] > 0.999  # the others stay
     copy = german(table, tmp_path / "t.dat")  # no name of CSV
     assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
-    cli("train", path, tmp_path / "c", "--target", "y", "--csv", "thousands=.", "--csv", "decimal=,")
+    cli("train", path, tmp_path / "c", "--target", "y", "--csv", "thousands=.", "--csv", "decimal=,", "--map", "none")
     cli("predict", tmp_path / "c", path, tmp_path / "p.parquet")
     found = pd.read_parquet(tmp_path / "p.parquet").prediction
     np.testing.assert_allclose(found, table.y, atol=0.01)
@@ -70,7 +72,7 @@ def test_rows_that_changed_are_not_taken_for_those_of_before(tmp_path, table, ki
         (rows.to_csv if kind == "csv" else rows.astype({"b": float}).to_parquet)(source, index=False)
 
     write(changed=False)
-    model = distrf.train(source, target="y")
+    model = distrf.train(source, target="y", **LINEAR)
     for out in (tmp_path / "p.parquet", tmp_path / "p.zarr"):
         write(changed=False)
         distrf.predict(model, source, out)
