@@ -131,11 +131,11 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
                 raise InputError(
                     f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first"
                 )
-        self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
+        self.map_ = ScalingMap(d, d, self.method, self.divisor, shift, scale)
         return self
 
     def _planned_map(self, d: int) -> ScalingMap:
-        return ScalingMap(d, d, self.method, float(self.divisor))
+        return ScalingMap(d, d, self.method, self.divisor)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         if self.method in ROBUST:

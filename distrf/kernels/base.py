@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import numpy as np
 
 from ..errors import InputError, did_you_mean
-from ..parameters import Rule
+from ..parameters import Rule, cast_fields
 from ..typing import Rows
 
 #: The registered kernels of all families, by name.
@@ -71,6 +71,7 @@ class AnyKernel:
     def __post_init__(self) -> None:
         for p in self.parameters():
             p.rule.check(p.name, getattr(self, p.name))
+        cast_fields(self)
 
     @property
     def exact_from(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
@@ -14,11 +14,9 @@ import numpy as np
 
 from ..errors import InputError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
+from ..parameters import cast_fields, plain_type
 from ..representation import facts_html
 from ..typing import Rows
-
-#: How `from_spec` reads fields that are plain values, by their annotations. Others are kernels, or maps.
-_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def working_dtype(dtype: np.dtype | type) -> np.dtype:
@@ -201,6 +199,9 @@ class FeatureMap(ArraysApart):
     sparse_output: ClassVar[bool] = False
     same_columns: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        cast_fields(self)
+
     @property
     def label(self) -> str:
         """What progress displays and Dask's dashboard call the work of computing features."""
@@ -336,10 +337,9 @@ class FeatureMap(ArraysApart):
         """The fields of the spec, other maps apart: numbers, words, true and false, kernels. A map refuses kernels that are not its."""
         read = {}
         for one in fields(cls):
-            kind = str(one.type).removesuffix(" | None")
-            if one.compare and not kind.endswith("Map"):
-                value, make = spec[one.name], _PLAIN.get(kind, get_kernel)
-                read[one.name] = None if value is None else make(value)
+            if one.compare and not str(one.type).removesuffix(" | None").endswith("Map"):
+                value = spec[one.name]
+                read[one.name] = value if value is None or plain_type(one) else get_kernel(value)
         return read
 
     def work(self) -> tuple[float, float]:

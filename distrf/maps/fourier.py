@@ -62,6 +62,7 @@ class FourierMap(SeededMap):
         return 1.0 if self.phase == "paired" else 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         count_frequencies(self.phase, self.n_components)
         if not (np.isfinite(self.length_scale) and self.length_scale > 0):
             raise InputError(f"length_scale must be a positive number, got {self.length_scale}")

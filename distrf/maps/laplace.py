@@ -54,6 +54,7 @@ class LaplaceMap(SeededMap):
     kind: ClassVar[str] = "laplace"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_components < 1:
             raise InputError(f"n_components must be at least 1, got {self.n_components}")
         if not isinstance(self.kernel, SemigroupKernel):

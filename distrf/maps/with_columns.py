@@ -31,6 +31,7 @@ class WithColumnsMap(FeatureMap):
     kind: ClassVar[str] = "with-columns"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         d, D = self.base.n_features_in, self.base.n_components
         if (self.n_features_in, self.n_components) != (d, d + D):
             raise InputError(
