@@ -126,7 +126,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         """
         X = validate_rows(self, X, reset=True)
         if not is_dask_collection(X):
-            refuse_negative(X, "row {}")
+            refuse_negative(X, "row {row}")
         seed = draw_seed(self.random_state)
         self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
         self.map_ = self._map(self.kernel_, X.shape[1], seed)
@@ -180,6 +180,6 @@ def resolve_semigroup_kernel(
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)
     refuse_not_finite(rows)
-    refuse_negative(rows, "sampled row {}")
+    refuse_negative(rows, "sampled row {row}")
     partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
     return chosen.with_median(rows + partners)

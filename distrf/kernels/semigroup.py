@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import InputError, first_entry
+from ..errors import InputError, RowError, first_entry
 from ..parameters import number
 from ..typing import Rows
 from .base import declared, find_kernel, register_kernel
@@ -72,8 +72,8 @@ class SemigroupKernel(WeightLaw):
         """
         X = np.asarray(X, dtype=np.float64)
         Y = X if Y is None else np.asarray(Y, dtype=np.float64)
-        refuse_negative(X, "row {} of X")
-        refuse_negative(Y, "row {} of Y")
+        refuse_negative(X, "row {row} of X")
+        refuse_negative(Y, "row {row} of Y")
         out = np.empty((len(X), len(Y)))
         for i, x in enumerate(X):
             out[i] = self.of_sum(x + Y)
@@ -147,16 +147,16 @@ def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **param
     return find_kernel(kernel, SemigroupKernel, parameters)
 
 
-def refuse_negative(X: Rows, rows: str = "row {} of the block") -> None:
-    """Raise InputError with the position of the first negative entry of an array or CSR matrix."""
+def refuse_negative(X: Rows, rows: str = "row {row} of the block") -> None:
+    """Raise RowError with the position of the first negative entry of an array or CSR matrix."""
     values = X if isinstance(X, np.ndarray) else X.data
     if values.size == 0 or values.dtype.kind in "ub" or not values.min() < 0:
         return
     row, column, value = first_entry(X, values < 0)
-    raise InputError(
-        "Negative values in data: a semigroup kernel is defined for nonnegative entries, but "
-        f"{rows.format(row)}, column {column} is {value} ({int((values < 0).sum())} such entries); "
-        "shift or clip the columns, or use RandomFourierFeatures"
+    raise RowError(
+        f"Negative values in data: a semigroup kernel is defined for nonnegative entries, but {rows}, column {column} is "
+        f"{value} ({int((values < 0).sum())} such entries); shift or clip the columns, or use RandomFourierFeatures",
+        row,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from ..errors import InputError, SpecMismatchError, first_entry
+from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
 from ..parameters import cast_fields, plain_type
 from ..representation import facts_html
@@ -77,9 +77,10 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
         return X
     row, column, value = first_entry(X, bad)
     what = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(
-        f"X must be finite, but row {row} of the block, column {column} is {what} "
-        f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store"
+    raise RowError(
+        f"X must be finite, but row {{row}} of the block, column {column} is {what} "
+        f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store",
+        row,
     )
 
 
@@ -244,10 +245,6 @@ class FeatureMap(ArraysApart):
         out = np.empty((X.shape[0], stop - start), dtype=self.out_dtype(X.dtype))
         self.fill_columns(X, out, start, stop)
         return out
-
-    def fill(self, X: Rows, out: np.ndarray) -> None:
-        """Write all features of rows that `check_rows` has passed into `out`, C-contiguous of shape (n, D)."""
-        self.fill_columns(X, out, 0, self.n_components)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         """Write features start:stop of rows that `check_rows` has passed into `out`.

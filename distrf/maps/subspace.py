@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, rows_from
 from ..typing import Rows
 from .base import FeatureMap
 from .tiles import FeatureTiles
@@ -56,7 +56,8 @@ class SubspaceMap(FeatureMap):
         assert self.basis is not None
         basis, scale = self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop]
         for a, tile in self.tiles.row_tiles(X):
-            G = self.tiles.times(tile, basis)
+            with rows_from(a):
+                G = self.tiles.times(tile, basis)
             out[a : a + tile.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import dask
 import dask.array as da
@@ -24,7 +25,19 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes, row_chunks, seeds
 
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler
+from distrf import (
+    TEFM,
+    CompactNonlinearMap,
+    NystroemFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+    RandomLaplaceFeatures,
+    RandomMaclaurinFeatures,
+    StreamingRidge,
+    StreamingScaler,
+    TensorSketchFeatures,
+    WithColumns,
+)
 from distrf.errors import InputError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.execution.sampling import sampled_rows
@@ -144,6 +157,74 @@ def test_n_jobs(jobs):
     est = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0, n_jobs=jobs)
     np.testing.assert_allclose(est.fit_transform(X), est.map_(X), atol=1e-14)
     np.testing.assert_allclose(est.transform(sp.csr_array(X)), est.map_(X), atol=1e-14)
+
+
+DENSE = [
+    RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0),
+    RandomLaplaceFeatures(n_components=8, random_state=0),
+    RandomMaclaurinFeatures(n_components=8, random_state=0),
+    TensorSketchFeatures(n_components=8, random_state=0),
+    NystroemFeatures("exponential_semigroup", n_components=8, random_state=0),
+    CompactNonlinearMap(n_components=8, length_scale=1.0, n_epochs=1, random_state=0),
+    TEFM(RandomFourierFeatures(length_scale=1.0, n_components=16), n_components=8, random_state=0),
+    WithColumns(RandomFourierFeatures(length_scale=1.0, n_components=8), random_state=0),
+]
+BINNED = RandomBinningFeatures(length_scale=1.0, n_grids=4, n_components=64, random_state=0)
+
+
+@pytest.mark.parametrize("est", [*DENSE, BINNED], ids=lambda est: type(est).__name__)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_threads_run_the_map(est, kind, monkeypatch):
+    """Each thread waits for another one inside the map: alone it would wait in vain."""
+    X = kind(abs(rows(4096, 3)))
+    est = clone(est).set_params(n_jobs=2).fit(X[:100])
+    whole = est.map_(X)
+    method, both = "__call__" if est is BINNED or sp.issparse(whole) else "fill_columns", threading.Barrier(2)
+    run = getattr(type(est.map_), method)
+
+    def waits(*args):
+        both.wait(timeout=60)
+        return run(*args)
+
+    monkeypatch.setattr(type(est.map_), method, waits)
+    made = est.transform(X)
+    np.testing.assert_allclose(
+        *(Z.toarray() if sp.issparse(Z) else Z for Z in (made, whole)), rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        *(est for est in DENSE if not isinstance(est, (RandomMaclaurinFeatures, TensorSketchFeatures))),
+        BINNED,
+        RandomLaplaceFeatures(n_components=8, projection="circulant", random_state=0),
+        WithColumns(DENSE[-2], random_state=0),
+    ],
+    ids=lambda est: type(est).__name__,
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_errors_name_the_row_of_the_array(est, jobs, dtype, monkeypatch):
+    """However rows are cut: for threads, or for memory."""
+    monkeypatch.setattr("distrf.maps.tiles._TILE_BYTES", 1)
+    X = abs(rows(3000, 3)).astype(dtype)
+    est = clone(est).set_params(n_jobs=jobs).fit(X)
+    X[1300] = -1e20
+    if getattr(est, "projection", "auto") == "circulant":
+        X[1300] = 1e308 if dtype == "f8" else -1
+    with pytest.raises(InputError, match=r"\brow 1300\b"):
+        est.transform(X)
+
+
+@pytest.mark.parametrize("solver", ["gram", "finder"])
+def test_errors_of_passes_name_the_row_of_the_block(solver, monkeypatch):
+    monkeypatch.setattr("distrf.maps.tiles._TILE_BYTES", 1)
+    X = rows(3000, 3)
+    X[1300] = 1e20
+    base = RandomFourierFeatures(length_scale=1.0, n_components=16)
+    with pytest.raises(InputError, match=r"\brow 1300 of the block"):
+        TEFM(base, n_components=8, solver=solver, random_state=0).fit(X)
 
 
 def test_n_jobs_of_zero():
