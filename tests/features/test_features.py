@@ -27,6 +27,7 @@ from strategies import chunk_bytes, chunked, dtypes, row_chunks, seeds
 
 from distrf import (
     TEFM,
+    Blockwise,
     CompactNonlinearMap,
     NystroemFeatures,
     RandomBinningFeatures,
@@ -567,10 +568,28 @@ def test_robust_units_of_csr_rows_are_those_of_dense_ones_less_what_they_make_of
     assert Z.nnz == X.nnz
 
 
-@pytest.mark.parametrize("method", ["standard", "minmax"])
+def test_zeros_that_csr_rows_store_are_zeros():
+    X = sp.random_array((60, 8), density=0.1, rng=np.random.default_rng(2), format="csr")
+    X.data[::2] = 0.0
+    np.testing.assert_array_equal(
+        *(StreamingScaler("robust-zeros").fit(given_).map_.scale for given_ in (X, X.toarray()))
+    )
+
+
+@pytest.mark.parametrize("method", ["standard", "minmax", "robust"])
 def test_csr_is_not_shifted(method):
-    with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
-        StreamingScaler(method).fit(sp.csr_array(rows(5, 2)))
+    """Nor is it read: lazy rows are refused before the pass."""
+    X = sp.csr_array(rows(5, 2))
+    lazy = da.from_array(X.toarray(), chunks=(2, 2)).map_blocks(no_block, meta=X[:0])
+    for given_ in (X, lazy):
+        with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
+            StreamingScaler(method).fit(given_)
+    with pytest.raises(InputError, match="MinMaxScaler with these parameters does not take sparse rows"):
+        Blockwise(MinMaxScaler()).fit(lazy)
+
+
+def no_block(block):
+    pytest.fail("a block was read")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
