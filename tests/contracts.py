@@ -183,6 +183,17 @@ class MapContract:
             with pytest.raises(SpecMismatchError, match="unknown map None" if name == "map" else name):
                 map_from_spec({k: v for k, v in spec.items() if k != name}, map_.arrays)
 
+    def test_spec_of_other_arrays(self, map_):
+        """Other values, shapes, types and names, of each learned array."""
+        arrays, spec = map_.arrays, map_.spec()
+        for name, array in arrays.items():
+            others = array.copy()
+            others.flat[0] += 1
+            for other in (others, array[:-1], array[..., None], array.astype("c16"), None):
+                given = {k: v for k, v in {**arrays, name: other}.items() if v is not None}
+                with pytest.raises(SpecMismatchError, match=r"arrays?\b"):
+                    map_from_spec(spec, given)
+
     @pytest.mark.base_code
     def test_token(self, map_, make):
         assert tokenize(map_) == tokenize(make(self.d, self.D))

@@ -71,9 +71,13 @@ class Shifted(TransformerMixin, BaseEstimator):
 # ---- the map ----------------------------------------------------------------------------------------
 
 
+#: Its JSON is so long that it is an array too.
+SCALERS = make_pipeline(MaxAbsScaler(), StandardScaler(with_mean=False), MaxAbsScaler())
+
+
 class TestLearned(MapContract):
     seeded = False
-    transformers = (MaxAbsScaler(), StandardScaler(with_mean=False), Shifted())
+    transformers = (MaxAbsScaler(), SCALERS, Shifted())
 
     @pytest.fixture(params=range(3))
     def make(self, request):
@@ -102,10 +106,9 @@ class TestLearned(MapContract):
         if map_.savable:
             super().test_spec_with_a_missing_entry(map_)
 
-    def test_arrays_that_are_missing(self, map_):
+    def test_spec_of_other_arrays(self, map_):
         if map_.savable:
-            with pytest.raises(SpecMismatchError, match=r"arrays .*are missing"):
-                map_from_spec(map_.spec(), {})
+            super().test_spec_of_other_arrays(map_)
         else:
             with pytest.raises(InputError, match=r"Shifted.* cannot be saved without running its code on load"):
                 map_.spec()
@@ -125,9 +128,6 @@ class TestStateless(TestLearned):
                 map_from_spec(spec | {"transformer": spec["transformer"] | edit}, {})
         with pytest.raises(SpecMismatchError, match="does not take the stored parameters"):
             map_from_spec(spec | {"transformer": spec["transformer"] | {"parameters": {"nope": 1}}}, {})
-
-    def test_arrays_that_are_missing(self):
-        pass
 
 
 # ---- against scikit-learn ---------------------------------------------------------------------------

@@ -29,9 +29,9 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.errors import InputError, SpecMismatchError
+from distrf.errors import InputError
 from distrf.kernels import Gaussian
-from distrf.maps import FourierMap, SubspaceMap, map_from_spec
+from distrf.maps import FourierMap, SubspaceMap
 
 
 @parametrize_with_checks(
@@ -178,14 +178,6 @@ def test_save_and_load(tmp_path, rows, based):
     np.testing.assert_array_equal(again.transform(rows), model.transform(rows))
     np.testing.assert_array_equal(again.components_, model.components_)
     assert again.residual_ == model.residual_
-
-
-def test_spec_without_its_arrays():
-    map_ = subspace_map(8, 4, scaled=True)
-    arrays = dict(map_.arrays)
-    for name in ("basis", "scale"):
-        with pytest.raises(SpecMismatchError, match="needs its arrays 'basis'"):
-            map_from_spec(map_.spec(), {k: v for k, v in arrays.items() if k != name})
 
 
 def test_same_seed_same_map(rows, tefm):
