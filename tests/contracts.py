@@ -113,6 +113,16 @@ class MapContract:
         assert (abs(part - whole[:, 1:3]) <= allowed[:, 1:3]).all()
         np.testing.assert_array_equal(S.data, kept)
 
+    def test_exact_kernel_of_csr_rows(self, map_):
+        X, Y = abs(self.rows(6, self.d)), abs(self.rows(4, self.d))
+        try:
+            K, L = map_.exact_kernel(X), map_.exact_kernel(X, Y)
+        except InputError:  # it approximates none
+            return
+        for kind in (sp.csr_array, sp.csr_matrix):
+            np.testing.assert_allclose(map_.exact_kernel(kind(X)), K, rtol=1e-12)
+            np.testing.assert_allclose(map_.exact_kernel(kind(X), kind(Y)), L, rtol=1e-12)
+
     def test_rows_do_not_know_their_block(self, map_):
         X = self.rows(1100, self.d).astype(np.float32)
         Z = map_(X)

@@ -7,6 +7,7 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError, did_you_mean
 from ..parameters import Rule, cast_fields
@@ -85,19 +86,24 @@ class AnyKernel:
             for f in fields(cls)
         )
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
+    def __call__(self, X: Rows, Y: Rows | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, entry by entry.
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        Y : array of shape (m, d); None takes X
+        X : array or sparse matrix of shape (n, d)
+        Y : array or sparse matrix of shape (m, d); None takes X
         length_scale : l of a shift-invariant kernel; no other family has one
 
         Returns
         -------
         Array of shape (n, m), float64.
         """
+        X = as_float64(X)
+        return self._matrix(X, X if Y is None else as_float64(Y), length_scale)
+
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        """The kernel matrix of float64 rows, float64."""
         raise NotImplementedError
 
     def of_products(self, t: np.ndarray) -> np.ndarray:
@@ -109,10 +115,6 @@ class AnyKernel:
 
         squares : the squared distances, float64, overwritten; rounding may have made some negative
         """
-        raise NotImplementedError
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        """k(x, x) of each row of an array or CSR matrix of shape (n, d): shape (n,), float64."""
         raise NotImplementedError
 
     def check_rows(self, X: Rows) -> None:
@@ -127,6 +129,11 @@ class AnyKernel:
                 "distrf.kernels.register_kernel, also where it is loaded, or fit and transform without saving"
             )
         return {"name": self.name, **asdict(self)}
+
+
+def as_float64(X: Any) -> np.ndarray:
+    """Rows, CSR or not, as an array of float64."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
 def register_kernel(kernel: type[K]) -> type[K]:

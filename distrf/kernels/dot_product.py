@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..parameters import number, whole
-from ..typing import Rows
 from .base import AnyKernel, declared, find_kernel, register_kernel
 
 _DEGREE = whole(), "highest power of x.y"
@@ -41,14 +39,8 @@ class DotProductKernel(AnyKernel):
     def exact_from(self) -> str:
         return "products"
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
-        return self.of_products(X @ (X if Y is None else np.asarray(Y, dtype=np.float64)).T)
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        X = X.astype(np.float64)
-        norms = np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-        return self.of_products(norms)
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        return self.of_products(X @ Y.T)
 
     def coefficient(self, n: int) -> float:
         """a_n gamma^n, the coefficient of (x.y)^n. Raises InputError where it leaves float64."""

@@ -62,16 +62,7 @@ class SemigroupKernel(WeightLaw):
     def check_rows(self, X: Rows) -> None:
         refuse_negative(X)
 
-    def diagonal(self, X: Rows) -> np.ndarray:
-        return self.of_sum(2 * (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64))
-
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        """Exact kernel matrix, shape (n, m), for nonnegative X of shape (n, d) and Y of shape (m, d), float64.
-
-        Raises InputError for a negative entry.
-        """
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
         refuse_negative(X, "row {row} of X")
         refuse_negative(Y, "row {row} of Y")
         out = np.empty((len(X), len(Y)))

@@ -16,7 +16,6 @@ from scipy.spatial.distance import cdist
 from ..errors import InputError
 from ..parameters import one_of
 from ..randomness import variates
-from ..typing import Rows
 from .base import AnyKernel, declared, find_kernel, register_kernel
 
 
@@ -76,10 +75,8 @@ class Kernel(WeightLaw):
     metric: ClassVar[str] = "euclidean"
     why_not_binned: ClassVar[str | None] = "it has no law of pitches"
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64) / length_scale
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64) / length_scale
-        return self._values(X, Y)
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        return self._values(X / length_scale, Y / length_scale)
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The kernel matrix of rows in units of the length scale, float64."""
@@ -97,9 +94,6 @@ class Kernel(WeightLaw):
     def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
         np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
         return self.of_distances(squares, length_scale)
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        return np.ones(X.shape[0])
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         """The length scale of scikit-learn's `gamma`. Raises InputError if scikit-learn's kernel has no gamma."""

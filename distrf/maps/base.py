@@ -262,8 +262,8 @@ class FeatureMap(ArraysApart):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        Y : array of shape (m, d); None takes X
+        X : array or CSR matrix of shape (n, d)
+        Y : array or CSR matrix of shape (m, d); None takes X
 
         Returns
         -------

@@ -163,10 +163,8 @@ class FourierMap(SeededMap):
         return np.sqrt((self.whitening**2).sum(axis=1)) / self.length_scale
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
         if self.whitening is not None:
-            X, Y = X @ self.whitening, Y @ self.whitening
+            X, Y = X @ self.whitening, None if Y is None else Y @ self.whitening
         return self.kernel(X, Y, self.length_scale)
 
     def work(self) -> tuple[float, float]:
