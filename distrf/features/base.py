@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import Tags, estimator_html_repr, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
@@ -355,11 +355,6 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "memory; use set_output(transform='default')"
             )
         return self._mapped(X)
-
-    def _html_repr(self) -> str:
-        """What a notebook shows: scikit-learn's diagram and, once it is fitted, the map."""
-        diagram = estimator_html_repr(self)
-        return diagram + self.map_._repr_html_() if hasattr(self, "map_") else diagram
 
     def _checked(self, X: Any) -> Any:
         """The rows of `transform`, after the checks."""

@@ -15,7 +15,6 @@ import numpy as np
 from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
 from ..parameters import cast_fields, plain_type
-from ..representation import facts_html
 from ..typing import Rows
 
 
@@ -353,11 +352,6 @@ class FeatureMap(ArraysApart):
     def scratch_bytes(self, itemsize: int) -> int:
         """Bytes beside a block and its features while these are made. The plan asks."""
         return 0
-
-    def _repr_html_(self) -> str:
-        from .description import map_facts
-
-        return facts_html(type(self).__name__, map_facts(self))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         try:
