@@ -9,7 +9,8 @@ from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
-from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
+from ..kernels.base import get_kernel
+from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
@@ -151,10 +152,10 @@ def planned_semigroup_kernel(
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
-    chosen = get_semigroup_kernel(kernel)
+    chosen = get_kernel(kernel, SemigroupKernel)
     value = _own_parameter(chosen, beta, lam)
     if isinstance(value, numbers.Real):
-        return get_semigroup_kernel(kernel, **{chosen.parameter: float(value)})
+        return get_kernel(kernel, SemigroupKernel, **{chosen.parameter: float(value)})
     if value != "median":
         raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
     return chosen

@@ -180,8 +180,8 @@ def parameter_rule(name: str) -> Rule:
     )
 
 
-def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
-    """A kernel of a family from its name and `parameters`, or from its spec; a kernel object is returned as it is.
+def get_kernel(kernel: Any, family: type[K] = AnyKernel, **parameters: Any) -> K:  # type: ignore[assignment]
+    """A kernel of a family, any by default, from its name and its parameters, from its spec, or itself.
 
     Raises InputError for a name that is not of the family, and for parameters that the kernel does not have.
     """
@@ -205,14 +205,6 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
     return cast(K, cls(**parameters))
 
 
-def get_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
-    """A kernel of any family from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is in no registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, AnyKernel, parameters)
-
-
 def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
     """A kernel of a family by name, with its parameters picked from `values`.
 
@@ -228,4 +220,4 @@ def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKer
     """
     cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
     own = {p.name for p in cls.parameters()} if cls else set()
-    return find_kernel(kernel, family, {k: v for k, v in values.items() if k in own})
+    return get_kernel(kernel, family, **{k: v for k, v in values.items() if k in own})

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import InputError
 from ..parameters import number, whole
-from .base import AnyKernel, declared, find_kernel, register_kernel
+from .base import AnyKernel, declared, register_kernel
 
 _DEGREE = whole(), "highest power of x.y"
 _GAMMA = number(above=0), "factor on x.y"
@@ -115,13 +115,3 @@ class Exponential(DotProductKernel):
 
 #: The dot-product kernels by name.
 DOT_PRODUCTS = DotProductKernel.registry
-
-
-def get_dot_product_kernel(
-    kernel: str | DotProductKernel | dict[str, Any], **parameters: Any
-) -> DotProductKernel:
-    """A dot-product kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, DotProductKernel, parameters)

@@ -8,14 +8,14 @@ k(x, y) = kappa(x + y) = E[exp(-w . (x + y))] for x, y >= 0, w with independent 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from ..errors import InputError, RowError, first_entry
 from ..parameters import number
 from ..typing import Rows
-from .base import declared, find_kernel, register_kernel
+from .base import declared, register_kernel
 from .shift_invariant import WeightLaw
 
 #: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
@@ -128,14 +128,6 @@ class ReciprocalSemigroup(SemigroupKernel):
 
 #: The semigroup kernels by name.
 SEMIGROUP_KERNELS = SemigroupKernel.registry
-
-
-def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
-    """A semigroup kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, SemigroupKernel, parameters)
 
 
 def refuse_negative(X: Rows, rows: str = "row {row} of the block") -> None:

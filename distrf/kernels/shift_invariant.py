@@ -8,7 +8,7 @@ scale mixture). Rahimi & Recht 2007, Figure 1; Matern: multivariate t with 2 nu 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -16,7 +16,7 @@ from scipy.spatial.distance import cdist
 from ..errors import InputError
 from ..parameters import one_of
 from ..randomness import variates
-from .base import AnyKernel, declared, find_kernel, register_kernel
+from .base import AnyKernel, declared, register_kernel
 
 
 @dataclass(frozen=True)
@@ -218,11 +218,3 @@ class Matern(Kernel):
 
 #: The shift-invariant kernels by name.
 KERNELS = Kernel.registry
-
-
-def get_shift_invariant_kernel(kernel: str | Kernel | dict[str, Any], **parameters: Any) -> Kernel:
-    """A shift-invariant kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, Kernel, parameters)
