@@ -41,6 +41,7 @@ from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.execution.sampling import sampled_rows
 from distrf.maps import BlockwiseMap, map_from_spec
+from distrf.maps.base import arrays_fingerprint
 from distrf.maps.blockwise import takes_missing
 
 X = abs(np.random.default_rng(5).normal(size=(300, 4)))
@@ -232,15 +233,17 @@ def test_files_do_not_run_code(tmp_path):
     from distrf.persistence import _decode_model, model_details
 
     spec = model_details(tmp_path / "model")["model"]
-    state = spec["fitted"]["map_"]["$map"]["transformer"]
-    bad = json.loads(json.dumps(spec))
-    bad["fitted"]["map_"]["$map"]["transformer"] = {"pickled": "os.system", "digest": "0"}
-    with pytest.raises(SpecMismatchError, match="the spec names a pickle, which is not loaded"):
-        _decode_model(bad, {v: np.zeros(1, np.uint8) for v in spec["fitted"]["map_"]["arrays"].values()})
-    bad = json.loads(json.dumps(spec))
-    bad["fitted"]["map_"]["$map"]["transformer"] = state | {"class": "Ridge"}
-    with pytest.raises((SpecMismatchError, StoreError), match="'Ridge'; this release loads"):
-        _decode_model(bad, {v: np.zeros(1) for v in spec["fitted"]["map_"]["arrays"].values()})
+    names = spec["fitted"]["map_"]["arrays"]
+    for change, message in (
+        ({"pickled": "os.system"}, "the spec names a pickle, which is not loaded"),
+        ({"class": "Ridge"}, "'Ridge'; this release loads"),
+    ):
+        bad = json.loads(json.dumps(spec))
+        entry = bad["fitted"]["map_"]["$map"]
+        entry["transformer"] |= change
+        entry["digest"] = arrays_fingerprint(dict.fromkeys(names, np.zeros(1)))
+        with pytest.raises((SpecMismatchError, StoreError), match=message):
+            _decode_model(bad, dict.fromkeys(names.values(), np.zeros(1)))
     bad = json.loads(json.dumps(spec))
     bad["parameters"]["transformer"]["$sklearn"] = "Ridge"
     with pytest.raises((SpecMismatchError, StoreError), match="'Ridge'; this release loads"):
