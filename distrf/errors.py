@@ -23,6 +23,27 @@ class InputError(DistrfError, ValueError):
     """Data or parameters that break a stated rule (wrong width, NaN, unknown kernel, ...)."""
 
 
+class RowError(InputError):
+    """A row that breaks a rule: its number `row` stands at "{row}" in `text`."""
+
+    def __init__(self, text: str, row: int):
+        super().__init__(text, row)  # so that it travels from a worker
+        self.text, self.row = text, row
+
+    def __str__(self) -> str:
+        return self.text.replace("{row}", str(self.row))
+
+
+@contextmanager
+def rows_from(first: int) -> Iterator[None]:
+    """Around work on the rows first, first + 1, ... of others, cut for threads or for memory: errors name the row there."""
+    try:
+        yield
+    except RowError as error:
+        error.row += first
+        raise
+
+
 def warn(text: str, category: type[Warning]) -> None:
     """Warn at the line outside of this package that called it: Python shows a warning once for each line."""
     frame, level = sys._getframe(1), 2

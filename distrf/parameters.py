@@ -6,11 +6,12 @@ import ast
 import functools
 import inspect
 import numbers
+import operator
 import os
 import re
 import reprlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from math import inf, isfinite
 from typing import Any, Literal, TypeVar, dataclass_transform
 
@@ -20,6 +21,27 @@ from .errors import InputError, ParameterError, did_you_mean
 
 #: The largest integer that arrays, files and workers hold.
 _MOST = 2**63 - 1
+
+
+#: What makes values of the types that fields of frozen values declare; fields of other types are no plain values.
+_PLAIN: dict[str, Callable[[Any], Any]] = {"int": operator.index, "float": float, "bool": bool, "str": str}
+
+
+def plain_type(one: Field) -> Callable[[Any], Any] | None:
+    """What makes values of the type that a field declares: a number, a text, true or false; None for other types."""
+    declared = getattr(one.type, "__name__", str(one.type))  # a type, or its text
+    return _PLAIN.get(declared.removesuffix(" | None"))
+
+
+def cast_fields(value: Any) -> None:
+    """Give the plain fields of a frozen dataclass the types that it declares.
+
+    NumPy's numbers, which rules allow, are neither JSON nor of full precision.
+    """
+    for one in fields(value):
+        current, make = getattr(value, one.name), plain_type(one)
+        if make is not None and current is not None:
+            object.__setattr__(value, one.name, make(current))
 
 
 @dataclass(frozen=True)

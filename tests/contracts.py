@@ -113,6 +113,16 @@ class MapContract:
         assert (abs(part - whole[:, 1:3]) <= allowed[:, 1:3]).all()
         np.testing.assert_array_equal(S.data, kept)
 
+    def test_exact_kernel_of_csr_rows(self, map_):
+        X, Y = abs(self.rows(6, self.d)), abs(self.rows(4, self.d))
+        try:
+            K, L = map_.exact_kernel(X), map_.exact_kernel(X, Y)
+        except InputError:  # it approximates none
+            return
+        for kind in (sp.csr_array, sp.csr_matrix):
+            np.testing.assert_allclose(map_.exact_kernel(kind(X)), K, rtol=1e-12)
+            np.testing.assert_allclose(map_.exact_kernel(kind(X), kind(Y)), L, rtol=1e-12)
+
     def test_rows_do_not_know_their_block(self, map_):
         X = self.rows(1100, self.d).astype(np.float32)
         Z = map_(X)
@@ -182,6 +192,17 @@ class MapContract:
         for name in spec:
             with pytest.raises(SpecMismatchError, match="unknown map None" if name == "map" else name):
                 map_from_spec({k: v for k, v in spec.items() if k != name}, map_.arrays)
+
+    def test_spec_of_other_arrays(self, map_):
+        """Other values, shapes, types and names, of each learned array."""
+        arrays, spec = map_.arrays, map_.spec()
+        for name, array in arrays.items():
+            others = array.copy()
+            others.flat[0] += 1
+            for other in (others, array[:-1], array[..., None], array.astype("c16"), None):
+                given = {k: v for k, v in {**arrays, name: other}.items() if v is not None}
+                with pytest.raises(SpecMismatchError, match=r"arrays?\b"):
+                    map_from_spec(spec, given)
 
     @pytest.mark.base_code
     def test_token(self, map_, make):

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import pickle
 
 import dask.array as da
 import numpy as np
 import pytest
+from dask.base import tokenize
 from sklearn.base import BaseEstimator, clone
 from sklearn.preprocessing import Normalizer
 
 import distrf
 from distrf.errors import InputError, ParameterError
+from distrf.features.base import FeatureEstimator
 from distrf.parameters import COLUMNS, check_parameters, number, one_of, ruled, several, whole
 
 X = np.abs(np.random.default_rng(0).normal(size=(12, 3)))
@@ -98,6 +101,24 @@ def test_values_are_checked_by_type_and_range(kind):
             else:
                 word = "number" if isinstance(value, float) or value == 2**63 else ">= 0"
                 assert word in str(rule), f"{name} of {kind.__name__} allows {value!r}"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if issubclass(kind, FeatureEstimator)])
+def test_numpy_scalars_are_the_numbers_that_they_hold(kind):
+    """Of whatever parameter: the map, and its spec, are those of Python's own number."""
+    kernels = {"nu": "matern", "degree": "polynomial", "coef0": "polynomial", "lam": "reciprocal_semigroup"}
+    small = {"n_components": 2, "n_grids": 2, "n_epochs": 1, "random_state": 0, "length_scale": 2.0}
+    numbers, rules = [np.bool_(True), np.float32(0.5), np.int64(2)], kind.parameter_rules
+    for name in rules.keys() - {"resume"}:  # which needs a checkpoint
+        known = {k: v for k, v in small.items() if k in rules and (k, name) != ("length_scale", "gamma")}
+        if "kernel" in rules and name in kernels:
+            known["kernel"] = kernels[name]
+        for value in filter(rules[name].allows, [*numbers, np.int64(0)] if name == "exact" else numbers):
+            given, plain = (
+                usual(kind).set_params(**known | {name: one}).fit(X, Y).map_ for one in (value, value.item())
+            )
+            assert json.dumps(given.spec()) == json.dumps(plain.spec()), name
+            assert tokenize(given) == tokenize(plain)
 
 
 @pytest.mark.parametrize(

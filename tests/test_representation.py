@@ -10,11 +10,9 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
-from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 
 from distrf import (
-    TEFM,
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -29,7 +27,7 @@ from distrf import (
     write_rows,
 )
 from distrf.record import Training
-from distrf.representation import facts_html, size
+from distrf.representation import facts_html
 from distrf.store import describe, info
 
 
@@ -79,44 +77,6 @@ def test_text_is_escaped():
     facts = Tables(shown).facts
     assert facts == {"a & b": "<script>", "n": "12,345", "ok": "yes", "s": "0.5", "l": "1, 2"}
     assert len(Tables(facts_html("t", [("long", "x" * 10_000)])).facts["long"]) == 500
-
-
-def test_map(problem):
-    est = RandomFourierFeatures(length_scale=2.0, n_components=64, projection="circulant", random_state=3)
-    facts = facts_of(est.fit(problem[0]).map_)
-    sent = size(len(pickle.dumps(est.map_)))
-    assert facts.items() >= {
-        "columns (d)": "4", "features (D)": "64", "kernel": "Gaussian()", "length scale": "2",
-        "projection": "circulant", "on the wire": f"{sent} with each task",
-        "block of 10,000 rows": "156.25 kiB in, 2.44 MiB out (float32)",
-    }.items()  # fmt: skip
-    assert facts["seed"] == str(est.map_.seed)
-
-
-def test_map_over_another(problem):
-    base = RandomFourierFeatures(length_scale=2.0, n_components=64, random_state=3)
-    est = TEFM(base, n_components=4, random_state=0).fit(problem[0])
-    facts = facts_of(est.map_)
-    assert facts["base"] == f"quasi, D = 64, kernel Gaussian(), length scale 2, seed {est.map_.base.seed}"
-    assert facts["learned arrays"].endswith("once to each worker")
-
-
-def test_the_diagram_of_scikit_learn_stays(problem):
-    est = RandomFourierFeatures(n_components=8, random_state=0)
-    before = est._repr_html_()
-    assert "sk-container" in before
-    assert "distrf-facts" not in before
-    est.fit(problem[0])
-    assert "sk-container" in est._repr_html_()
-    assert facts_of(est)["features (D)"] == "8"
-    assert "distrf-facts" in est._repr_mimebundle_()["text/html"]
-    with config_context(display="text"):
-        assert not hasattr(est, "_repr_html_")
-        assert "text/html" not in est._repr_mimebundle_()
-    pipeline = make_pipeline(est, StreamingRidge(alpha=1.0))
-    assert pipeline._repr_html_().count("sk-estimator ") >= 2
-    pipeline.fit(problem[0], problem[1])
-    assert "sk-container" in pipeline._repr_html_()
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from distrf import (
     StreamingScaler,
 )
 from distrf.features.length_scale import resolve_length_scale
-from distrf.kernels import get_shift_invariant_kernel
+from distrf.kernels import get_kernel
 from distrf.kernels.exact import kernel_block
 
 #: name: (its name in the paper, share of rows to train where no split is customary, the class that is told from the others,
@@ -105,7 +105,7 @@ def choose(method: str, size: int, rows: Rows, start: float) -> Record:
     more than MOST features the length scale is that of MOST, and alpha alone is chosen with all.
     """
     few = rows._replace(**dict(zip("Xy", data.sample(rows.X, rows.y, CHOICE_ROWS), strict=True)))
-    unit = resolve_length_scale(get_shift_invariant_kernel(KERNELS[method]), "knn", None, few.X, 0)
+    unit = resolve_length_scale(get_kernel(KERNELS[method]), "knn", None, few.X, 0)
     found: dict[int, tuple[float, float]] = {}
 
     def error_of(k: int, D: int = min(size, MOST)) -> float:
@@ -177,7 +177,7 @@ def convergence(run: Run) -> Iterator[Record]:
     X = np.random.default_rng(0).uniform(size=(run.pick(200, 30), 2))
     pairs = np.triu_indices(len(X), 1)
     for method, name in KERNELS.items():
-        k, twice = (kernel_block(get_shift_invariant_kernel(name), X, X, 0.5 / c)[pairs] for c in (1, 2))
+        k, twice = (kernel_block(get_kernel(name), X, X, 0.5 / c)[pairs] for c in (1, 2))
         for size in run.pick((64, 256, 1024, 4096), (16, 64)):
             square, largest = [], []
             for seed in range(run.pick(20, 3)):

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,11 +14,11 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
-from sklearn.utils import Tags, estimator_html_repr, get_tags
+from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from ..errors import InputError, input_errors
+from ..errors import InputError, input_errors, rows_from
 from ..execution.labelled import header, plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
@@ -28,6 +29,9 @@ from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import ArrayLike, Rows
+
+#: Rows of the smallest tile that a thread takes.
+_TILE = 512
 
 
 def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
@@ -138,21 +142,34 @@ def _is_plain(estimator: Any, X: Any) -> bool:
 
 def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
     """Features of rows in memory, shape (n, D), by `n_jobs` threads with one core each."""
-    jobs = effective_jobs(n_jobs)
-    # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few.
-    tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
-    step = max(512, -(-X.shape[0] // (tiles_each * jobs)))
-    if map_.sparse_output and jobs > 1 and X.shape[0] > 512:
-        with ThreadPoolExecutor(jobs) as pool:
-            blocks = pool.map(map_, (X[a : a + step] for a in range(0, X.shape[0], step)))
-            return sp.vstack(list(blocks), format="csr")
-    if jobs == 1 or X.shape[0] <= 512 or type(map_).fill is FeatureMap.fill:
+    jobs, n = effective_jobs(n_jobs), X.shape[0]
+    fills = type(map_).fill_columns is not FeatureMap.fill_columns
+    if jobs == 1 or n <= _TILE or not (fills or map_.sparse_output):
         return map_(X)
-    out = np.empty((X.shape[0], map_.n_components), dtype=map_.out_dtype(X.dtype))
-    with threadpool_limits(1), ThreadPoolExecutor(jobs) as pool:
-        tiles = [slice(a, a + step) for a in range(0, X.shape[0], step)]
-        list(pool.map(lambda tile: map_.fill(X[tile], out[tile]), tiles))
-    return out
+    # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few. Maps cut rows at multiples of
+    # _TILE, as here: so the bits do not depend on the number of threads.
+    tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
+    step = _TILE * -(-n // (_TILE * tiles_each * jobs))
+    shape = (0 if map_.sparse_output else n, map_.n_components)
+    out = np.empty(shape, dtype=map_.out_dtype(X.dtype))
+
+    def featurize(first: int) -> Rows:
+        rows, features = X[first : first + step], out[first : first + step]
+        with rows_from(first):
+            if map_.sparse_output:
+                return map_(rows)
+            map_.fill_columns(rows, features, 0, map_.n_components)
+            return features
+
+    with _libraries().limit(limits=1), ThreadPoolExecutor(jobs) as pool:
+        made = list(pool.map(featurize, range(0, n, step)))
+    return sp.vstack(made, format="csr") if map_.sparse_output else out
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The libraries with threads of their own. Finding them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def effective_jobs(n_jobs: int | None) -> int:
@@ -338,11 +355,6 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 "memory; use set_output(transform='default')"
             )
         return self._mapped(X)
-
-    def _html_repr(self) -> str:
-        """What a notebook shows: scikit-learn's diagram and, once it is fitted, the map."""
-        diagram = estimator_html_repr(self)
-        return diagram + self.map_._repr_html_() if hasattr(self, "map_") else diagram
 
     def _checked(self, X: Any) -> Any:
         """The rows of `transform`, after the checks."""

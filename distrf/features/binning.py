@@ -105,10 +105,10 @@ class RandomBinningFeatures(FeatureEstimator):
         self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         self.map_ = BinningMap(
             n_features_in=X.shape[1],
-            n_components=int(self.n_components),
+            n_components=self.n_components,
             kernel=kernel,
             length_scale=self.length_scale_,
-            n_grids=int(self.n_grids),
+            n_grids=self.n_grids,
             seed=seed,
         )
         return self
@@ -116,7 +116,7 @@ class RandomBinningFeatures(FeatureEstimator):
     def _planned_map(self, d: int) -> BinningMap:
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         scale = known_length_scale(kernel, self.length_scale, self.gamma)
-        return BinningMap(d, int(self.n_components), kernel, scale, int(self.n_grids), 0)
+        return BinningMap(d, self.n_components, kernel, scale, self.n_grids, 0)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

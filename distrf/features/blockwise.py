@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_feature_names, check_non_negative
 
 from ..errors import InputError, input_errors
 from ..execution.labelled import frame_blocks, has_frames, is_frame, is_lazy_frame
-from ..execution.row_blocks import check_dask_rows, map_rows
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import working_dtype
 from ..maps.blockwise import BlockwiseMap, as_rows, frame_dtype, takes_missing
@@ -111,14 +111,13 @@ class Blockwise(FeatureEstimator):
         X = validate_rows(self, X, reset=True, missing=takes_missing(inner))
         d, dtype = X.shape[1], working_dtype(X.dtype)
         tags = get_tags(inner)
-        if not is_dask_collection(X):
-            if positive_only(inner):
-                check_non_negative(X, f"Blockwise({type(inner).__name__})")
-            if sp.issparse(X) and not tags.input_tags.sparse:
-                raise InputError(
-                    f"a {type(inner).__name__} with these parameters does not take sparse rows; choose others, "
-                    "or pass dense rows"
-                )
+        if positive_only(inner) and not is_dask_collection(X):
+            check_non_negative(X, f"Blockwise({type(inner).__name__})")
+        if blocks_are_csr(X) and not tags.input_tags.sparse:
+            raise InputError(
+                f"a {type(inner).__name__} with these parameters does not take sparse rows; choose others, "
+                "or pass dense rows"
+            )
         if not tags.requires_fit and not tags.target_tags.required:
             # Three unlike rows of positive numbers: a stateless transformer only learns the width.
             rows, targets = np.multiply.outer(np.array([1, 2, 3]), np.ones(d)).astype(dtype), None

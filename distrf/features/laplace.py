@@ -9,7 +9,8 @@ from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
-from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, get_semigroup_kernel, refuse_negative
+from ..kernels.base import get_kernel
+from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
 from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
@@ -126,7 +127,7 @@ class RandomLaplaceFeatures(FeatureEstimator):
         """
         X = validate_rows(self, X, reset=True)
         if not is_dask_collection(X):
-            refuse_negative(X, "row {}")
+            refuse_negative(X, "row {row}")
         seed = draw_seed(self.random_state)
         self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
         self.map_ = self._map(self.kernel_, X.shape[1], seed)
@@ -151,10 +152,10 @@ def planned_semigroup_kernel(
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
-    chosen = get_semigroup_kernel(kernel)
+    chosen = get_kernel(kernel, SemigroupKernel)
     value = _own_parameter(chosen, beta, lam)
     if isinstance(value, numbers.Real):
-        return get_semigroup_kernel(kernel, **{chosen.parameter: float(value)})
+        return get_kernel(kernel, SemigroupKernel, **{chosen.parameter: float(value)})
     if value != "median":
         raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
     return chosen
@@ -180,6 +181,6 @@ def resolve_semigroup_kernel(
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)
     refuse_not_finite(rows)
-    refuse_negative(rows, "sampled row {}")
+    refuse_negative(rows, "sampled row {row}")
     partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
     return chosen.with_median(rows + partners)

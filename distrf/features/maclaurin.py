@@ -103,9 +103,9 @@ class RandomMaclaurinFeatures(FeatureEstimator):
         D = int(self.n_components)
         seed = draw_seed(self.random_state)
         kernel = resolve_dot_product(self.kernel, self.degree, self.gamma, self.coef0, X, seed)
-        self.map_ = MaclaurinMap(X.shape[1], D, kernel, float(self.base), self.exact, seed)
+        self.map_ = MaclaurinMap(X.shape[1], D, kernel, self.base, int(self.exact), seed)
         return self
 
     def _planned_map(self, d: int) -> MaclaurinMap:
         kernel = make_dot_product(self.kernel, self.degree, known_gamma(self.gamma), self.coef0)
-        return MaclaurinMap(d, int(self.n_components), kernel, float(self.base), self.exact, 0)
+        return MaclaurinMap(d, int(self.n_components), kernel, self.base, int(self.exact), 0)

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import check_dask_rows, map_rows
+from ..execution.row_blocks import blocks_are_csr, check_dask_rows, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
@@ -28,6 +28,8 @@ _SAMPLE = 10_000
 _SAMPLE_BYTES = 2**27
 #: Interquartile range of the standard normal law: divided by it, a range is a standard deviation.
 _NORMAL_RANGE = 1.3489795003921634
+#: A spread of so many parts of the largest value is rounding.
+_ROUNDING = 10 * np.finfo(np.float64).eps
 #: Columns of a size between these have squares, and sums of them, that float64 holds.
 _SQUARES = 1e-140, 1e140
 
@@ -101,7 +103,7 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
             sparse rows.
         """
         X = validate_rows(self, X, reset=True)
-        if sp.issparse(X) and self.method in SHIFTING:
+        if blocks_are_csr(X) and self.method in SHIFTING:
             raise InputError(
                 f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'robust-zeros', 'maxabs', "
                 "'l1-rows' or 'l2-rows', or dense rows"
@@ -124,18 +126,18 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
                 standard = self.method == "standard"
                 shift = moments.mean * unit if standard else moments.low
                 # A spread of a few roundings is none; the variance of equal numbers need not come out as 0.
-                varies = spread > 10 * np.finfo(np.float64).eps * size
+                varies = spread > _ROUNDING * size
                 scale = np.where(varies, np.sqrt(moments.variance) * unit if standard else spread, 0.0)
             scale = np.where(scale > 0, scale, 1.0)
             if not np.isfinite(scale).all():
                 raise InputError(
                     f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first"
                 )
-        self.map_ = ScalingMap(d, d, self.method, float(self.divisor), shift, scale)
+        self.map_ = ScalingMap(d, d, self.method, self.divisor, shift, scale)
         return self
 
     def _planned_map(self, d: int) -> ScalingMap:
-        return ScalingMap(d, d, self.method, float(self.divisor))
+        return ScalingMap(d, d, self.method, self.divisor)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         if self.method in ROBUST:
@@ -189,8 +191,8 @@ def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
     often = 4 * counts >= rows.shape[0]  # the quartiles of the others are 0
     middle[often], spread[often] = _dense_units(columns[:, often].toarray())
     for j in np.flatnonzero(~often & (counts > 0)):
-        entries = columns.data[columns.indptr[j] : columns.indptr[j + 1]]
-        spread[j] = np.median(np.abs(entries)) or 1.0
+        entries = np.abs(columns.data[columns.indptr[j] : columns.indptr[j + 1]])
+        spread[j] = _others(entries, _ROUNDING * entries.max())
     return middle, spread
 
 
@@ -198,12 +200,16 @@ def _dense_units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Median and spread of the columns of float64 rows."""
     low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
     spread = (high - low) / _NORMAL_RANGE
-    rounding = 10 * np.finfo(np.float64).eps * np.abs(rows).max(axis=0)
+    rounding = _ROUNDING * np.abs(rows).max(axis=0)
     for j in np.flatnonzero(spread <= rounding):
-        distance = np.abs(rows[:, j] - middle[j])
-        others = distance[distance > rounding[j]]
-        spread[j] = np.median(others) if len(others) else 1.0
+        spread[j] = _others(np.abs(rows[:, j] - middle[j]), rounding[j])
     return middle, spread
+
+
+def _others(distances: np.ndarray, rounding: float) -> float:
+    """Median distance of the values that are not those of most rows, which CSR rows may store; 1 where there are none."""
+    others = distances[distances > rounding]
+    return float(np.median(others)) if len(others) else 1.0
 
 
 def apply_scaling(map_: FeatureMap, X: Any) -> Any:

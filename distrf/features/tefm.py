@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
-from sklearn.utils.validation import check_is_fitted
+from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
@@ -73,8 +71,6 @@ class TEFM(FeatureEstimator):
     ----------
     map_ : SubspaceMap
         The frozen map, with the arrays `basis` of shape (D, l) and, if whitened, `scale` of shape (l,).
-    base_ : feature estimator or None
-        The fitted base.
     components_ : array of shape (l, D)
         Q', with orthonormal rows.
     singular_values_ : array of shape (l,)
@@ -202,16 +198,6 @@ class TEFM(FeatureEstimator):
     def facts(self) -> dict[str, Any]:
         return {"subspace_solver": self.solver_, "subspace_residual": self.residual_}
 
-    @property
-    def base_(self) -> FeatureEstimator | None:
-        """The fitted base estimator, or None: `make_pipeline(tefm.base_, tefm.to_base_model(model))`."""
-        check_is_fitted(self)
-        if self.base is None:
-            return None
-        base = clone(self.base)
-        base.map_, base.n_features_in_ = self.map_.base, self.n_features_in_
-        return base
-
     def _planned_map(self, d: int) -> SubspaceMap:
         width, base = int(self.n_components), None if self.base is None else self.base.planned_map(d)
         check_width(width, d if base is None else base.n_components)
@@ -237,42 +223,6 @@ class TEFM(FeatureEstimator):
         """Q', shape (l, D)."""
         assert self.map_.basis is not None
         return self.map_.basis.T
-
-    def to_base_model(self, model: BaseEstimator) -> BaseEstimator:
-        """Turn a linear model on the l features into one on the D base features, with weights Q w.
-
-        Predicting with it costs what the base map costs: `make_pipeline(tefm.base_, tefm.to_base_model(model))`
-        gives the predictions of `make_pipeline(tefm, model)`.
-
-        Parameters
-        ----------
-        model : fitted linear model
-            Has `coef_` of shape (l,) or (C, l). It is left as it is.
-
-        Returns
-        -------
-        linear model
-            A copy of the model with `coef_` of shape (D,) or (C, D).
-
-        Raises
-        ------
-        InputError
-            `coef_` has another width than l.
-        """
-        check_is_fitted(self)
-        check_is_fitted(model, "coef_")
-        coef = np.asarray(model.coef_)
-        if coef.shape[-1] != self.map_.n_components:
-            raise InputError(
-                f"to_base_model takes a linear model on the {self.map_.n_components} features of this map, got coef_ of "
-                f"shape {coef.shape}; fit the model on the output of transform"
-            )
-        copied = copy.copy(model)
-        copied.coef_ = coef @ self.map_.weights().T.astype(coef.dtype)
-        copied.n_features_in_ = copied.coef_.shape[-1]
-        if hasattr(copied, "feature_names_in_"):
-            del copied.feature_names_in_
-        return copied
 
 
 def fitted_base(base: FeatureEstimator, X: ArrayLike, y: ArrayLike, seed: int) -> FeatureMap:

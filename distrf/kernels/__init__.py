@@ -7,17 +7,15 @@ from .dot_product import (
     Exponential,
     Homogeneous,
     Polynomial,
-    get_dot_product_kernel,
 )
 from .semigroup import (
     SEMIGROUP_KERNELS,
     ExponentialSemigroup,
     ReciprocalSemigroup,
     SemigroupKernel,
-    get_semigroup_kernel,
     refuse_negative,
 )
-from .shift_invariant import KERNELS, Cauchy, Gaussian, Kernel, Laplacian, Matern, get_shift_invariant_kernel
+from .shift_invariant import KERNELS, Cauchy, Gaussian, Kernel, Laplacian, Matern
 
 #: The families, in the order in which messages name their kernels.
 FAMILIES: tuple[type[AnyKernel], ...] = (Kernel, SemigroupKernel, DotProductKernel)
@@ -42,10 +40,7 @@ __all__ = [
     "ReciprocalSemigroup",
     "SemigroupKernel",
     "declared",
-    "get_dot_product_kernel",
     "get_kernel",
-    "get_semigroup_kernel",
-    "get_shift_invariant_kernel",
     "kernel_with",
     "refuse_negative",
     "register_kernel",

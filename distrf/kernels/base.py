@@ -7,9 +7,10 @@ from dataclasses import MISSING, asdict, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError, did_you_mean
-from ..parameters import Rule
+from ..parameters import Rule, cast_fields
 from ..typing import Rows
 
 #: The registered kernels of all families, by name.
@@ -71,6 +72,7 @@ class AnyKernel:
     def __post_init__(self) -> None:
         for p in self.parameters():
             p.rule.check(p.name, getattr(self, p.name))
+        cast_fields(self)
 
     @property
     def exact_from(self) -> str:
@@ -84,19 +86,24 @@ class AnyKernel:
             for f in fields(cls)
         )
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
+    def __call__(self, X: Rows, Y: Rows | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, entry by entry.
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        Y : array of shape (m, d); None takes X
+        X : array or sparse matrix of shape (n, d)
+        Y : array or sparse matrix of shape (m, d); None takes X
         length_scale : l of a shift-invariant kernel; no other family has one
 
         Returns
         -------
         Array of shape (n, m), float64.
         """
+        X = as_float64(X)
+        return self._matrix(X, X if Y is None else as_float64(Y), length_scale)
+
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        """The kernel matrix of float64 rows, float64."""
         raise NotImplementedError
 
     def of_products(self, t: np.ndarray) -> np.ndarray:
@@ -108,10 +115,6 @@ class AnyKernel:
 
         squares : the squared distances, float64, overwritten; rounding may have made some negative
         """
-        raise NotImplementedError
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        """k(x, x) of each row of an array or CSR matrix of shape (n, d): shape (n,), float64."""
         raise NotImplementedError
 
     def check_rows(self, X: Rows) -> None:
@@ -126,6 +129,11 @@ class AnyKernel:
                 "distrf.kernels.register_kernel, also where it is loaded, or fit and transform without saving"
             )
         return {"name": self.name, **asdict(self)}
+
+
+def as_float64(X: Any) -> np.ndarray:
+    """Rows, CSR or not, as an array of float64."""
+    return np.asarray(X.toarray() if sp.issparse(X) else X, dtype=np.float64)
 
 
 def register_kernel(kernel: type[K]) -> type[K]:
@@ -172,8 +180,8 @@ def parameter_rule(name: str) -> Rule:
     )
 
 
-def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
-    """A kernel of a family from its name and `parameters`, or from its spec; a kernel object is returned as it is.
+def get_kernel(kernel: Any, family: type[K] = AnyKernel, **parameters: Any) -> K:  # type: ignore[assignment]
+    """A kernel of a family, any by default, from its name and its parameters, from its spec, or itself.
 
     Raises InputError for a name that is not of the family, and for parameters that the kernel does not have.
     """
@@ -197,14 +205,6 @@ def find_kernel(kernel: Any, family: type[K], parameters: dict[str, Any]) -> K:
     return cast(K, cls(**parameters))
 
 
-def get_kernel(kernel: str | AnyKernel | dict[str, Any], **parameters: Any) -> AnyKernel:
-    """A kernel of any family from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is in no registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, AnyKernel, parameters)
-
-
 def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
     """A kernel of a family by name, with its parameters picked from `values`.
 
@@ -220,4 +220,4 @@ def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKer
     """
     cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
     own = {p.name for p in cls.parameters()} if cls else set()
-    return find_kernel(kernel, family, {k: v for k, v in values.items() if k in own})
+    return get_kernel(kernel, family, **{k: v for k, v in values.items() if k in own})

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..parameters import number, whole
-from ..typing import Rows
-from .base import AnyKernel, declared, find_kernel, register_kernel
+from .base import AnyKernel, declared, register_kernel
 
 _DEGREE = whole(), "highest power of x.y"
 _GAMMA = number(above=0), "factor on x.y"
@@ -41,14 +39,8 @@ class DotProductKernel(AnyKernel):
     def exact_from(self) -> str:
         return "products"
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
-        return self.of_products(X @ (X if Y is None else np.asarray(Y, dtype=np.float64)).T)
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        X = X.astype(np.float64)
-        norms = np.asarray((X * X).sum(axis=1)).ravel() if sp.issparse(X) else np.einsum("ij,ij->i", X, X)
-        return self.of_products(norms)
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        return self.of_products(X @ Y.T)
 
     def coefficient(self, n: int) -> float:
         """a_n gamma^n, the coefficient of (x.y)^n. Raises InputError where it leaves float64."""
@@ -123,13 +115,3 @@ class Exponential(DotProductKernel):
 
 #: The dot-product kernels by name.
 DOT_PRODUCTS = DotProductKernel.registry
-
-
-def get_dot_product_kernel(
-    kernel: str | DotProductKernel | dict[str, Any], **parameters: Any
-) -> DotProductKernel:
-    """A dot-product kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, DotProductKernel, parameters)

@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from ..compiled.csr_products import row_products, square_distances
 from ..typing import Rows
-from .base import AnyKernel
+from .base import AnyKernel, as_float64
 from .shift_invariant import Kernel
 
 #: Rows with a smaller share of nonzeros are kept as CSR.
@@ -49,11 +49,11 @@ def kernel_block(
     root near 0, such as exp(-|v|), computes all values from differences, see `AnyKernel.exact_from`.
     """
     X = sp.csr_array(X, dtype=np.float64) if sp.issparse(X) else np.ascontiguousarray(X, dtype=np.float64)
-    Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else np.asarray(Y, dtype=np.float64)
+    Y = sp.csr_array(Y, dtype=np.float64) if sp.issparse(Y) else as_float64(Y)
     if kernel.exact_from == "products":
         return kernel.of_products(_products(X, Y))
     if kernel.exact_from == "differences":
-        return kernel(_dense(X), _dense(Y), length_scale)
+        return kernel(X, Y, length_scale)
     rows = X, Y
     if not sp.issparse(X):
         centre = middle(Y) if centre is None else centre
@@ -72,10 +72,10 @@ def _compare_far(X: Rows, Y: Rows, far_x: np.ndarray, far_y: np.ndarray, squares
     """Overwrite the squared distances between far rows of X and far rows of Y with those from differences."""
     if not (far_x.size and far_y.size):
         return
-    them = _dense(Y[far_y])
+    them = as_float64(Y[far_y])
     for a in range(0, far_x.size, _DENSE_ROWS):
         tile = far_x[a : a + _DENSE_ROWS]
-        squares[np.ix_(tile, far_y)] = cdist(_dense(X[tile]), them, "sqeuclidean")
+        squares[np.ix_(tile, far_y)] = cdist(as_float64(X[tile]), them, "sqeuclidean")
 
 
 def exact_kernel(kernel: AnyKernel, X: np.ndarray, length_scale: float) -> np.ndarray:
@@ -101,10 +101,6 @@ def lean(X: np.ndarray) -> Rows:
 def _products(X: Rows, Y: Rows) -> np.ndarray:
     """X Y' as a new array."""
     return row_products(X, Y) if sp.issparse(X) and sp.issparse(Y) else np.asarray(X @ Y.T)
-
-
-def _dense(X: Rows) -> np.ndarray:
-    return X if isinstance(X, np.ndarray) else X.toarray()
 
 
 def _square_norms(X: Rows) -> np.ndarray:

@@ -8,14 +8,14 @@ k(x, y) = kappa(x + y) = E[exp(-w . (x + y))] for x, y >= 0, w with independent 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
-from ..errors import InputError, first_entry
+from ..errors import InputError, RowError, first_entry
 from ..parameters import number
 from ..typing import Rows
-from .base import declared, find_kernel, register_kernel
+from .base import declared, register_kernel
 from .shift_invariant import WeightLaw
 
 #: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
@@ -62,18 +62,9 @@ class SemigroupKernel(WeightLaw):
     def check_rows(self, X: Rows) -> None:
         refuse_negative(X)
 
-    def diagonal(self, X: Rows) -> np.ndarray:
-        return self.of_sum(2 * (X if isinstance(X, np.ndarray) else X.toarray()).astype(np.float64))
-
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        """Exact kernel matrix, shape (n, m), for nonnegative X of shape (n, d) and Y of shape (m, d), float64.
-
-        Raises InputError for a negative entry.
-        """
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
-        refuse_negative(X, "row {} of X")
-        refuse_negative(Y, "row {} of Y")
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        refuse_negative(X, "row {row} of X")
+        refuse_negative(Y, "row {row} of Y")
         out = np.empty((len(X), len(Y)))
         for i, x in enumerate(X):
             out[i] = self.of_sum(x + Y)
@@ -139,24 +130,16 @@ class ReciprocalSemigroup(SemigroupKernel):
 SEMIGROUP_KERNELS = SemigroupKernel.registry
 
 
-def get_semigroup_kernel(kernel: str | SemigroupKernel | dict[str, Any], **parameters: Any) -> SemigroupKernel:
-    """A semigroup kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, SemigroupKernel, parameters)
-
-
-def refuse_negative(X: Rows, rows: str = "row {} of the block") -> None:
-    """Raise InputError with the position of the first negative entry of an array or CSR matrix."""
+def refuse_negative(X: Rows, rows: str = "row {row} of the block") -> None:
+    """Raise RowError with the position of the first negative entry of an array or CSR matrix."""
     values = X if isinstance(X, np.ndarray) else X.data
     if values.size == 0 or values.dtype.kind in "ub" or not values.min() < 0:
         return
     row, column, value = first_entry(X, values < 0)
-    raise InputError(
-        "Negative values in data: a semigroup kernel is defined for nonnegative entries, but "
-        f"{rows.format(row)}, column {column} is {value} ({int((values < 0).sum())} such entries); "
-        "shift or clip the columns, or use RandomFourierFeatures"
+    raise RowError(
+        f"Negative values in data: a semigroup kernel is defined for nonnegative entries, but {rows}, column {column} is "
+        f"{value} ({int((values < 0).sum())} such entries); shift or clip the columns, or use RandomFourierFeatures",
+        row,
     )
 
 

@@ -8,7 +8,7 @@ scale mixture). Rahimi & Recht 2007, Figure 1; Matern: multivariate t with 2 nu 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -16,8 +16,7 @@ from scipy.spatial.distance import cdist
 from ..errors import InputError
 from ..parameters import one_of
 from ..randomness import variates
-from ..typing import Rows
-from .base import AnyKernel, declared, find_kernel, register_kernel
+from .base import AnyKernel, declared, register_kernel
 
 
 @dataclass(frozen=True)
@@ -76,10 +75,8 @@ class Kernel(WeightLaw):
     metric: ClassVar[str] = "euclidean"
     why_not_binned: ClassVar[str | None] = "it has no law of pitches"
 
-    def __call__(self, X: np.ndarray, Y: np.ndarray | None = None, length_scale: float = 1.0) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64) / length_scale
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64) / length_scale
-        return self._values(X, Y)
+    def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
+        return self._values(X / length_scale, Y / length_scale)
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The kernel matrix of rows in units of the length scale, float64."""
@@ -97,9 +94,6 @@ class Kernel(WeightLaw):
     def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
         np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
         return self.of_distances(squares, length_scale)
-
-    def diagonal(self, X: Rows) -> np.ndarray:
-        return np.ones(X.shape[0])
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         """The length scale of scikit-learn's `gamma`. Raises InputError if scikit-learn's kernel has no gamma."""
@@ -224,11 +218,3 @@ class Matern(Kernel):
 
 #: The shift-invariant kernels by name.
 KERNELS = Kernel.registry
-
-
-def get_shift_invariant_kernel(kernel: str | Kernel | dict[str, Any], **parameters: Any) -> Kernel:
-    """A shift-invariant kernel from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not in the registry, and for parameters that the kernel does not have.
-    """
-    return find_kernel(kernel, Kernel, parameters)

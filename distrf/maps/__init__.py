@@ -55,19 +55,20 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
 
     Raises
     ------
-    SpecMismatchError : the kind of map is unknown, an entry or an array is missing, or this release makes other
-        weights from the spec than the one that wrote it
+    SpecMismatchError : the kind of map is unknown, an entry is missing, the arrays are not those that the spec was written
+        with, or this release makes other weights from it than the one that wrote it
     """
     if spec.get("map") not in MAPS:
         raise SpecMismatchError(
             f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}"
         )
+    arrays = arrays or {}
     try:
-        map_ = MAPS[spec["map"]].from_spec(spec, arrays or {})
+        if arrays or "digest" in spec:  # before anything is made of them
+            verify_fingerprint(arrays, spec["digest"])
+        map_ = MAPS[spec["map"]].from_spec(spec, arrays)
         if (checksum := map_.checksum()) is not None:
             verify_checksum(checksum, spec["checksum"])
-        if map_.arrays or "digest" in spec:
-            verify_fingerprint(map_.arrays, spec["digest"])
     except KeyError as error:
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
     return map_

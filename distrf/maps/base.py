@@ -5,20 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, NoReturn, Self
 
 import numpy as np
 
-from ..errors import InputError, SpecMismatchError, first_entry
+from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
-from ..representation import facts_html
+from ..parameters import cast_fields, plain_type
 from ..typing import Rows
-
-#: How `from_spec` reads fields that are plain values, by their annotations. Others are kernels, or maps.
-_PLAIN: dict[str, Callable[[Any], Any]] = {"int": int, "float": float, "bool": bool, "str": str}
 
 
 def working_dtype(dtype: np.dtype | type) -> np.dtype:
@@ -79,9 +76,10 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
         return X
     row, column, value = first_entry(X, bad)
     what = "NaN" if np.isnan(value) else "infinity"
-    raise InputError(
-        f"X must be finite, but row {row} of the block, column {column} is {what} "
-        f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store"
+    raise RowError(
+        f"X must be finite, but row {{row}} of the block, column {column} is {what} "
+        f"({int(bad.sum())} such entries in the block); impute or drop them, or recompute an unfinished store",
+        row,
     )
 
 
@@ -201,6 +199,9 @@ class FeatureMap(ArraysApart):
     sparse_output: ClassVar[bool] = False
     same_columns: ClassVar[bool] = False
 
+    def __post_init__(self) -> None:
+        cast_fields(self)
+
     @property
     def label(self) -> str:
         """What progress displays and Dask's dashboard call the work of computing features."""
@@ -244,10 +245,6 @@ class FeatureMap(ArraysApart):
         self.fill_columns(X, out, start, stop)
         return out
 
-    def fill(self, X: Rows, out: np.ndarray) -> None:
-        """Write all features of rows that `check_rows` has passed into `out`, C-contiguous of shape (n, D)."""
-        self.fill_columns(X, out, 0, self.n_components)
-
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         """Write features start:stop of rows that `check_rows` has passed into `out`.
 
@@ -264,8 +261,8 @@ class FeatureMap(ArraysApart):
 
         Parameters
         ----------
-        X : array of shape (n, d)
-        Y : array of shape (m, d); None takes X
+        X : array or CSR matrix of shape (n, d)
+        Y : array or CSR matrix of shape (m, d); None takes X
 
         Returns
         -------
@@ -336,10 +333,9 @@ class FeatureMap(ArraysApart):
         """The fields of the spec, other maps apart: numbers, words, true and false, kernels. A map refuses kernels that are not its."""
         read = {}
         for one in fields(cls):
-            kind = str(one.type).removesuffix(" | None")
-            if one.compare and not kind.endswith("Map"):
-                value, make = spec[one.name], _PLAIN.get(kind, get_kernel)
-                read[one.name] = None if value is None else make(value)
+            if one.compare and not str(one.type).removesuffix(" | None").endswith("Map"):
+                value = spec[one.name]
+                read[one.name] = value if value is None or plain_type(one) else get_kernel(value)
         return read
 
     def work(self) -> tuple[float, float]:
@@ -356,11 +352,6 @@ class FeatureMap(ArraysApart):
     def scratch_bytes(self, itemsize: int) -> int:
         """Bytes beside a block and its features while these are made. The plan asks."""
         return 0
-
-    def _repr_html_(self) -> str:
-        from .description import map_facts
-
-        return facts_html(type(self).__name__, map_facts(self))
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         try:

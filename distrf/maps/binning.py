@@ -73,6 +73,7 @@ class BinningMap(SeededMap):
     sparse_output: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_components < 1 or self.n_grids < 1:
             raise InputError(
                 f"n_components and n_grids must be at least 1, got {self.n_components} and {self.n_grids}"

@@ -201,10 +201,6 @@ class BlockwiseMap(FeatureMap):
         map_ = cls(int(spec["n_features_in"]), int(spec["n_components"]), state, learned=dict(arrays), **frames)
         if not isinstance(spec["transformer"], dict) or not map_.savable:
             raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
-        if _STATE in spec["transformer"] and _STATE not in arrays:
-            raise SpecMismatchError(
-                f"the arrays [{_STATE!r}] of the transformer are missing; save the map again"
-            )
         _ = map_.transformer  # raises where the spec is not that of a listed transformer
         warn_of_release(map_._entry())
         return map_

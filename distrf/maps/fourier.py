@@ -62,6 +62,7 @@ class FourierMap(SeededMap):
         return 1.0 if self.phase == "paired" else 2.0
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         count_frequencies(self.phase, self.n_components)
         if not (np.isfinite(self.length_scale) and self.length_scale > 0):
             raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
@@ -162,10 +163,8 @@ class FourierMap(SeededMap):
         return np.sqrt((self.whitening**2).sum(axis=1)) / self.length_scale
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        X = np.asarray(X, dtype=np.float64)
-        Y = X if Y is None else np.asarray(Y, dtype=np.float64)
         if self.whitening is not None:
-            X, Y = X @ self.whitening, Y @ self.whitening
+            X, Y = X @ self.whitening, None if Y is None else Y @ self.whitening
         return self.kernel(X, Y, self.length_scale)
 
     def work(self) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import InputError
+from ..errors import InputError, RowError
 from ..kernels.semigroup import SemigroupKernel, refuse_negative
 from ..projections import Projection, make_projection
 from ..typing import Rows
@@ -54,6 +54,7 @@ class LaplaceMap(SeededMap):
     kind: ClassVar[str] = "laplace"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.n_components < 1:
             raise InputError(f"n_components must be at least 1, got {self.n_components}")
         if not isinstance(self.kernel, SemigroupKernel):
@@ -87,10 +88,10 @@ class LaplaceMap(SeededMap):
                 with np.errstate(over="ignore", invalid="ignore"):
                     for first, products in projector.phases(tile, begin, end, scale, dtype):
                         if np.isnan(products.max(initial=0.0)):
-                            row = a + int(np.isnan(products).any(axis=1).argmax())
-                            raise InputError(
-                                f"row {row} of the block is too large for circulant products in float64; divide the rows by "
-                                "a constant, or take projection='dense'"
+                            raise RowError(
+                                "row {row} of the block is too large for circulant products in float64; divide the rows by "
+                                "a constant, or take projection='dense'",
+                                a + int(np.isnan(products).any(axis=1).argmax()),
                             )
                         np.maximum(products, 0.0, out=products)
                         np.exp(np.negative(products, out=products), out=products)

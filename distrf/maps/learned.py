@@ -55,6 +55,7 @@ class LearnedFourierMap(FeatureMap):
     whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.linear  # noqa: B018  checks phase, structure and the number of components
 
     @property

@@ -70,6 +70,7 @@ class MaclaurinMap(SeededMap):
     kind: ClassVar[str] = "maclaurin"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not (math.isfinite(self.base) and self.base > 1):
             raise InputError(f"base must be a finite number above 1, got {self.base!r}")
         if self.exact not in (-1, 0, 1):

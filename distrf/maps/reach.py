@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..compiled.row_norms import row_sizes, row_sizes_csr
-from ..errors import InputError
+from ..errors import RowError
 from ..typing import Rows
 from .base import dense, few_entries
 
@@ -43,7 +43,7 @@ def near_rows(tile: Rows, first: int, factors: np.ndarray | float, dtype: np.dty
 
     Raises
     ------
-    InputError : a row is too far out for float64
+    RowError : a row is too far out for float64
     """
     bound = SINGLE if dtype.itemsize == 4 else DOUBLE
     if (
@@ -54,10 +54,11 @@ def near_rows(tile: Rows, first: int, factors: np.ndarray | float, dtype: np.dty
     beyond = np.flatnonzero(sizes > DOUBLE)
     if beyond.size:
         row = beyond[0]
-        raise InputError(
-            f"row {first + row} of the block is {sizes[row]:.2g} length scales from the origin, and beyond "
+        raise RowError(
+            f"row {{row}} of the block is {sizes[row]:.2g} length scales from the origin, and beyond "
             f"{DOUBLE:.0e} float64 tells no two rows apart; scale or centre the columns, drop constant ones, or "
-            "leave out what stands for missing values"
+            "leave out what stands for missing values",
+            first + int(row),
         )
     rows = np.flatnonzero(sizes > bound)
     if rows.size == 0:

@@ -44,6 +44,7 @@ class ScalingMap(FeatureMap):
     same_columns: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.method not in METHODS:
             raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
         if not (np.isfinite(self.divisor) and self.divisor != 0):

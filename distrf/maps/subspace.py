@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, rows_from
 from ..typing import Rows
 from .base import FeatureMap
 from .tiles import FeatureTiles
@@ -56,7 +56,8 @@ class SubspaceMap(FeatureMap):
         assert self.basis is not None
         basis, scale = self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop]
         for a, tile in self.tiles.row_tiles(X):
-            G = self.tiles.times(tile, basis)
+            with rows_from(a):
+                G = self.tiles.times(tile, basis)
             out[a : a + tile.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
@@ -95,12 +96,7 @@ class SubspaceMap(FeatureMap):
         from . import map_from_spec  # the registry imports this file
 
         base = None if spec["base"] is None else map_from_spec(spec["base"], _of_base(arrays))
-        map_ = cls(base=base, **cls._read_fields(spec))
-        if "basis" not in arrays or ("scale" in arrays) != map_.scaled:
-            raise SpecMismatchError(
-                "the spec of a 'subspace' map needs its arrays 'basis' and, if scaled, 'scale'; save it again"
-            )
-        return map_.with_arrays(arrays)
+        return cls(base=base, **cls._read_fields(spec)).with_arrays(arrays)
 
 
 def _of_base(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -192,15 +192,11 @@ class TableMap(FeatureMap):
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TableMap:
         map_ = cls(**cls._read_fields(spec)).with_arrays(arrays)
-        if map_.parts is None or map_.numbers is None:
-            raise SpecMismatchError(
-                "the spec of a table map needs its arrays 'parts' and 'numbers'; save the map again"
-            )
         # The compiled loops trust the arrays, so that they must be those of some encodings.
         try:
             again = cls.of_encodings(map_.n_features_in, map_.encodings(), map_.csr, map_.cross)
             same = again == map_ and arrays_fingerprint(again.arrays) == spec["digest"]
-        except (InputError, ValueError, TypeError, IndexError, OverflowError) as error:
+        except (InputError, AssertionError, ValueError, TypeError, IndexError, OverflowError) as error:
             raise SpecMismatchError(
                 f"the arrays of a table map hold no encodings: {error}; save the map again"
             ) from None

@@ -69,6 +69,7 @@ class TensorSketchMap(SeededMap):
     whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.kernel, Polynomial):
             raise InputError(
                 f"TensorSketch is for the polynomial kernel, got {self.kernel!r}; use random Maclaurin features"

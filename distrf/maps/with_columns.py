@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from ..errors import InputError
+from ..kernels.base import as_float64
 from ..typing import Rows
 from .base import FeatureMap, dense
 
@@ -31,6 +32,7 @@ class WithColumnsMap(FeatureMap):
     kind: ClassVar[str] = "with-columns"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         d, D = self.base.n_features_in, self.base.n_components
         if (self.n_features_in, self.n_components) != (d, d + D):
             raise InputError(
@@ -83,8 +85,8 @@ class WithColumnsMap(FeatureMap):
             )
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        A = np.asarray(dense(X), dtype=np.float64)
-        B = A if Y is None else np.asarray(dense(Y), dtype=np.float64)
+        A = as_float64(X)
+        B = A if Y is None else as_float64(Y)
         return self.base.exact_kernel(X, Y) + A @ B.T / self.scale**2
 
     def work(self) -> tuple[float, float]:

@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import rows_from
 from ..gram_tiles import add_tiles, empty_tiles, tiles_nbytes
 from ..maps import check_rows, working_dtype
 from ..maps.tiles import FeatureTiles
@@ -48,6 +49,16 @@ class _TilesReduction:
     def scratch_bytes(self) -> int:
         return 2 * self.source.scratch_bytes()
 
+    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+        for a, tile in self.source.row_tiles(X):
+            with rows_from(a):
+                self._add(state, first_row + a, tile)
+        return state
+
+    def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
+        """Add the features of a tile to the state; `first_row` is that of the tile."""
+        raise NotImplementedError
+
     def combine(self, left: Any, right: Any) -> Any:
         left += right
         return left
@@ -81,11 +92,13 @@ class SketchReduction(_TilesReduction):
         assert self.sketch is not None
         if self.source.base is None and self.sketch.accepts_sparse and sp.issparse(X):
             return self._add_csr(state, first_row, X)
-        for a, tile in self.source.row_tiles(X):
-            for column, F in self.source.column_blocks(tile, self.first, self.last):
-                place = column - self.first
-                self.sketch.add(first_row + a, F, state[place : place + F.shape[1]])
-        return state
+        return super().update(state, first_row, X)
+
+    def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
+        assert self.sketch is not None
+        for column, F in self.source.column_blocks(tile, self.first, self.last):
+            place = column - self.first
+            self.sketch.add(first_row, F, state[place : place + F.shape[1]])
 
     def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
         """Add CSR features without making them dense: a row has some hundred entries in place of D numbers."""
@@ -120,19 +133,16 @@ class ProductReduction(_TilesReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.last - self.first, self.width))
 
-    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
         assert self.basis is not None
-        for _, tile in self.source.row_tiles(X):
-            whole = self.source.whole(self.basis.itemsize)
-            if whole:
-                F = self.source.all(tile)
-                add_product(F[:, self.first : self.last], F @ self.basis.astype(F.dtype, copy=False), state)
-                continue
-            G = self.source.times(tile, self.basis)
-            for column, F in self.source.column_blocks(tile, self.first, self.last):
-                place = column - self.first
-                add_product(F, G, state[place : place + F.shape[1]])
-        return state
+        if self.source.whole(self.basis.itemsize):
+            F = self.source.all(tile)
+            add_product(F[:, self.first : self.last], F @ self.basis.astype(F.dtype, copy=False), state)
+            return
+        G = self.source.times(tile, self.basis)
+        for column, F in self.source.column_blocks(tile, self.first, self.last):
+            place = column - self.first
+            add_product(F, G, state[place : place + F.shape[1]])
 
 
 @dataclass(frozen=True)
@@ -152,18 +162,16 @@ class RitzReduction(_TilesReduction):
     def initial(self) -> np.ndarray:
         return np.zeros((self.width + 1, self.width))
 
-    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
+    def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
         assert self.basis is not None
-        for _, tile in self.source.row_tiles(X):
-            G = None
-            for a, F in self.source.column_blocks(tile):
-                product = F @ self.basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
-                G = product if G is None else G + product
-                state[-1, 0] += np.einsum("ij,ij->i", F, F).sum(dtype=np.float64)
-            if G is not None:
-                G = G.astype(np.float64)  # small singular values beside large ones
-                state[:-1] += G.T @ G
-        return state
+        G = None
+        for a, F in self.source.column_blocks(tile):
+            product = F @ self.basis[a : a + F.shape[1]].astype(F.dtype, copy=False)
+            G = product if G is None else G + product
+            state[-1, 0] += np.einsum("ij,ij->i", F, F).sum(dtype=np.float64)
+        if G is not None:
+            G = G.astype(np.float64)  # small singular values beside large ones
+            state[:-1] += G.T @ G
 
 
 @dataclass(frozen=True)
@@ -185,10 +193,8 @@ class GramTilesReduction(_TilesReduction):
     def initial(self) -> np.ndarray:
         return empty_tiles(self.source.n_features)
 
-    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        for _, tile in self.source.row_tiles(X):
-            F = self.source.all(tile)
-            step = max(256, _TILE_BYTES // (8 * F.shape[1]))
-            for a in range(0, F.shape[0], step):
-                add_tiles(state, F[a : a + step].astype(np.float64, copy=False))
-        return state
+    def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
+        F = self.source.all(tile)
+        step = max(256, _TILE_BYTES // (8 * F.shape[1]))
+        for a in range(0, F.shape[0], step):
+            add_tiles(state, F[a : a + step].astype(np.float64, copy=False))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 
 import dask
 import dask.array as da
@@ -24,7 +25,20 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes, row_chunks, seeds
 
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler
+from distrf import (
+    TEFM,
+    Blockwise,
+    CompactNonlinearMap,
+    NystroemFeatures,
+    RandomBinningFeatures,
+    RandomFourierFeatures,
+    RandomLaplaceFeatures,
+    RandomMaclaurinFeatures,
+    StreamingRidge,
+    StreamingScaler,
+    TensorSketchFeatures,
+    WithColumns,
+)
 from distrf.errors import InputError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.execution.sampling import sampled_rows
@@ -144,6 +158,74 @@ def test_n_jobs(jobs):
     est = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0, n_jobs=jobs)
     np.testing.assert_allclose(est.fit_transform(X), est.map_(X), atol=1e-14)
     np.testing.assert_allclose(est.transform(sp.csr_array(X)), est.map_(X), atol=1e-14)
+
+
+DENSE = [
+    RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0),
+    RandomLaplaceFeatures(n_components=8, random_state=0),
+    RandomMaclaurinFeatures(n_components=8, random_state=0),
+    TensorSketchFeatures(n_components=8, random_state=0),
+    NystroemFeatures("exponential_semigroup", n_components=8, random_state=0),
+    CompactNonlinearMap(n_components=8, length_scale=1.0, n_epochs=1, random_state=0),
+    TEFM(RandomFourierFeatures(length_scale=1.0, n_components=16), n_components=8, random_state=0),
+    WithColumns(RandomFourierFeatures(length_scale=1.0, n_components=8), random_state=0),
+]
+BINNED = RandomBinningFeatures(length_scale=1.0, n_grids=4, n_components=64, random_state=0)
+
+
+@pytest.mark.parametrize("est", [*DENSE, BINNED], ids=lambda est: type(est).__name__)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_threads_run_the_map(est, kind, monkeypatch):
+    """Each thread waits for another one inside the map: alone it would wait in vain."""
+    X = kind(abs(rows(4096, 3)))
+    est = clone(est).set_params(n_jobs=2).fit(X[:100])
+    whole = est.map_(X)
+    method, both = "__call__" if est is BINNED or sp.issparse(whole) else "fill_columns", threading.Barrier(2)
+    run = getattr(type(est.map_), method)
+
+    def waits(*args):
+        both.wait(timeout=60)
+        return run(*args)
+
+    monkeypatch.setattr(type(est.map_), method, waits)
+    made = est.transform(X)
+    np.testing.assert_allclose(
+        *(Z.toarray() if sp.issparse(Z) else Z for Z in (made, whole)), rtol=0, atol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    "est",
+    [
+        *(est for est in DENSE if not isinstance(est, (RandomMaclaurinFeatures, TensorSketchFeatures))),
+        BINNED,
+        RandomLaplaceFeatures(n_components=8, projection="circulant", random_state=0),
+        WithColumns(DENSE[-2], random_state=0),
+    ],
+    ids=lambda est: type(est).__name__,
+)
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_errors_name_the_row_of_the_array(est, jobs, dtype, monkeypatch):
+    """However rows are cut: for threads, or for memory."""
+    monkeypatch.setattr("distrf.maps.tiles._TILE_BYTES", 1)
+    X = abs(rows(3000, 3)).astype(dtype)
+    est = clone(est).set_params(n_jobs=jobs).fit(X)
+    X[1300] = -1e20
+    if getattr(est, "projection", "auto") == "circulant":
+        X[1300] = 1e308 if dtype == "f8" else -1
+    with pytest.raises(InputError, match=r"\brow 1300\b"):
+        est.transform(X)
+
+
+@pytest.mark.parametrize("solver", ["gram", "finder"])
+def test_errors_of_passes_name_the_row_of_the_block(solver, monkeypatch):
+    monkeypatch.setattr("distrf.maps.tiles._TILE_BYTES", 1)
+    X = rows(3000, 3)
+    X[1300] = 1e20
+    base = RandomFourierFeatures(length_scale=1.0, n_components=16)
+    with pytest.raises(InputError, match=r"\brow 1300 of the block"):
+        TEFM(base, n_components=8, solver=solver, random_state=0).fit(X)
 
 
 def test_n_jobs_of_zero():
@@ -486,10 +568,28 @@ def test_robust_units_of_csr_rows_are_those_of_dense_ones_less_what_they_make_of
     assert Z.nnz == X.nnz
 
 
-@pytest.mark.parametrize("method", ["standard", "minmax"])
+def test_zeros_that_csr_rows_store_are_zeros():
+    X = sp.random_array((60, 8), density=0.1, rng=np.random.default_rng(2), format="csr")
+    X.data[::2] = 0.0
+    np.testing.assert_array_equal(
+        *(StreamingScaler("robust-zeros").fit(given_).map_.scale for given_ in (X, X.toarray()))
+    )
+
+
+@pytest.mark.parametrize("method", ["standard", "minmax", "robust"])
 def test_csr_is_not_shifted(method):
-    with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
-        StreamingScaler(method).fit(sp.csr_array(rows(5, 2)))
+    """Nor is it read: lazy rows are refused before the pass."""
+    X = sp.csr_array(rows(5, 2))
+    lazy = da.from_array(X.toarray(), chunks=(2, 2)).map_blocks(no_block, meta=X[:0])
+    for given_ in (X, lazy):
+        with pytest.raises(InputError, match=f"scaling '{method}' shifts columns and would fill a sparse"):
+            StreamingScaler(method).fit(given_)
+    with pytest.raises(InputError, match="MinMaxScaler with these parameters does not take sparse rows"):
+        Blockwise(MinMaxScaler()).fit(lazy)
+
+
+def no_block(block):
+    pytest.fail("a block was read")
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

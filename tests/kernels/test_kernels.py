@@ -11,7 +11,7 @@ from sklearn.gaussian_process.kernels import Matern as SklearnMatern
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
 from distrf.errors import InputError
-from distrf.kernels import KERNELS, Cauchy, Gaussian, Laplacian, Matern, get_shift_invariant_kernel
+from distrf.kernels import KERNELS, Cauchy, Gaussian, Kernel, Laplacian, Matern, get_kernel
 from distrf.projections.dense import DenseProjection
 
 ALL = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
@@ -111,19 +111,19 @@ def test_radii_by_position():
 
 @pytest.mark.parametrize("kernel", ALL, ids=repr)
 def test_spec_round_trip(kernel):
-    assert get_shift_invariant_kernel(json.loads(json.dumps(kernel.spec()))) == kernel
-    assert get_shift_invariant_kernel(kernel) is kernel
+    assert get_kernel(json.loads(json.dumps(kernel.spec()))) == kernel
+    assert get_kernel(kernel, Kernel) is kernel
 
 
 @pytest.mark.parametrize("kernel", ["sigmoid", "", None, 3, {"name": "sigmoid"}, {}, ["gaussian"]])
 def test_unknown_kernel(kernel):
     with pytest.raises(InputError, match="known: cauchy, gaussian, laplacian, matern"):
-        get_shift_invariant_kernel(kernel)
+        get_kernel(kernel, Kernel)
 
 
 def test_bad_parameters():
     with pytest.raises(InputError, match="does not take the parameters \\['nu'\\]"):
-        get_shift_invariant_kernel("gaussian", nu=1.5)
+        get_kernel("gaussian", nu=1.5)
     for nu in (1.0, "1.5", None, np.inf):
         with pytest.raises(InputError, match=r"nu must be 0\.5, 1\.5 or 2\.5, got"):
             Matern(nu)

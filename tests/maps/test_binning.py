@@ -268,12 +268,6 @@ def test_products_near_the_share_of_common_bins():
     assert abs(K - est.map_.exact_kernel(X))[off].max() < 5.5 * 0.5 / np.sqrt(400)
 
 
-def test_jobs():
-    X = rows(3000, 4)
-    est = RandomBinningFeatures(length_scale=1.0, n_grids=8, n_components=64, random_state=0, n_jobs=2).fit(X)
-    assert (est.transform(X) != est.map_(X)).nnz == 0
-
-
 def test_ridge_out_of_core(client):
     """CSR blocks through a pass on two workers: the same model as in memory."""
     X = rows(4000, 4, np.float32)

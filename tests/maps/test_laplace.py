@@ -15,7 +15,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import RandomLaplaceFeatures, StreamingRidgeClassifier, load_model, save_model
 from distrf.errors import InputError
-from distrf.kernels import ExponentialSemigroup, ReciprocalSemigroup, get_semigroup_kernel, refuse_negative
+from distrf.kernels import (
+    ExponentialSemigroup,
+    ReciprocalSemigroup,
+    SemigroupKernel,
+    get_kernel,
+    refuse_negative,
+)
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
 from distrf.randomness import quantile, variates
@@ -64,11 +70,11 @@ def test_median_rule(kernel):
 
 def test_kernel_registry():
     for kernel in KERNELS:
-        assert get_semigroup_kernel(kernel.spec()) == kernel
+        assert get_kernel(kernel.spec()) == kernel
     with pytest.raises(InputError, match="unknown semigroup kernel 'gaussian'; known: exponential_semigroup"):
-        get_semigroup_kernel("gaussian")
+        get_kernel("gaussian", SemigroupKernel)
     with pytest.raises(InputError, match=r"does not take the parameters \['lam'\]; it takes beta"):
-        get_semigroup_kernel("exponential_semigroup", lam=1.0)
+        get_kernel("exponential_semigroup", lam=1.0)
     for bad in (0.0, -1.0, np.nan, np.inf, 1e80):
         with pytest.raises(InputError, match="beta must be a finite number > 1e-75 and < 1e\\+75"):
             ExponentialSemigroup(bad)
@@ -148,7 +154,7 @@ def test_golden_features():
     """The map of a spec never changes: values of seed 11 as first released."""
     X = np.arange(3.0)[None] / 7
     for (name, projection), values in GOLDEN.items():
-        Z = LaplaceMap(3, 4, get_semigroup_kernel(name), projection, 11)(X)
+        Z = LaplaceMap(3, 4, get_kernel(name), projection, 11)(X)
         np.testing.assert_allclose(Z[0], values, rtol=1e-7)
 
 

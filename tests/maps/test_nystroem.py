@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import NystroemFeatures, StreamingRidge, load_model, save_model
-from distrf.errors import InputError, SpecMismatchError
+from distrf.errors import InputError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.features.landmarks import RULES, choose_landmarks
 from distrf.kernels import (
@@ -39,7 +39,7 @@ from distrf.kernels import (
     get_kernel,
 )
 from distrf.kernels.exact import kernel_block
-from distrf.maps import NystroemMap, map_from_spec
+from distrf.maps import NystroemMap
 from distrf.randomness import sample_indices
 
 SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
@@ -97,13 +97,6 @@ class TestNystroem(MapContract):
         K = map_.exact_kernel(map_.landmarks)
         np.testing.assert_allclose(Z @ Z.T, K, atol=1e-9 * K.max())
 
-    def test_missing_or_misshapen_arrays(self, map_):
-        arrays = map_.arrays
-        with pytest.raises(SpecMismatchError, match=r"'landmarks' of shape \(24, 11\), got none"):
-            map_from_spec(map_.spec(), {"normalization": arrays["normalization"]})
-        with pytest.raises(SpecMismatchError, match="'normalization' of shape"):
-            map_from_spec(map_.spec(), arrays | {"normalization": np.ones((3, 2))})
-
     def test_negative_rows(self, map_):
         X = np.ones((4, self.d))
         X[2, 3] = -1
@@ -121,7 +114,6 @@ def test_kernel_block(kernel, kind, rng):
     X, Y = abs(rng.normal(size=(30, 5))), abs(rng.normal(size=(20, 5)))
     Y[3] = X[4]
     np.testing.assert_allclose(kernel_block(kernel, kind(X), Y, 0.7), exact(kernel, X, Y, 0.7), atol=1e-13)
-    np.testing.assert_allclose(kernel.diagonal(X), np.diag(exact(kernel, X, X, 0.7)), rtol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -366,7 +358,6 @@ def test_files(est, tmp_path):
     np.testing.assert_array_equal(again.transform(X), Z)
     assert repr(again) == repr(est)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(est)).transform(X), Z)
-    np.testing.assert_allclose(clone(est).set_params(n_jobs=2).fit_transform(X), Z, atol=1e-10)
 
 
 def test_kernel_objects_in_files(tmp_path):

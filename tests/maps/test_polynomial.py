@@ -29,7 +29,7 @@ from distrf import (
 )
 from distrf.cli.estimators import Parts
 from distrf.errors import InputError
-from distrf.kernels import DOT_PRODUCTS, Exponential, Homogeneous, Polynomial, get_dot_product_kernel
+from distrf.kernels import DOT_PRODUCTS, DotProductKernel, Exponential, Homogeneous, Polynomial, get_kernel
 from distrf.maps import MaclaurinMap, TensorSketchMap
 
 KERNELS = [
@@ -50,7 +50,7 @@ def test_series_is_the_kernel(kernel):
     series = sum(kernel.coefficient(n) * t**n for n in range(40))
     np.testing.assert_allclose(series, kernel.of_products(t), rtol=1e-13, atol=1e-14)
     assert all(kernel.coefficient(n) >= 0 for n in range(40))
-    assert get_dot_product_kernel(kernel.spec()) == kernel
+    assert get_kernel(kernel.spec()) == kernel
 
 
 def test_polynomial_is_scikit_learns(rng):
@@ -74,7 +74,7 @@ def test_polynomial_is_scikit_learns(rng):
 )
 def test_bad_kernels(name, parameters, message):
     with pytest.raises(InputError, match=message):
-        get_dot_product_kernel(name, **parameters)
+        get_kernel(name, DotProductKernel, **parameters)
 
 
 # ---- TensorSketch -----------------------------------------------------------------------------------
@@ -304,7 +304,6 @@ def test_estimator(est, tmp_path):
     est = clone(est).set_params(random_state=1).fit(X)
     Z = est.transform(X)
     assert len(pickle.dumps(est.map_)) < 1024
-    np.testing.assert_allclose(clone(est).set_params(n_jobs=2).fit_transform(X), Z, atol=1e-12)
     save_model(est, tmp_path / "model")
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.transform(X), Z)

@@ -494,19 +494,16 @@ def test_arrays_that_no_encodings_make(change):
         map_from_spec(*edited(**change))
 
 
-def test_arrays_that_are_missing_or_others():
+def test_parts_of_another_shape_or_type():
     spec, arrays = edited()
-    with pytest.raises(SpecMismatchError, match="needs its arrays 'parts' and 'numbers'"):
-        map_from_spec(spec, {"parts": arrays["parts"]})
-    with pytest.raises(SpecMismatchError, match="the arrays of a table map are not those of its spec"):
-        map_from_spec(spec, {**arrays, "numbers": arrays["numbers"] + 1})
-    for parts in (
-        arrays["parts"][0],
-        arrays["parts"][:, :5],
-        arrays["parts"][:0],
-        arrays["parts"].astype(float),
+    parts = arrays["parts"]
+    for other in (
+        {**arrays, "parts": parts[0]},
+        {**arrays, "parts": parts[:, :5]},
+        {**arrays, "parts": parts[:0]},
+        {**arrays, "parts": parts.astype(float)},
+        {"parts": parts},
     ):
-        other = {**arrays, "parts": parts}
         with pytest.raises(SpecMismatchError, match="save the map again"):
             map_from_spec({**spec, "digest": arrays_fingerprint(other)}, other)
 
