@@ -153,7 +153,7 @@ def evaluate(
     Notes
     -----
     AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
-    rare; of more it is the mean over the classes, each against the rest. Up to 65,536 distinct values (262,144 of all
+    rare; of more it is the mean over the classes, each against the rest, ranked by its probability if the model has such. Up to 65,536 distinct values (262,144 of all
     classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
     "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
     classes "calibration" is of the largest probability.

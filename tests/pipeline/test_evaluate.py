@@ -45,7 +45,14 @@ def logistic():
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("make", [logistic, lambda: StreamingRidgeClassifier(alpha=1e-3)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        logistic,
+        lambda: StreamingRidgeClassifier(alpha=1e-3),
+        lambda: StreamingRidgeClassifier(alpha=1e-3, calibrate=True),
+    ],
+)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_scores_of_a_classifier__equal_scikit_learn(classes, make, lazy):
     X, y, _ = problem(classes)
@@ -64,9 +71,10 @@ def test_scores_of_a_classifier__equal_scikit_learn(classes, make, lazy):
         expected["roc_auc"] = reference.roc_auc_score(y, decisions)
         expected["average_precision"] = reference.average_precision_score(y, decisions, pos_label="low")
     else:
-        each = [reference.roc_auc_score(y == c, decisions[:, k]) for k, c in enumerate(model[-1].classes_)]
+        ranked = model.predict_proba(X) if hasattr(model, "predict_proba") else decisions
+        each = [reference.roc_auc_score(y == c, ranked[:, k]) for k, c in enumerate(model[-1].classes_)]
         expected["roc_auc"] = np.mean(each)
-        expected["average_precision"] = reference.average_precision_score(y, decisions)
+        expected["average_precision"] = reference.average_precision_score(y, ranked)
     if hasattr(model, "predict_proba"):
         p = model.predict_proba(X)
         expected["log_loss"] = reference.log_loss(y, p)
