@@ -217,6 +217,7 @@ def prepare(
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
     sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    sample = _weigh_classes(sample, getattr(learner, "class_weight", None))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if split is not None:
@@ -446,6 +447,17 @@ def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
 def _name(learner: Any) -> str:
     loss = getattr(learner, "loss", None)
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
+
+
+def _weigh_classes(sample: Sample, class_weight: Any) -> Sample:
+    """The sample with the weights that the fit gives to classes: candidates are judged by what it optimises."""
+    if class_weight is None or deciding.all_equal(sample.y):
+        return sample
+    if isinstance(class_weight, dict):  # it may name labels that no sampled row has
+        class_weight = {label: class_weight[label] for label in set(sample.y.tolist()) & set(class_weight)}
+    targets = class_targets(sample.y, sample.weight, class_weight)
+    weight = targets.encode(sample.y, sample.weight)[1]
+    return sample if weight is None or not weight.any() else replace(sample, weight=weight / weight.mean())
 
 
 def _encode_targets(sample: Sample, labels: bool) -> Targets | None:

@@ -22,6 +22,7 @@ from distrf import (
     NystroemFeatures,
     RandomLaplaceFeatures,
     StreamingRidge,
+    StreamingRidgeClassifier,
     StreamingScaler,
     WithColumns,
 )
@@ -520,6 +521,29 @@ def test_a_training_that_fails_warns(rng):
     X, y = rows(rng)
     with pytest.warns(BaselineWarning, match="training has failed"):
         distrf.train(X, y, model=StreamingRidge(1e6), n_components=64)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"yes": 20.0}])
+def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_weight):
+    """It gives rare labels more often: right, though fewer rows are, and by accuracy the training seemed to have failed."""
+    X = rng.normal(size=(1500, 3))
+    y = np.where(X[:, 0] + rng.normal(size=1500) > 2.3, "yes", "no")  # 5 % of the rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = distrf.train(X, y, model=StreamingRidgeClassifier(class_weight=class_weight), n_components=64)
+    assert fitted.score(X, y) < np.mean(y == "no") - 0.1
+    assert re.search("accuracy 0.[78]", str(fitted.training_))
+
+
+def test_a_robust_model_of_skewed_targets_is_compared_with_the_median(rng):
+    """By squared errors, which it does not minimise, the mean is better, and the training seemed to have failed."""
+    y = np.exp(rng.normal(size=1500))
+    with pytest.warns(BaselineWarning) as found:
+        fitted = distrf.train(rng.normal(size=(1500, 3)), y, model="huber", map=None)
+    assert fitted.score(np.zeros((1500, 3)), y) < -0.05
+    assert [str(warning.message).split(" (")[0] for warning in found] == [
+        "the linear model, which was kept, does not beat a constant by a standard error"
+    ]
 
 
 def test_labels_too_rare_to_be_given_warn(rng):
