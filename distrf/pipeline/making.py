@@ -47,11 +47,25 @@ class Options:
     def __post_init__(self) -> None:
         if self.raw_columns not in (True, False, "auto"):
             raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
+        if isinstance(self.map, FeatureEstimator):
+            scale = self.map.scale_parameter()
+            of_map = {"n_components": ["n_components", "base__n_components"], "length_scale": [scale] if scale else []}
+            for option, names in of_map.items():
+                if getattr(self, option) == "auto" and any(_is_set(self.map, name) for name in names):
+                    object.__setattr__(self, option, None)
 
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken."""
         return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
+
+
+def _is_set(map_: Any, name: str) -> bool:
+    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor its default."""
+    of, _, parameter = name.rpartition("__")
+    step = getattr(map_, of, None) if of else map_
+    value = getattr(step, parameter, None)
+    return value is not None and (np.ndim(value) > 0 or value != signature(type(step)).parameters[parameter].default)
 
 
 @ruled(split=SPLIT)
@@ -95,14 +109,16 @@ def make_model(
     map : str, estimator or None, default="auto"
         "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
         Or a name: "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "nystroem", "tefm", "cnm".
-        An unfitted map is taken, with `length_scale` and `n_components` set as these say.
+        An unfitted map is taken as it is, but for a length scale and a number of features that are at their defaults.
     scale : str, StreamingScaler or None, default="auto"
         "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None
         or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
     length_scale : float, str or None, default="auto"
-        "auto" searches multiples of the rule of the map. A number or a rule is taken. None leaves that of the map.
+        "auto" searches multiples of the rule of the map, unless an unfitted map has another than its default. A number or a
+        rule is taken. None leaves that of the map.
     n_components : int, str or None, default="auto"
-        Number of features. "auto" takes it from n, d and the memory of a worker. None leaves that of the map.
+        Number of features. "auto" takes it from n, d and the memory of a worker, unless an unfitted map has another than its
+        default. None leaves that of the map.
     raw_columns : bool or {"auto"}, default="auto"
         Whether the linear model gets the columns beside the features. "auto" does so if held-out rows are for it.
     random_state : int, Generator, RandomState or None, default=0

@@ -20,6 +20,7 @@ from distrf import (
     TEFM,
     Blockwise,
     NystroemFeatures,
+    RandomFourierFeatures,
     RandomLaplaceFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
@@ -515,6 +516,27 @@ def test_weights_in_memory_are_refused_before_anything_is_decided(rng, monkeypat
     monkeypatch.setattr("distrf.pipeline.making.Decisions", None)
     with pytest.raises(InputError, match=message):
         distrf.train(*rows(rng, 300), sample_weight=weight)
+
+
+@pytest.mark.parametrize(
+    ("map_", "size", "length_scale"),
+    [
+        (RandomFourierFeatures(n_components=96), 96, None),
+        (RandomFourierFeatures(length_scale=2.5), 512, 2.5),
+        (RandomFourierFeatures(n_components=96, length_scale="median"), 96, "median"),
+        (RandomFourierFeatures("matern", nu=1.5), 512, None),
+        (TEFM(RandomFourierFeatures(length_scale=2.5, n_components=96), n_components=20), 20, 2.5),
+    ],
+)
+def test_what_is_set_of_a_map_stays(rng, map_, size, length_scale):
+    """It was fitted with other numbers, in silence. What is at its default is chosen."""
+    made = distrf.make_model(*rows(rng, 300), map=map_, raw_columns=False)
+    found = made["map"]
+    assert found.n_components == size
+    value = found.get_params()[found.scale_parameter()]
+    assert isinstance(value, float) if length_scale is None else value == length_scale
+    chosen = {choice.what for choice in made.training_.choices}
+    assert ("length_scale" in chosen, "n_components" in chosen) == (length_scale is None, size == 512)
 
 
 def test_a_training_that_fails_warns(rng):
