@@ -49,7 +49,10 @@ class Options:
             raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
         if isinstance(self.map, FeatureEstimator):
             scale = self.map.scale_parameter()
-            of_map = {"n_components": ["n_components", "base__n_components"], "length_scale": [scale] if scale else []}
+            of_map = {
+                "n_components": ["n_components", "base__n_components"],
+                "length_scale": [scale] if scale else [],
+            }
             for option, names in of_map.items():
                 if getattr(self, option) == "auto" and any(_is_set(self.map, name) for name in names):
                     object.__setattr__(self, option, None)
@@ -65,7 +68,9 @@ def _is_set(map_: Any, name: str) -> bool:
     of, _, parameter = name.rpartition("__")
     step = getattr(map_, of, None) if of else map_
     value = getattr(step, parameter, None)
-    return value is not None and (np.ndim(value) > 0 or value != signature(type(step)).parameters[parameter].default)
+    return value is not None and (
+        np.ndim(value) > 0 or value != signature(type(step)).parameters[parameter].default
+    )
 
 
 @ruled(split=SPLIT)

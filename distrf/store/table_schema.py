@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -22,6 +22,7 @@ BASES = {
     "time": "dates or timestamps",
     "clock": "times of day",
     "empty": "no values",
+    "unread": "what is not read",
 }
 #: What else is read as a base: booleans are 0 and 1, and text may write dates and times of day.
 _ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",)}
@@ -182,8 +183,13 @@ class TableSchema:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.columns]
+        """The names of the columns that are read."""
+        return [column.name for column in self.columns if column.base != "unread"]
+
+    def reading(self, used: Collection[int]) -> TableSchema:
+        """The same coded rows, of which only these columns are read. The others are missing values, whatever a table has."""
+        columns = enumerate(self.columns)
+        return TableSchema(tuple(c if j in used else replace(c, base="unread") for j, c in columns))
 
     def spec(self) -> dict[str, Any]:
         """As JSON."""
@@ -289,6 +295,8 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     twice = {name: count for name, count in Counter(found.names).items() if count > 1}
     faults = []
     for column in trained.columns:
+        if column.base == "unread":
+            continue
         if column.name in twice:
             faults.append(f"{column.name!r} is there {twice[column.name]} times")
         elif column.name not in types:
