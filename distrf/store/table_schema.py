@@ -22,7 +22,6 @@ BASES = {
     "time": "dates or timestamps",
     "clock": "times of day",
     "empty": "no values",
-    "unread": "what is not read",
 }
 #: What else is read as a base: booleans are 0 and 1, and text may write dates and times of day.
 _ALSO = {"number": ("boolean",), "boolean": ("number",), "time": ("text",), "clock": ("text",)}
@@ -126,7 +125,7 @@ class ColumnType:
     arrow : str
         Its Arrow type.
     base : str
-        What it is read as: a key of `BASES`. Text that writes dates may have the base "time". Integers may have the
+        What it is read as: a key of `BASES`, or "unread". Text that writes dates may have the base "time". Integers may have the
         base "text": the text of their digits, so that categories of those beyond 2^53 stay apart.
     form : str
         How text writes its numbers, as `text_forms.find_form` found it. Texts that are none are missing values then.
@@ -209,7 +208,7 @@ class TableSchema:
                 ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base", "form")))
                 for column in spec["columns"]
             )
-            unknown = {column.base for column in columns} - set(BASES)
+            unknown = {column.base for column in columns} - {*BASES, "unread"}
         except (KeyError, TypeError) as error:
             unknown = {f"none ({error})"}
         if unknown:
