@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -30,6 +31,7 @@ from .deciding import Decisions
 from .sample import Sample, as_rows, as_targets, look_at_target, numbers_of, read_sample, wants_labels
 from .search import Verdict, judge_columns, judge_constant
 from .target import Target, check_target
+from .whole_numbers import tell_apart
 
 
 @dataclass(frozen=True)
@@ -64,13 +66,12 @@ class Options:
 
 
 def _is_set(map_: Any, name: str) -> bool:
-    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor its default."""
+    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor what it is by itself."""
     of, _, parameter = name.rpartition("__")
     step = getattr(map_, of, None) if of else map_
     value = getattr(step, parameter, None)
-    return value is not None and (
-        np.ndim(value) > 0 or value != signature(type(step)).parameters[parameter].default
-    )
+    usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
+    return value is not None and value not in (usual, signature(type(step)).parameters[parameter].default)
 
 
 @ruled(split=SPLIT)
@@ -232,12 +233,17 @@ def prepare(
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = target or look_at_target(y, seed)
+    reading = partial(read_sample, X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    sample = None
+    if target.either and wants_labels(options.model) is None and (split is None or split.kind != "stratified"):
+        sample = reading()
+        target = tell_apart(target, sample, options.scale, _unfitted_map(options, True, seed), seed)
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
     if split is not None:
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
-    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    sample = sample or reading()
     sample = _weigh_classes(sample, getattr(learner, "class_weight", None))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)

@@ -7,6 +7,7 @@ import warnings
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
@@ -67,6 +68,34 @@ def rows(rng, n=400, d=5):
 )
 def test_labels_or_numbers(y, labels):
     assert look_at(y).labels is labels
+
+
+@pytest.mark.parametrize("kind", ["array", "lazy", "csr", "table"])
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_few_whole_numbers_are_what_tells_more_of_held_out_rows(rng, kind, labels):
+    """Grades were taken for labels, which cost up to thirty points of R^2. One line says what is taken, and how to change it."""
+    X = rng.normal(size=(1200, 4))
+    grades = np.clip(np.round(3 + X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=1200)), 1, 5)
+    groups = (X[:, 0] > 0) * 2 + (X[:, 1] > 0) * (X[:, 2] > 0) + 1 + (X[:, 3] > 1)
+    y = (groups if labels else grades).astype(int)
+    if kind == "table":
+        given = {"X": pd.DataFrame(X).add_prefix("x").assign(y=y), "target": "y"}
+    else:
+        given = {
+            "X": {"array": X, "lazy": da.from_array(X, chunks=(500, 4)), "csr": sp.csr_matrix(X)}[kind],
+            "y": y,
+        }
+    made = distrf.train(**given, n_components=64, length_scale=2.0, baseline=False)
+    assert is_classifier(made) is labels
+    why = made.training_.choices[0].why
+    taken, other, option = (
+        ("labels", "numbers", "ridge") if labels else ("numbers", "labels", "ridge-classifier")
+    )
+    assert f"taken for {taken}: log loss" in why
+    assert f"model='{option}' takes them for {other}" in why
+    if kind == "array":
+        assert is_classifier(distrf.make_model(X, y, model=option, map=None)) is not labels
+        assert is_classifier(distrf.make_model(X, y, map=None, split="stratified"))  # by which they are labels
 
 
 def test_many_codes_with_gaps_are_numbers_with_a_warning_that_names_both_models(rng):
