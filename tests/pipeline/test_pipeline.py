@@ -428,10 +428,12 @@ def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
 
 def test_ridge_on_many_columns_compares_few_penalties(rng):
     """A factorisation of a wide Gram matrix for each penalty and fold would be most of the time."""
-    X = sp.random_array((300, 1100), density=0.02, rng=rng, format="csr")
-    made = distrf.make_model(X, X @ rng.normal(size=1100), n_components=64)
+    X = sp.random_array((1200, 1100), density=0.02, rng=rng, format="csr")
+    y = X @ rng.normal(size=1100)
+    made = distrf.make_model(X, y, n_components=64)
     assert made.training_.chosen("features") == "columns"
     assert len(made[-1].alpha) == 3
+    assert distrf.make_model(X[:300], y[:300], map=None)[-1].alpha == "auto"  # systems of 300 rows
 
 
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
