@@ -17,8 +17,8 @@ from ..errors import InputError
 from .graph_nodes import Alias
 from .scheduler import computed
 
-#: Of an array: an empty data frame of the columns it was made of; and whether its blocks are data frames.
-_HEADER, _FRAMES = "distrf_header", "distrf_frames"
+#: Of an array: an empty data frame of the columns it was made of; whether its blocks are data frames; how it was read.
+_HEADER, _FRAMES, _READING = "distrf_header", "distrf_frames", "distrf_reading"
 
 
 def is_lazy_frame(X: Any) -> bool:
@@ -93,6 +93,17 @@ def with_header(array: da.Array, X: Any) -> da.Array:
     if names is not X or is_frame(X):
         array.__dict__[_HEADER] = names if names is not X else X.iloc[:0]
     return array
+
+
+def with_reading(array: da.Array, **reading: Any) -> da.Array:
+    """The array, which remembers where it was read and how: path, target, columns, impute."""
+    array.__dict__[_READING] = reading
+    return array
+
+
+def reading_of(X: Any) -> dict[str, Any]:
+    """What `with_reading` noted; nothing of other arrays, such as some of these rows."""
+    return vars(X).get(_READING, {}) if isinstance(X, da.Array) else {}
 
 
 def frame_blocks(X: Any) -> da.Array:

@@ -22,8 +22,10 @@ from ..store.files import Options
 from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
+from ..store.table_source import TableSource
 from ..store.zarr_source import ZarrSource
 from .graph_nodes import PRODUCER
+from .labelled import with_reading
 
 
 @reads_csv
@@ -103,8 +105,13 @@ def open_rows(
     for opened in (source, labels, weights):
         if opened is not None:
             opened.check_missing(strict)
-    X = lazy_rows(fill(source, impute)[0])
-    y = None if labels is None else lazy_rows(labels)
+    source, filled = fill(source, impute)
+    names = source.columns if isinstance(source, TableSource) else columns
+    reading = {
+        "path": source.path, "target": target, "columns": names and list(names), "impute": filled and list(filled)
+    }  # fmt: skip
+    X = with_reading(lazy_rows(source), **reading)
+    y = None if labels is None else with_reading(lazy_rows(labels), **reading)
     if weights is None:
         return X, y
     w = lazy_rows(weights)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_feature_names, check_is_fitted, vali
 from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, input_errors, rows_from
-from ..execution.labelled import header, plain_rows
+from ..execution.labelled import header, plain_rows, reading_of
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
@@ -108,6 +108,10 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
     elif _is_plain(estimator, X):
         return X
     X = plain_rows(X)
+    if reset:  # so that rows at a path can be read as these
+        estimator.__dict__.pop("rows_", None)
+        if (read := reading_of(X)).get("columns"):
+            estimator.rows_ = {name: read[name] for name in ("columns", "impute")}
     if is_dask_collection(X):  # before any scikit-learn call: that would pull everything in
         X = check_dask_rows(X)
         working_dtype(X.dtype)

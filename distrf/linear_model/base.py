@@ -18,7 +18,6 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows
 from ..features.base import validate_rows
 from ..losses import LOSSES, Logistic, Loss, get_loss
-from ..maps import working_dtype
 from ..parameters import check_parameters, number
 from ..representation import facts_html, size
 from ..ridge.normal_equations import Solution
@@ -130,7 +129,7 @@ class LinearModel(BaseEstimator):
         return X
 
     def _predict(self, X: Any, output: str, squeeze: bool) -> Any:
-        """Scores, labels or probabilities of rows; `squeeze` makes a single column of scores one-dimensional."""
+        """Values, scores, labels or probabilities of rows; `squeeze` makes a single column of scores one-dimensional."""
         check_is_fitted(self)
         Z = self._features(validate_rows(self, X, reset=False))
         predictor = self._predictor(output)
@@ -139,7 +138,7 @@ class LinearModel(BaseEstimator):
             return out[:, 0] if squeeze and out.ndim == 2 else out
         if output == "label":
             return map_rows(predictor, Z, None, self.classes_.dtype)  # type: ignore[attr-defined]
-        return map_rows(predictor, Z, None if squeeze else predictor.columns, working_dtype(Z.dtype))
+        return map_rows(predictor, Z, None if squeeze else predictor.columns, predictor.dtype(Z.dtype))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -309,8 +308,7 @@ class LinearRegressor(RegressorMixin, LinearModel):
         COVERAGE.check("coverage", coverage)
         predicted = self.predict(X)
         ends = np.multiply.outer(error_bound(self.calibration_, float(coverage)), [-1.0, 1.0])
-        ends = (ends if predicted.ndim == 2 else ends[0]).astype(predicted.dtype)
-        return predicted[..., None] + ends
+        return predicted[..., None] + (ends if predicted.ndim == 2 else ends[0])
 
     def predict(self, X: ArrayLike) -> ArrayLike:
         """Predict targets.
@@ -323,10 +321,10 @@ class LinearRegressor(RegressorMixin, LinearModel):
         Returns
         -------
         array or Dask array of shape (n,) or (n, C)
-            Values, with as many columns as y had; lazy for a Dask array.
+            Values in float64, with as many columns as y had; lazy for a Dask array.
         """
         check_is_fitted(self)
-        return self._predict(X, "score", np.ndim(self.coef_) == 1)
+        return self._predict(X, "value", np.ndim(self.coef_) == 1)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Compute the coefficient of determination; one pass for a Dask array.

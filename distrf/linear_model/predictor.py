@@ -26,7 +26,7 @@ class LinearPredictor(ArraysApart):
     """
 
     n_features_in: int
-    output: str  # "score" | "label" | "probability"
+    output: str  # "value" of a target | "score" | "label" | "probability"
     coef: np.ndarray | None = field(default=None, compare=False, repr=False)
     intercept: np.ndarray | None = field(default=None, compare=False, repr=False)
     classes: np.ndarray | None = field(default=None, compare=False, repr=False)
@@ -43,10 +43,14 @@ class LinearPredictor(ArraysApart):
         with np.errstate(
             invalid="ignore"
         ):  # seen of finite scores, once in thousands of runs: the scores themselves tell
-            scores = Z.astype(exact, copy=False) @ self.coef.T.astype(exact) + self.intercept.astype(exact)
+            scores = np.asarray(Z.astype(exact, copy=False) @ self.coef.T.astype(exact))
+            # In float32 a target whose offset is large beside its spread would have a few values.
+            scores = scores + self.intercept.astype(np.float64 if self.output == "value" else exact)
         if np.isnan(scores).any():
             warnings.warn("scores are NaN: weights or rows leave their dtype", RuntimeWarning, stacklevel=2)
-        scores = np.asarray(scores).astype(dtype, copy=False)
+        if self.output == "value":
+            return scores
+        scores = scores.astype(dtype, copy=False)
         if self.output == "label":
             assert self.classes is not None
             best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -55,6 +59,10 @@ class LinearPredictor(ArraysApart):
             assert self.loss is not None
             return self.loss().probabilities(scores)
         return scores
+
+    def dtype(self, dtype: np.dtype) -> np.dtype:
+        """Of scores, values or probabilities of features of a dtype."""
+        return np.dtype(np.float64) if self.output == "value" else working_dtype(dtype)
 
     @property
     def columns(self) -> int:

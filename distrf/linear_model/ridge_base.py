@@ -10,11 +10,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.base import is_regressor
 
-from ..errors import InputError, MemoryPlanError
+from ..errors import InputError, MemoryPlanError, first_not_finite
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
+from ..execution.scheduler import computed
 from ..folds import GivenFolds, given_folds
 from ..parameters import FLAG, FOLDER, SEED, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
@@ -24,6 +25,7 @@ from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramPair, GramReduction, GramState
 from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
+from ..ridge.path import is_short, turned_rows
 from ..ridge.plan import ridge_costs
 from ..ridge.solver import SOLVERS, choose_solver
 from ..sgd.rows import Rows
@@ -185,9 +187,18 @@ class BaseRidge(LinearModel):
     ) -> np.ndarray | None:
         """Fit to rows as the user gives them; see `_fit` for the result."""
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
+        keep, basis = keep or self.keep_state, None
+        if self.solver != "cg" and not keep and any(A is not None and is_short(*A.shape) for A in (X, columns)):
+            X, columns, y, sample_weight, folds = computed(X, columns, y, sample_weight, folds)
+            if columns is not None and is_short(*columns.shape):
+                columns = turned_rows(columns)[0]
+            if is_short(*X.shape) and first_not_finite(X) is None:  # else the pass names the entry
+                X, basis = turned_rows(X)
         targets = self._encoded(y, sample_weight, joined_classes(None, classes))
         given = given_folds(X, folds)
-        errors = self._fit(X, y, sample_weight, given, targets, columns, keep or self.keep_state)
+        errors = self._fit(X, y, sample_weight, given, targets, columns, keep)
+        if basis is not None:
+            self.coef_ = np.ascontiguousarray(self.coef_ @ basis.T)
         self._finish(targets, y.ndim == 1)
         return errors
 

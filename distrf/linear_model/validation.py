@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, column_or_1d, validate_data
 
 from ..errors import InputError
-from ..execution.labelled import plain_rows
+from ..execution.labelled import plain_rows, reading_of
 from ..execution.row_blocks import align_rows
 from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
@@ -39,6 +39,10 @@ def validate_fit(
     if y is None:
         raise InputError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     X, y, sample_weight = plain_rows(X), plain_rows(y, "y"), plain_rows(sample_weight, "sample_weight")
+    if reset:
+        estimator.__dict__.pop("target_", None)
+        if target := reading_of(y).get("target"):
+            estimator.target_ = target
     if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
         raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
     if is_dask_collection(X):

@@ -18,6 +18,7 @@ from ..features.base import positive_only
 from ..features.with_columns import column_scale
 from ..parameters import check_parameters
 from ..record import Choice
+from ..ridge.path import is_short
 from ..tables.encoder import TableEncoder
 from ..targets import Targets
 from .sample import Sample
@@ -404,7 +405,8 @@ def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, map
     mapped : bool, whether there is a map before the learner
     """
     X, copies = decisions.sample.X, decisions.sample.copies > 0 and learner.keep_state
-    wide = not mapped and X.shape[1] > _GRAM_COLUMNS
+    columns = 0 if mapped or is_short(decisions.n, X.shape[1]) else X.shape[1]  # of the systems
+    wide = columns > _GRAM_COLUMNS
     if wide and not learner.keep_state:
         learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
     if verdict is None:
@@ -413,7 +415,7 @@ def set_penalty(decisions: Decisions, learner: Any, verdict: Verdict | None, map
         why = "copies of rows would hide the need of one"
     elif verdict.misled:
         why = "squared errors would be those of few rows"
-    elif not mapped and X.shape[1] > _NARROW:
+    elif columns > _NARROW:
         why = "conjugate gradients" if wide else "more of them would cost seconds each"
     else:
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import dask.array as da
@@ -95,6 +95,7 @@ def evaluate(
     sample_weight: Any = None,
     target: str | None = None,
     weight: str | None = None,
+    columns: Sequence[Any] | None = None,
     by: Any = None,
     strict: bool = False,
 ) -> Evaluation:
@@ -119,6 +120,9 @@ def evaluate(
         rows.
     weight : str or None, default=None
         The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
+    columns : sequence or None, default=None
+        Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
+        model knows them: from `train`, and of rows of `open_rows`.
     by : str, array of shape (n,) or None, default=None
         Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
         column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
@@ -153,13 +157,13 @@ def evaluate(
     Notes
     -----
     AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
-    rare; of more it is the mean over the classes, each against the rest. Up to 65,536 distinct values (262,144 of all
+    rare; of more it is the mean over the classes, each against the rest, ranked by its probability if the model has such. Up to 65,536 distinct values (262,144 of all
     classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
     "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+    data = trained.open(X, y, target=target, weight=weight, columns=columns, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "evaluation")
     warn_of_drift(encoder_of(trained.pipeline), rows)
     column = None if by is None else data.column(by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -39,9 +40,8 @@ class Loaded:
             pipeline = as_pipeline(model)
             return cls(None, pipeline, _reading_of(pipeline), model_identity(model))
         details, pipeline = model_details(model), as_pipeline(load_model(model))
-        reading = details.get("input", NOT_SAID)
-        if reading["target"] is None:
-            reading = reading | {"target": _reading_of(pipeline)["target"]}
+        reading = _reading_of(pipeline)
+        reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
         return cls(os.fspath(model), pipeline, reading, details["model"])
 
     @classmethod
@@ -61,7 +61,7 @@ class Loaded:
 
     def open(self, rows: Any, y: Any = None, **reading: Any) -> Input | Arrays:
         """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
-        are; reading : target, weight, needs_target, strict"""
+        are; reading : target, weight, columns, needs_target, strict"""
         training = getattr(self.pipeline, "training_", None)
         if isinstance(rows, (str, os.PathLike)) and training is not None:
             store.read_as(training.csv, rows)
@@ -76,12 +76,17 @@ class Loaded:
         *,
         target: str | None = None,
         weight: str | None = None,
+        columns: Sequence[Any] | None = None,
         needs_target: bool = False,
         strict: bool = False,
     ) -> Input | Arrays:
         if isinstance(rows, (Input, Arrays)):
             return rows
         encoder = encoder_of(self.pipeline)
+        if columns is not None and (encoder is not None or not isinstance(rows, (str, os.PathLike))):
+            raise InputError(
+                "columns= names the columns of rows at a path, for a model that does not know them by name"
+            )
         if not isinstance(rows, (str, os.PathLike)):
             if encoder is not None and is_table(rows):
                 asked, usual = (target, self.reading["target"]) if needs_target else (None, None)
@@ -95,7 +100,7 @@ class Loaded:
             target = (target or self.reading["target"]) if needs_target else None
             return like_training(encoder, os.fspath(rows), target, weight)
         source, trained = os.fspath(rows), self.reading
-        columns = trained["columns"]
+        columns = trained["columns"] if columns is None else list(columns)
         if store.find_format(source).table:
             if needs_target:
                 target = target or trained["target"]
@@ -118,8 +123,10 @@ class Loaded:
 
 
 def _reading_of(pipeline: Pipeline) -> dict[str, Any]:
-    """How the rows were read of a model that was trained in Python: of tables it knows the target."""
-    return NOT_SAID | {"target": getattr(getattr(pipeline, "training_", None), "target", None)}
+    """How the rows of a model that was trained in Python were read, as far as its steps know."""
+    target = getattr(getattr(pipeline, "training_", None), "target", None)
+    read = {"target": target or getattr(pipeline[-1], "target_", None)} | getattr(pipeline[0], "rows_", {})
+    return NOT_SAID | read
 
 
 def as_pipeline(model: Any) -> Pipeline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import signature
 from typing import Any
 
@@ -30,6 +31,7 @@ from .deciding import Decisions
 from .sample import Sample, as_rows, as_targets, look_at_target, numbers_of, read_sample, wants_labels
 from .search import Verdict, judge_columns, judge_constant
 from .target import Target, check_target
+from .whole_numbers import tell_apart
 
 
 @dataclass(frozen=True)
@@ -47,11 +49,29 @@ class Options:
     def __post_init__(self) -> None:
         if self.raw_columns not in (True, False, "auto"):
             raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
+        if isinstance(self.map, FeatureEstimator):
+            scale = self.map.scale_parameter()
+            of_map = {
+                "n_components": ["n_components", "base__n_components"],
+                "length_scale": [scale] if scale else [],
+            }
+            for option, names in of_map.items():
+                if getattr(self, option) == "auto" and any(_is_set(self.map, name) for name in names):
+                    object.__setattr__(self, option, None)
 
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken."""
         return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
+
+
+def _is_set(map_: Any, name: str) -> bool:
+    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor what it is by itself."""
+    of, _, parameter = name.rpartition("__")
+    step = getattr(map_, of, None) if of else map_
+    value = getattr(step, parameter, None)
+    usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
+    return value is not None and value not in (usual, signature(type(step)).parameters[parameter].default)
 
 
 @ruled(split=SPLIT)
@@ -95,14 +115,16 @@ def make_model(
     map : str, estimator or None, default="auto"
         "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
         Or a name: "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "nystroem", "tefm", "cnm".
-        An unfitted map is taken, with `length_scale` and `n_components` set as these say.
+        An unfitted map is taken as it is, but for a length scale and a number of features that are at their defaults.
     scale : str, StreamingScaler or None, default="auto"
         "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None
         or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
     length_scale : float, str or None, default="auto"
-        "auto" searches multiples of the rule of the map. A number or a rule is taken. None leaves that of the map.
+        "auto" searches multiples of the rule of the map, unless an unfitted map has another than its default. A number or a
+        rule is taken. None leaves that of the map.
     n_components : int, str or None, default="auto"
-        Number of features. "auto" takes it from n, d and the memory of a worker. None leaves that of the map.
+        Number of features. "auto" takes it from n, d and the memory of a worker, unless an unfitted map has another than its
+        default. None leaves that of the map.
     raw_columns : bool or {"auto"}, default="auto"
         Whether the linear model gets the columns beside the features. "auto" does so if held-out rows are for it.
     random_state : int, Generator, RandomState or None, default=0
@@ -211,12 +233,18 @@ def prepare(
     y = as_targets(X, y)
     seed = draw_seed(options.random_state)
     target = target or look_at_target(y, seed)
+    reading = partial(read_sample, X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    sample = None
+    if target.either and wants_labels(options.model) is None and (split is None or split.kind != "stratified"):
+        sample = reading()
+        target = tell_apart(target, sample, options.scale, _unfitted_map(options, True, seed), seed)
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
     if split is not None:
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
-    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    sample = sample or reading()
+    sample = _weigh_classes(sample, getattr(learner, "class_weight", None))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if split is not None:
@@ -446,6 +474,17 @@ def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
 def _name(learner: Any) -> str:
     loss = getattr(learner, "loss", None)
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
+
+
+def _weigh_classes(sample: Sample, class_weight: Any) -> Sample:
+    """The sample with the weights that the fit gives to classes: candidates are judged by what it optimises."""
+    if class_weight is None or deciding.all_equal(sample.y):
+        return sample
+    if isinstance(class_weight, dict):  # it may name labels that no sampled row has
+        class_weight = {label: class_weight[label] for label in set(sample.y.tolist()) & set(class_weight)}
+    targets = class_targets(sample.y, sample.weight, class_weight)
+    weight = targets.encode(sample.y, sample.weight)[1]
+    return sample if weight is None or not weight.any() else replace(sample, weight=weight / weight.mean())
 
 
 def _encode_targets(sample: Sample, labels: bool) -> Targets | None:

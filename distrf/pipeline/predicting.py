@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.pipeline import Pipeline
 from .. import __version__, store
 from ..errors import InputError
 from ..execution.graph_inputs import input_version
+from ..execution.labelled import reading_of
 from ..execution.open_table import is_table
 from ..execution.writing import write_parts, write_rows
 from ..linear_model.base import COVERAGE
@@ -28,13 +30,20 @@ _FEW_CLASSES = 100
 
 
 @reads_csv
-@ruled(out=PLACE | NONE, keys=COLUMNS, probabilities=FLAG | one_of("auto"), interval=COVERAGE | NONE)
+@ruled(
+    out=PLACE | NONE,
+    keys=COLUMNS,
+    columns=COLUMNS,
+    probabilities=FLAG | one_of("auto"),
+    interval=COVERAGE | NONE,
+)
 def predict(
     model: Any,
     X: Any,
     out: str | os.PathLike[str] | None = None,
     *,
     keys: list[str] | None = None,
+    columns: Sequence[Any] | None = None,
     probabilities: bool | str = "auto",
     interval: float | None = None,
     scores: bool = False,
@@ -52,7 +61,10 @@ def predict(
     out : str, PathLike or None, default=None
         The Zarr store to write, or a folder that ends in .parquet. Without one the predictions are returned.
     keys : list of str or None, default=None
-        Columns of X, Parquet or CSV, to write beside the predictions, to Parquet.
+        Columns of X, Parquet or CSV, to write beside the predictions, to Parquet. X may be rows of `open_rows`.
+    columns : sequence or None, default=None
+        Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
+        model knows them: from `train`, and of rows of `open_rows`.
     probabilities : bool or {"auto"}, default="auto"
         Whether to write the probability of each class beside the label: columns "p_" and the class in Parquet, an array
         "probability" in Zarr. "auto" writes them to Parquet, if the model has them and at most 100 classes.
@@ -91,7 +103,8 @@ def predict(
         if keys or scores:
             raise InputError("keys and scores are written beside predictions; give out=")
         plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
-        rows, encoder = X if plain else trained.open(X, strict=strict).rows()[0], encoder_of(trained.pipeline)
+        rows = X if plain and columns is None else trained.open(X, columns=columns, strict=strict).rows()[0]
+        encoder = encoder_of(trained.pipeline)
         if not plain or is_table(X):
             warn_of_drift(encoder, rows)
         return beside.alone(trained.pipeline, rows)
@@ -100,7 +113,7 @@ def predict(
     if isinstance(X, Input):
         data: Input | Arrays = X
     else:
-        data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict)
+        data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict, columns)
     pipeline, parquet = trained.pipeline, store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
     warn_of_drift(encoder_of(pipeline), rows)
@@ -114,7 +127,7 @@ def predict(
     spec |= {"probabilities": "probability" in arrays, "interval": interval}
     with hold(out, takeover=overwrite):
         if parquet:
-            source = data.path if keys else None
+            source = _path_of(data) if keys else None
             return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)
         texts = arrays["prediction"].dtype.kind == "U"
         return write_rows(
@@ -196,6 +209,7 @@ def open_rows(
     probabilities: bool | str = "auto",
     interval: float | None = None,
     strict: bool = False,
+    columns: Sequence[Any] | None = None,
 ) -> Input | Arrays:
     """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
 
@@ -206,16 +220,20 @@ def open_rows(
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
-    data = trained.open(X, strict=strict)
-    if keys and not (store.to_parquet(out) and data.path and store.find_format(data.path).table):
+    data = trained.open(X, columns=columns, strict=strict)
+    path = _path_of(data)
+    if keys and not (store.to_parquet(out) and path and store.find_format(path).table):
         raise InputError(
-            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.path!r}"
+            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {path!r}"
         )
     beside = Beside(scores, probabilities, interval)
     beside.check(trained.pipeline[-1])
     named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
     if twice := sorted(set(keys or ()) & set(named)):
-        raise InputError(
-            f"keys= has {twice}, names that predictions have; rename these columns of {data.path!r}"
-        )
+        raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
     return data
+
+
+def _path_of(data: Input | Arrays) -> str | None:
+    """Where the rows are, or were opened."""
+    return data.path if isinstance(data, Input) else reading_of(data.X).get("path")

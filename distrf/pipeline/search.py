@@ -187,16 +187,23 @@ def judge_map(
     sample: Sample, targets: Targets, estimator: Any, columns: bool = False, seed: int = 0
 ) -> Verdict:
     """The features of an unfitted map that learns without targets, alone or with the columns beside them."""
+    return judge(sample, targets, *map_features(sample, estimator, columns, seed))
+
+
+def map_features(
+    sample: Sample, estimator: Any, columns: bool = False, seed: int = 0
+) -> tuple[Callable[[Any], Any], int]:
+    """What `judge_map` judges: a function from rows to features, and their number."""
     fitted = clone(estimator).fit(sample.X)
     D = fitted.map_.n_components
     if not columns:
-        return judge(sample, targets, fitted.transform, D)
+        return fitted.transform, D
     scale = column_scale(sample.X, seed)
 
     def both(X: Any) -> np.ndarray:
         return np.hstack([(X.toarray() if sp.issparse(X) else X) / scale, fitted.transform(X)])
 
-    return judge(sample, targets, both, D + sample.X.shape[1])
+    return both, D + sample.X.shape[1]
 
 
 def rule_length_scale(rule: str, parts: dict[str, Any], sample: Sample, seed: int) -> float | None:

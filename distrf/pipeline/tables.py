@@ -292,7 +292,7 @@ class TableArrays(Arrays):
         if y is None and isinstance(table, Table):
             y = table.y
         elif y is None and name is not None:
-            y = open_table(table, target=name, schema=TableSchema.from_spec(encoder.schema_ or {})).y
+            y = open_table(table, target=name, schema=encoder.reading_schema).y
         return cls(encoder.coded_rows(table), y, table=table)
 
     def column(self, values: Any) -> Any:
@@ -354,7 +354,7 @@ def like_training(
         raise InputError(
             f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
         )
-    schema = TableSchema.from_spec(encoder.schema_ or {})
+    schema = encoder.reading_schema
     table = open_table(path, target=target, schema=schema)
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})

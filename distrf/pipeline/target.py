@@ -11,6 +11,8 @@ from ..store.text_forms import Found, find_form
 
 #: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
 _FEW, _FEW_INTEGERS = 20, 50
+#: Fewer are labels: an order of two or three values says little.
+_FEWEST_EITHER = 4
 #: Text is no label where so many values, and this share of them, are distinct.
 _FEWEST_APART, _APART = 50, 0.9
 #: Classes up to which a classifier that is asked for takes whole numbers of ten rows or more each.
@@ -35,6 +37,7 @@ class Target:
     whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
     doubtful : bool, whether these numbers may well be labels: many values of an integer dtype, each repeated often
     apart : bool, whether nearly all of this text is distinct: no label is there twice
+    either : bool, whether these labels are a few whole numbers, which may tell more as numbers
     """
 
     labels: bool
@@ -44,6 +47,7 @@ class Target:
     whole: bool = True
     doubtful: bool = False
     apart: bool = False
+    either: bool = False
 
 
 def look_at(y: np.ndarray) -> Target:
@@ -111,7 +115,9 @@ def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: boo
         )
     else:
         why = f"{whole} are taken for quantities; {as_text}"
-    return Target(few or codes, distinct, rows, why, doubtful=doubtful and not (few or codes))
+    labels = few or codes
+    either = labels and _FEWEST_EITHER <= distinct <= _FEW_INTEGERS
+    return Target(labels, distinct, rows, why, doubtful=doubtful and not labels, either=either)
 
 
 def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:

@@ -308,7 +308,9 @@ def _compare_sample(prepared: Prepared) -> list[Comparison]:
     each = verdicts.machine, verdicts.linear, verdicts.constant
     if rare := _scores_of_rare_classes(prepared, each):
         return [Comparison(rare[0], rows, *rare[1])]
-    what = "accuracy" if is_classifier(prepared.pipeline[-1]) else "R²"
+    model = prepared.pipeline[-1]
+    what = "accuracy" if is_classifier(model) else "R²"
+    what = what if getattr(model, "class_weight", None) is None else "accuracy, classes weighted"
     return [Comparison(what, rows, *(verdict.score for verdict in each))]
 
 
@@ -326,7 +328,8 @@ def _scores_of_rare_classes(
         return None
     if headline(rows) == "balanced_accuracy":
         there = rows > 0
-        missed = [np.bincount(codes, v.missed, len(rows))[there] / rows[there] for v in verdicts]
+        weight = np.bincount(codes, sample.held_weights, len(rows))[there]
+        missed = [np.bincount(codes, v.missed, len(rows))[there] / weight for v in verdicts]
         return "balanced accuracy", [mean_recall(1.0 - shares) for shares in missed]
     rankings = [Ranking() for _ in verdicts]
     for ranking, verdict in zip(rankings, verdicts, strict=True):
@@ -404,18 +407,21 @@ def _check_fitted(prepared: Prepared) -> list[str]:
                 f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
                 "tells them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
             ]
-    else:
+    elif getattr(fitted[-1], "loss", "squared") == "squared":
         encoded = [targets.encode(values, None)[0] for values in (predicted, truth)]
         losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1) * weights
         seen = replace(constant, losses=losses)
         score = 1.0 - seen.error / (constant.error or 1.0)
         slack = max(0.05, 2 * seen.margin(constant))
+    else:  # of absolute errors, as robust losses are nearly, the median is the best constant
+        missed = [np.abs(values - truth).T @ weights for values in (predicted, np.median(truth, axis=0))]
+        score, reached, slack = 1.0 - float(np.mean(missed[0] / np.maximum(missed[1], 1e-300))), 0.0, 0.05
     if np.isfinite(score) and score >= reached - slack:
         return []
+    other = "" if hasattr(fitted[-1], "cv_errors_") else "more epochs, model='ridge' or "
     return [
         f"the fitted machine scores {score:.4f} on sampled rows that it was trained on, where ridge in the trial or a "
-        f"constant reached {reached:.4f} on rows that it had not seen: training has failed; give more epochs, "
-        "another alpha, or model='ridge'"
+        f"constant reached {reached:.4f} on rows that it had not seen: training has failed; give {other}another alpha"
     ]
 
 

@@ -25,7 +25,7 @@ SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", 
 
 @dataclass
 class ClassifierSums(StateOfStates):
-    """Sums over the rows of a classifier: labels, rankings by decision values, probabilities.
+    """Sums over the rows of a classifier: labels, rankings, probabilities.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ class ClassifierSums(StateOfStates):
         Of the model, in ascending order.
     given : tuple of str
         What `add` gets beside the labels, in this order: "decisions", "predicted", "probabilities". Labels are predicted
-        by decision values or as "predicted" says. Classes are ranked by decision values, else by probabilities.
+        by decision values or as "predicted" says. Two classes are ranked by decision values, more by probabilities:
+        decision values of several classes do not compare across rows. Either stands in where the other is not given.
     bins : int, default 65536
         Of each ranking; 0: nothing is ranked.
     matrix : bool, default True
@@ -95,7 +96,7 @@ class ClassifierSums(StateOfStates):
         self.labels.add(y, predicted, weight)
         if probabilities is not None:
             self.probabilities.add(y, probabilities, weight)
-            if decisions is None:
+            if decisions is None or not self.two:
                 decisions = probabilities[:, 1] if self.two else probabilities
         if len(self.rankings.each):
             assert decisions is not None

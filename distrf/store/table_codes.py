@@ -70,7 +70,7 @@ def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
         # A cache line at a time: a strided write for every value is slower, a transposed copy of all takes twice the memory.
         held = np.empty((len(some), table.num_rows))
         for row, column in zip(held, some, strict=True):
-            row[:] = _codes(table.column(column.name), column)
+            row[:] = MISSING if column.base == "unread" else _codes(table.column(column.name), column)
         out[:, first : first + len(some)] = held.T
     return out
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -125,7 +125,7 @@ class ColumnType:
     arrow : str
         Its Arrow type.
     base : str
-        What it is read as: a key of `BASES`. Text that writes dates may have the base "time". Integers may have the
+        What it is read as: a key of `BASES`, or "unread". Text that writes dates may have the base "time". Integers may have the
         base "text": the text of their digits, so that categories of those beyond 2^53 stay apart.
     form : str
         How text writes its numbers, as `text_forms.find_form` found it. Texts that are none are missing values then.
@@ -182,8 +182,13 @@ class TableSchema:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns."""
-        return [column.name for column in self.columns]
+        """The names of the columns that are read."""
+        return [column.name for column in self.columns if column.base != "unread"]
+
+    def reading(self, used: Collection[int]) -> TableSchema:
+        """The same coded rows, of which only these columns are read. The others are missing values, whatever a table has."""
+        columns = enumerate(self.columns)
+        return TableSchema(tuple(c if j in used else replace(c, base="unread") for j, c in columns))
 
     def spec(self) -> dict[str, Any]:
         """As JSON."""
@@ -203,7 +208,7 @@ class TableSchema:
                 ColumnType(*(sys.intern(str(column[key])) for key in ("name", "arrow", "base", "form")))
                 for column in spec["columns"]
             )
-            unknown = {column.base for column in columns} - set(BASES)
+            unknown = {column.base for column in columns} - {*BASES, "unread"}
         except (KeyError, TypeError) as error:
             unknown = {f"none ({error})"}
         if unknown:
@@ -289,6 +294,8 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     twice = {name: count for name, count in Counter(found.names).items() if count > 1}
     faults = []
     for column in trained.columns:
+        if column.base == "unread":
+            continue
         if column.name in twice:
             faults.append(f"{column.name!r} is there {twice[column.name]} times")
         elif column.name not in types:

@@ -183,7 +183,7 @@ class TableSource(RowSource):
             raise InputError(f"{fault} (in {self.path!r})")
         rows = replace(self.rows, coded=schema, dtype="<f8", impute=None, vector=False)
         rows = self._reading(rows, schema.names)
-        shape, dtype = (self.shape[0], len(schema.names)), np.dtype(np.float64)
+        shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
 
     def _read_as(self, schema: TableSchema) -> pa.Schema:

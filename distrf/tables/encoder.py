@@ -212,7 +212,7 @@ class TableEncoder(FeatureEstimator):
         Parameters
         ----------
         X : Table, data frame, Arrow table, Dask DataFrame, or array or Dask array of shape (n, d)
-            Columns that the encoder does not know are left out, and their order does not matter.
+            Only the columns that features are made of are looked at, in any order: those that were left out may be missing.
 
         Returns
         -------
@@ -252,8 +252,14 @@ class TableEncoder(FeatureEstimator):
             raise InputError(
                 "the encoder was fitted to an array; give an array of the same columns, or fit it to the table"
             )
-        schema = TableSchema.from_spec(self.schema_)
+        schema = self.reading_schema
         return (X if isinstance(X, Table) else open_table(X, schema=schema)).rows(schema)
+
+    @property
+    def reading_schema(self) -> TableSchema:
+        """The columns of coded rows, of which those are read that features are made of."""
+        used = {one.column for one in self.map_.encodings()}
+        return TableSchema.from_spec(self.schema_ or {}).reading(used)
 
     def find_drift(self, X: Any, n_rows: int = 2000) -> list[str]:
         """How rows differ from those of `fit`, by a seeded sample of them.

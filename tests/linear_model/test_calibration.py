@@ -503,7 +503,7 @@ def test_dask_and_numpy_give_the_same_intervals(model):
     one, lazy = clone(model).fit(X, y), clone(model).fit(dX, da.from_array(y, chunks=(350, -1)))
     ends = one.predict_interval(dX, 0.75)
     assert isinstance(ends, da.Array)
-    assert (ends.shape, ends.dtype) == ((1200, 2, 2), np.float32)
+    assert (ends.shape, ends.dtype) == ((1200, 2, 2), np.float64)
     np.testing.assert_allclose(ends.compute(), one.predict_interval(X, 0.75), rtol=1e-5)
     if isinstance(model, StreamingRidge):
         np.testing.assert_allclose(lazy.calibration_, one.calibration_, atol=1e-4)

@@ -24,6 +24,7 @@ from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifi
 from distrf.errors import InputError
 from distrf.execution.passes import run_pass
 from distrf.execution.row_blocks import ARRAYS_PREFIX
+from distrf.linear_model import ridge_base
 from distrf.ridge import normal_equations
 from distrf.ridge.gram import FoldRule, GramReduction, lower_tiles, tile_width
 from distrf.targets import Targets
@@ -659,3 +660,30 @@ def test_rows_whose_squares_overflow_are_refused(make, alphas, rng):
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     with np.errstate(all="ignore"), pytest.raises(InputError, match=r"overflow float64.*scale the rows"):
         make(alphas).fit(1e200 * X, y)
+
+
+@pytest.mark.parametrize("kind", ["dense", "csr", "lazy"])
+@pytest.mark.parametrize("alpha", ["auto", 1e-3])
+def test_more_columns_than_rows__systems_of_the_rows_and_the_same_solution(rng, monkeypatch, kind, alpha):
+    """Each penalty and fold had a system of all columns: 190 s for 72 rows of 400 columns, coded as 6,400."""
+    X = rng.normal(size=(60, 1100))
+    y = np.where(X[:, :9].sum(axis=1) > 0, "a", "b")
+    weight = rng.uniform(0.5, 2.0, 60)
+    sizes = []
+
+    class Recorded(ridge_base.NormalEquations):
+        def __init__(self, state, n_features, fit_intercept):
+            sizes.append(n_features)
+            super().__init__(state, n_features, fit_intercept)
+
+    monkeypatch.setattr(ridge_base, "NormalEquations", Recorded)
+    rows = {"dense": X, "csr": sp.csr_matrix(X), "lazy": da.from_array(X, chunks=(25, 1100))}[kind]
+    found = StreamingRidgeClassifier(alpha, calibrate=True).fit(rows, y, weight)
+    assert sizes == [60]
+    monkeypatch.setattr("distrf.ridge.path._WIDE", 2000)
+    wanted = StreamingRidgeClassifier(alpha, calibrate=True).fit(X, y, weight)
+    assert sizes == [60, 1100]
+    assert found.n_features_in_ == 1100
+    for name in ("alpha_", "coef_", "intercept_", "cv_errors_", "calibration_"):
+        if getattr(wanted, name) is not None:
+            np.testing.assert_allclose(getattr(found, name), getattr(wanted, name), rtol=1e-5, atol=1e-8)

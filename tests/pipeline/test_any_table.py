@@ -22,6 +22,7 @@ from distrf.errors import DistrfError, InputError
 from distrf.tables.kinds import ColumnWarning
 
 pa = pytest.importorskip("pyarrow")
+dd = pytest.importorskip("dask.dataframe")
 parquet = pytest.importorskip("pyarrow.parquet")
 
 DATES = (
@@ -321,3 +322,28 @@ def test_labels_as_text_of_any_width(rng, lazy, tmp_path):
     assert distrf.evaluate(model, tmp_path / "a.zarr", target="y")["rows"] == 80
     distrf.write_rows(rows, tmp_path / "b.zarr", y=told)
     assert distrf.open_rows(tmp_path / "b.zarr", target="y")[1].compute().tolist() == labels.tolist()
+
+
+@pytest.mark.parametrize("place", ["frame", "dask", "parquet", "csv"])
+@pytest.mark.filterwarnings("ignore:left out")
+def test_columns_that_were_left_out_may_be_missing_or_of_another_type(rng, tmp_path, place):
+    """They were demanded, and of the type that they had: an id, one without values, and one that does not vary."""
+    frame = pd.DataFrame(
+        {"id": [f"a{i}" for i in range(300)], "x": rng.normal(size=300), "empty": np.nan, "same": 1}
+    )
+    model = distrf.train(frame.assign(y=2 * frame["x"]), target="y", map=None)
+    wanted = model.predict(frame)
+    for other in (
+        frame[["x"]],
+        frame.assign(empty="now filled", same="one", id=range(300))[["same", "x", "id", "empty"]],
+    ):
+        rows = {"frame": other, "dask": dd.from_pandas(other, npartitions=3)}.get(
+            place, str(tmp_path / f"rows.{place}")
+        )
+        if isinstance(rows, str):
+            getattr(other, f"to_{place}")(rows, index=False)
+        else:
+            np.testing.assert_array_equal(np.asarray(model.predict(rows)), wanted)
+        out = tmp_path / "out.parquet"
+        distrf.predict(model, rows, out, overwrite=True)
+        np.testing.assert_array_equal(pd.read_parquet(out)["prediction"], wanted)

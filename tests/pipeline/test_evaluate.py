@@ -45,7 +45,14 @@ def logistic():
 
 
 @pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize("make", [logistic, lambda: StreamingRidgeClassifier(alpha=1e-3)])
+@pytest.mark.parametrize(
+    "make",
+    [
+        logistic,
+        lambda: StreamingRidgeClassifier(alpha=1e-3),
+        lambda: StreamingRidgeClassifier(alpha=1e-3, calibrate=True),
+    ],
+)
 @pytest.mark.parametrize("lazy", [False, True])
 def test_scores_of_a_classifier__equal_scikit_learn(classes, make, lazy):
     X, y, _ = problem(classes)
@@ -64,9 +71,10 @@ def test_scores_of_a_classifier__equal_scikit_learn(classes, make, lazy):
         expected["roc_auc"] = reference.roc_auc_score(y, decisions)
         expected["average_precision"] = reference.average_precision_score(y, decisions, pos_label="low")
     else:
-        each = [reference.roc_auc_score(y == c, decisions[:, k]) for k, c in enumerate(model[-1].classes_)]
+        ranked = model.predict_proba(X) if hasattr(model, "predict_proba") else decisions
+        each = [reference.roc_auc_score(y == c, ranked[:, k]) for k, c in enumerate(model[-1].classes_)]
         expected["roc_auc"] = np.mean(each)
-        expected["average_precision"] = reference.average_precision_score(y, decisions)
+        expected["average_precision"] = reference.average_precision_score(y, ranked)
     if hasattr(model, "predict_proba"):
         p = model.predict_proba(X)
         expected["log_loss"] = reference.log_loss(y, p)
@@ -360,3 +368,38 @@ def test_labels_that_no_training_row_had_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         distrf.evaluate(model, X, y)
+
+
+@pytest.mark.parametrize("saved", [False, True])
+@pytest.mark.parametrize("trained", [False, True])
+def test_a_model_of_opened_rows_goes_back_to_files(rng, tmp_path, saved, trained):
+    """It knew neither its columns nor its target: every column of the file was read, and refused."""
+    frame = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).assign(id=range(300), note="text")
+    path, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    frame.assign(y=2 * frame["a"] + frame["c"]).to_parquet(path)
+    X, y = distrf.open_rows(path, target="y", columns=["c", "a"])
+    model = distrf.train(X, y, map=None) if trained else StreamingRidge(alpha=1e-6).fit(X, y)
+    wanted = np.asarray(model.predict(X))
+    if saved:
+        distrf.save_model(model, tmp_path / "model")
+        model = tmp_path / "model"
+    assert distrf.evaluate(model, path)["r2"] > 0.999
+    np.testing.assert_array_equal(distrf.predict(model, path).compute(), wanted)
+    assert distrf.permutation_importance(model, path, n_rows=100).names == ("c", "a")
+    for rows in (path, X):
+        distrf.predict(model, rows, out, keys=["id"], overwrite=True)
+        written = pd.read_parquet(out)
+        assert written["id"].tolist() == frame["id"].tolist()
+        np.testing.assert_array_equal(written["prediction"], wanted)
+
+
+def test_columns_of_files_for_a_model_of_arrays(rng, tmp_path):
+    frame = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).assign(note="text")
+    path = tmp_path / "rows.parquet"
+    frame.assign(y=2 * frame["a"] + frame["c"]).to_parquet(path)
+    X = frame[["c", "a"]].to_numpy()
+    model = StreamingRidge(alpha=1e-6).fit(X, 2 * frame["a"] + frame["c"])
+    assert distrf.evaluate(model, path, target="y", columns=["c", "a"])["r2"] > 0.999
+    np.testing.assert_allclose(distrf.predict(model, path, columns=["c", "a"]), model.predict(X))
+    with pytest.raises(InputError, match="columns= names the columns of rows at a path"):
+        distrf.predict(model, X, columns=["c", "a"])

@@ -7,6 +7,7 @@ import warnings
 
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
@@ -20,8 +21,10 @@ from distrf import (
     TEFM,
     Blockwise,
     NystroemFeatures,
+    RandomFourierFeatures,
     RandomLaplaceFeatures,
     StreamingRidge,
+    StreamingRidgeClassifier,
     StreamingScaler,
     WithColumns,
 )
@@ -65,6 +68,34 @@ def rows(rng, n=400, d=5):
 )
 def test_labels_or_numbers(y, labels):
     assert look_at(y).labels is labels
+
+
+@pytest.mark.parametrize("kind", ["array", "lazy", "csr", "table"])
+@pytest.mark.parametrize("labels", [False, True])
+def test_a_few_whole_numbers_are_what_tells_more_of_held_out_rows(rng, kind, labels):
+    """Grades were taken for labels, which cost up to thirty points of R^2. One line says what is taken, and how to change it."""
+    X = rng.normal(size=(1200, 4))
+    grades = np.clip(np.round(3 + X[:, 0] + np.sin(2 * X[:, 1]) + 0.3 * rng.normal(size=1200)), 1, 5)
+    groups = (X[:, 0] > 0) * 2 + (X[:, 1] > 0) * (X[:, 2] > 0) + 1 + (X[:, 3] > 1)
+    y = (groups if labels else grades).astype(int)
+    if kind == "table":
+        given = {"X": pd.DataFrame(X).add_prefix("x").assign(y=y), "target": "y"}
+    else:
+        given = {
+            "X": {"array": X, "lazy": da.from_array(X, chunks=(500, 4)), "csr": sp.csr_matrix(X)}[kind],
+            "y": y,
+        }
+    made = distrf.train(**given, n_components=64, length_scale=2.0, baseline=False)
+    assert is_classifier(made) is labels
+    why = made.training_.choices[0].why
+    taken, other, option = (
+        ("labels", "numbers", "ridge") if labels else ("numbers", "labels", "ridge-classifier")
+    )
+    assert f"taken for {taken}: log loss" in why
+    assert f"model='{option}' takes them for {other}" in why
+    if kind == "array":
+        assert is_classifier(distrf.make_model(X, y, model=option, map=None)) is not labels
+        assert is_classifier(distrf.make_model(X, y, map=None, split="stratified"))  # by which they are labels
 
 
 def test_many_codes_with_gaps_are_numbers_with_a_warning_that_names_both_models(rng):
@@ -397,10 +428,12 @@ def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
 
 def test_ridge_on_many_columns_compares_few_penalties(rng):
     """A factorisation of a wide Gram matrix for each penalty and fold would be most of the time."""
-    X = sp.random_array((300, 1100), density=0.02, rng=rng, format="csr")
-    made = distrf.make_model(X, X @ rng.normal(size=1100), n_components=64)
+    X = sp.random_array((1200, 1100), density=0.02, rng=rng, format="csr")
+    y = X @ rng.normal(size=1100)
+    made = distrf.make_model(X, y, n_components=64)
     assert made.training_.chosen("features") == "columns"
     assert len(made[-1].alpha) == 3
+    assert distrf.make_model(X[:300], y[:300], map=None)[-1].alpha == "auto"  # systems of 300 rows
 
 
 def test_rows_far_out_do_not_choose_for_a_classifier(rng):
@@ -516,10 +549,54 @@ def test_weights_in_memory_are_refused_before_anything_is_decided(rng, monkeypat
         distrf.train(*rows(rng, 300), sample_weight=weight)
 
 
+@pytest.mark.parametrize(
+    ("map_", "size", "length_scale"),
+    [
+        (RandomFourierFeatures(n_components=96), 96, None),
+        (RandomFourierFeatures(length_scale=2.5), 512, 2.5),
+        (RandomFourierFeatures(n_components=96, length_scale="median"), 96, "median"),
+        (RandomFourierFeatures("matern", nu=1.5), 512, None),
+        (TEFM(RandomFourierFeatures(length_scale=2.5, n_components=96), n_components=20), 20, 2.5),
+    ],
+)
+def test_what_is_set_of_a_map_stays(rng, map_, size, length_scale):
+    """It was fitted with other numbers, in silence. What is at its default is chosen."""
+    made = distrf.make_model(*rows(rng, 300), map=map_, raw_columns=False)
+    found = made["map"]
+    assert found.n_components == size
+    value = found.get_params()[found.scale_parameter()]
+    assert isinstance(value, float) if length_scale is None else value == length_scale
+    chosen = {choice.what for choice in made.training_.choices}
+    assert ("length_scale" in chosen, "n_components" in chosen) == (length_scale is None, size == 512)
+
+
 def test_a_training_that_fails_warns(rng):
     X, y = rows(rng)
     with pytest.warns(BaselineWarning, match="training has failed"):
         distrf.train(X, y, model=StreamingRidge(1e6), n_components=64)
+
+
+@pytest.mark.parametrize("class_weight", ["balanced", {"yes": 20.0}])
+def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_weight):
+    """It gives rare labels more often: right, though fewer rows are, and by accuracy the training seemed to have failed."""
+    X = rng.normal(size=(1500, 3))
+    y = np.where(X[:, 0] + rng.normal(size=1500) > 2.3, "yes", "no")  # 5 % of the rows
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = distrf.train(X, y, model=StreamingRidgeClassifier(class_weight=class_weight), n_components=64)
+    assert fitted.score(X, y) < np.mean(y == "no") - 0.1
+    assert re.search("accuracy 0.[78]", str(fitted.training_))
+
+
+def test_a_robust_model_of_skewed_targets_is_compared_with_the_median(rng):
+    """By squared errors, which it does not minimise, the mean is better, and the training seemed to have failed."""
+    y = np.exp(rng.normal(size=1500))
+    with pytest.warns(BaselineWarning) as found:
+        fitted = distrf.train(rng.normal(size=(1500, 3)), y, model="huber", map=None)
+    assert fitted.score(np.zeros((1500, 3)), y) < -0.05
+    assert [str(warning.message).split(" (")[0] for warning in found] == [
+        "the linear model, which was kept, does not beat a constant by a standard error"
+    ]
 
 
 def test_labels_too_rare_to_be_given_warn(rng):
