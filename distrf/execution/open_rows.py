@@ -203,36 +203,38 @@ def lazy_blocks(
     name = "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
     chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
     index = tuple(range(len(chunks)))
-    reads = ReadBlocks(name, blocks, readers, (len(blocks), *(1,) * len(tail)), csr_source)
+    reads = ReadBlocks(name, blocks, readers, (sum(chunks[0]), *tail), csr_source)
     options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
     layer = blockwise(read_block, name, index, reads, index, **options)
-    made = da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
-    made.__dict__["distrf_read"] = name, blocks  # for stored_blocks.py
-    return made
+    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
 
 
 @dataclass(eq=False, repr=False)
 class ReadBlocks(BlockwiseDep):
     """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
-    readers : all, each once; csr_source : of CSR rows, whose entries it counts (see csr_rows.py); it does not travel
+    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_source : of CSR rows, whose
+    entries it counts (see csr_rows.py): their number travels, not the source
     """
 
     name: str
     blocks: Sequence[tuple[RowReader, int, int]]
     readers: Sequence[RowReader]
-    numblocks: tuple[int, ...]
+    shape: tuple[int, ...]
     csr_source: RowSource | None = None
     produces_tasks: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"csr_source": None}
+        return self.__dict__ | {"csr_nbytes": self.csr_nbytes, "csr_source": None}
+
+    @property
+    def numblocks(self) -> tuple[int, ...]:  # type: ignore[override]
+        return (len(self.blocks), *(1,) * (len(self.shape) - 1))
 
     @functools.cached_property
-    def csr_nbytes(self) -> int:
-        """Bytes of all rows in memory, for which some blocks are looked at."""
-        assert self.csr_source is not None
-        return self.csr_source.nbytes
+    def csr_nbytes(self) -> int | None:
+        """Bytes of all CSR rows in memory, for which some blocks are looked at; None of other rows."""
+        return None if self.csr_source is None else self.csr_source.nbytes
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
         return self.blocks[index[0]]
