@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from stored_arrays import open_array
 
 from distrf.errors import InputError, StoreError
-from distrf.execution.open_rows import open_array, open_rows
+from distrf.execution.open_rows import open_rows
 from distrf.store import Contents, create, describe, finish, info, write_block
 
 
