@@ -36,7 +36,7 @@ keep_machine_code()
 dask.config.update_defaults(DEFAULTS)
 
 
-def dask_setup(server: Any) -> None:
+async def dask_setup(server: Any) -> None:
     """Called by Dask in each process that was told to load this module.
 
     Parameters
@@ -47,6 +47,6 @@ def dask_setup(server: Any) -> None:
     from distributed import Worker
 
     if isinstance(server, Worker):
-        from .execution.workers import make_ready
+        from .execution.workers import PreparedWorker
 
-        make_ready(server)
+        await server.plugin_add(PreparedWorker(), PreparedWorker.name)

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 # BLAS threads that wait for each other on a busy machine take 40 times as long as one; before NumPy loads.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Rows of tests are small, and tests of workers are to meet workers; before Dask loads, and of child processes too.
+os.environ.setdefault("DASK_DISTRF__SMALL_ROWS", "0")
 
 import numpy as np
 import pytest

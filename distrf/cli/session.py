@@ -12,14 +12,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from ..execution.scheduler import SMALL_ROWS
 from ..planning.workers import running
 from .errors import debugging, print_line
 
 _LOG = logging.getLogger(__name__)
-#: Bytes of rows up to which a command needs no processes of its own. They take seconds to start, and threads are no slower:
-#: with two workers for two threads, ridge at D = 2,048 took 20.1 s for 13.9, and 5 epochs of a support vector machine
-#: 204.8 s for 38.5.
-_SMALL = 64 * 2**20
 
 
 class Session:
@@ -79,7 +76,7 @@ class Session:
 
     def need_no_workers(self, data: Any) -> None:
         """Run in threads of this process where the Input `data` is small, and nothing was said of where to run."""
-        if not any(self.where.values()) and data.info.nbytes <= _SMALL:
+        if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
             self.where["cluster"] = "none"
 
     def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:

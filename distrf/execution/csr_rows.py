@@ -28,7 +28,7 @@ def stored_row_bytes(X: Any) -> float:
     if sp.issparse(X):
         return (X.data.nbytes + X.indices.nbytes + X.indptr.nbytes) / max(1, X.shape[0])
     deps = [dep for layer in X.dask.layers.values() for dep in getattr(layer, "io_deps", {}).values()]
-    found = [dep for dep in deps if getattr(dep, "csr_source", None) is not None]
-    if not found or any(dep.csr_source.shape[1] != X.shape[1] for dep in found):
+    found = [dep for dep in deps if getattr(dep, "csr_nbytes", None) is not None]
+    if not found or any(dep.shape[1] != X.shape[1] for dep in found):
         return 0.0
-    return sum(dep.csr_nbytes for dep in found) / max(1, sum(dep.csr_source.shape[0] for dep in found))
+    return sum(dep.csr_nbytes for dep in found) / max(1, sum(dep.shape[0] for dep in found))

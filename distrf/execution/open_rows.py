@@ -23,7 +23,6 @@ from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import fill, open_weighted, read_block
 from ..store.table_source import TableSource
-from ..store.zarr_source import ZarrSource
 from .graph_nodes import PRODUCER
 from .labelled import with_reading
 
@@ -118,40 +117,6 @@ def open_rows(
     return X, y, w if w.ndim == 1 else w[:, 0]
 
 
-def open_array(
-    path: str | os.PathLike[str],
-    name: str,
-    *,
-    rows_per_block: int | None = None,
-    strict: bool = False,
-    storage_options: Options = None,
-) -> da.Array:
-    """One dense row-aligned array of a Zarr store (a prediction, a sample weight), lazily.
-
-    Parameters
-    ----------
-    path : path or URL
-        A Zarr store of distrf or of others.
-    name : str
-        Name of the array. Integer codes of one called y or prediction become class names if the store has classes.
-    rows_per_block, strict, storage_options
-        As of `open_rows`.
-
-    Returns
-    -------
-    Dask array of shape (n, ...)
-
-    Raises
-    ------
-    StoreError
-        There is no such array, or the store is not complete.
-    """
-    selection = Selection(rows_per_block=rows_per_block)
-    source = ZarrSource.open_array(files.normalise(path, storage_options), name, selection)
-    source.check_missing(strict)
-    return lazy_rows(source)
-
-
 def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False, **reading: Any) -> da.Array:
     """One column of rows lazily, in their blocks, with its missing values.
 
@@ -210,36 +175,36 @@ def lazy_blocks(
     name = "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
     chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
     index = tuple(range(len(chunks)))
-    reads = ReadBlocks(name, blocks, readers, (len(blocks), *(1,) * len(tail)), csr_source)
+    numblocks = len(blocks), *(1,) * len(tail)
+    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_source)
     options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
     layer = blockwise(read_block, name, index, reads, index, **options)
-    made = da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
-    made.__dict__["distrf_read"] = name, blocks  # for stored_blocks.py
-    return made
+    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
 
 
 @dataclass(eq=False, repr=False)
 class ReadBlocks(BlockwiseDep):
     """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
-    readers : all, each once; csr_source : of CSR rows, whose entries it counts (see csr_rows.py); it does not travel
+    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_source : of CSR rows, whose
+    entries it counts (see csr_rows.py): their number travels, not the source
     """
 
     name: str
     blocks: Sequence[tuple[RowReader, int, int]]
     readers: Sequence[RowReader]
     numblocks: tuple[int, ...]
+    shape: tuple[int, ...]
     csr_source: RowSource | None = None
     produces_tasks: bool = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"csr_source": None}
+        return self.__dict__ | {"csr_nbytes": self.csr_nbytes, "csr_source": None}
 
     @functools.cached_property
-    def csr_nbytes(self) -> int:
-        """Bytes of all rows in memory, for which some blocks are looked at."""
-        assert self.csr_source is not None
-        return self.csr_source.nbytes
+    def csr_nbytes(self) -> int | None:
+        """Bytes of all CSR rows in memory, for which some blocks are looked at; None of other rows."""
+        return None if self.csr_source is None else self.csr_source.nbytes
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
         return self.blocks[index[0]]

@@ -218,19 +218,20 @@ def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
 
 
 def _remember(X: da.Array, source: da.Array, how: Any) -> None:
-    """Note on X from which array it was made, and how."""
-    X.__dict__["distrf_made_from"] = (X.name, source, source.name, how)
+    """Note on the layer of X from which array it was made, and how: the layer is pickled with X, and left by an edit in place.
+
+    The array is copied: an edit in place of the one that the user holds is none of X's.
+    """
+    X.dask.layers[X.name].__dict__["distrf_made_from"] = source.copy(), how
 
 
 def made_from(X: Any) -> tuple[da.Array | None, Any]:
     """The array that this file made X from, and how; (None, None) if another made it.
 
-    How is the map, the numbers of the blocks that were taken, or None where rows were cut. An edit in place of either array, as
-    ``X[:, 0] = 0``, makes the note void: Dask gives the same object another name then.
+    How is the map, the numbers of the blocks that were taken, or None where rows were cut.
     """
-    name, source, name_of_source, how = getattr(X, "distrf_made_from", (None,) * 4)
-    valid = source is not None and (X.name, source.name) == (name, name_of_source)
-    return (source, how) if valid else (None, None)
+    layers = X.dask.layers if isinstance(X, da.Array) else {}
+    return getattr(layers.get(getattr(X, "name", "")), "distrf_made_from", (None, None))
 
 
 def made_of(X: da.Array) -> tuple[list[da.Array], list[Any]]:
@@ -310,11 +311,15 @@ class ArrayRows:
 
 
 class _ArrayBlocks(BlockwiseDep):
-    """The blocks of an array in memory, each cut when somebody asks for it. `da.from_array` makes a task of each at once."""
+    """The blocks of an array in memory, each cut when somebody asks for it. `da.from_array` makes a task of each at once.
+
+    blocks : see `stored_blocks.stored_pieces`
+    """
 
     produces_tasks = False
 
-    def __init__(self, rows: np.ndarray, chunks: Sequence[int]):
+    def __init__(self, name: str, rows: np.ndarray, chunks: Sequence[int]):
+        self.name, self.blocks = name, [(ArrayRows(rows), 0, len(rows))]
         self._rows, self._ends = rows, np.cumsum(chunks)
         self.numblocks = (len(chunks), *(1,) * (rows.ndim - 1))
 
@@ -348,11 +353,9 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
         )
     if not is_dask_collection(y):
         axes, key = tuple(range(y.ndim)), f"rows-{tokenize(y, X.chunks[0])}"
-        layer: Any = blockwise(aligned, key, axes, _ArrayBlocks(y, X.chunks[0]), axes, numblocks={})
+        layer: Any = blockwise(aligned, key, axes, _ArrayBlocks(key, y, X.chunks[0]), axes, numblocks={})
         graph, chunks = HighLevelGraph.from_collections(key, layer), (X.chunks[0], *((n,) for n in y.shape[1:]))
-        out = da.Array(graph, key, chunks, meta=y[:0])
-        out.__dict__["distrf_read"] = key, [(ArrayRows(y), 0, len(y))]
-        return out
+        return da.Array(graph, key, chunks, meta=y[:0])
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
 

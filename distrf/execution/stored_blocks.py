@@ -90,8 +90,8 @@ def _stored(X: Any) -> _Stored | None:
 
 def stored_pieces(X: Any) -> Sequence[tuple[Any, int, int]] | None:
     """The stored blocks of an array of `open_rows` as (reader, first, last); None of another array."""
-    name, pieces = getattr(X, "distrf_read", (None, None))
-    return pieces if name == X.name else None
+    deps = getattr(X.dask.layers.get(X.name), "io_deps", {}).values()
+    return next((dep.blocks for dep in deps if getattr(dep, "name", None) == X.name), None)
 
 
 class StoredBlocks(Blocks):

@@ -10,14 +10,15 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Collection
+from contextlib import nullcontext
 from typing import Any
 
 import dask
 from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
-from threadpoolctl import threadpool_limits
 
 from .. import __version__
 from ..errors import ClusterError
+from .scheduler import ONE_BLAS_THREAD, Shared
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
@@ -29,30 +30,28 @@ _RETURN_EVERY = 5.0
 _REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
 
-class _PreparedWorker(WorkerPlugin):
-    """Makes workers ready that were started without `--preload distrf.preload`."""
-
-    def setup(self, worker: Any) -> None:
-        make_ready(worker)
-
-
-def make_ready(worker: Any) -> None:
-    """Settings of a worker process, made when it starts; again they change nothing.
+class PreparedWorker(WorkerPlugin):
+    """Settings of a worker process while the worker is open: its process may be that of the client, and goes on.
 
     BLAS gets one thread here, because limits that each task sets would race between threads. The allocator keeps freed
     memory: Dask's nanny sets MALLOC_TRIM_THRESHOLD_, which makes glibc return every scratch array beyond 128 KiB to the
-    system. Each new array then costs page faults, and a map takes twice as long.
-
-    Parameters
-    ----------
-    worker : distributed.Worker
+    system. Each new array then costs page faults, and a map takes twice as long. In the client's process no nanny has done so,
+    and nothing could put it back.
     """
-    import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
 
-    threadpool_limits(1)
-    keep_freed_memory()
-    for history in ("profile_history", "profile_keys_history"):
-        setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
+    name = "distrf-prepared-worker"
+
+    def setup(self, worker: Any) -> None:
+        import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
+
+        ONE_BLAS_THREAD.__enter__()
+        if not worker.address.startswith("inproc://"):
+            keep_freed_memory()
+        for history in ("profile_history", "profile_keys_history"):
+            setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
+
+    def teardown(self, worker: Any) -> None:
+        ONE_BLAS_THREAD.__exit__()
 
 
 def keep_freed_memory() -> None:
@@ -94,10 +93,6 @@ _prepared: weakref.WeakSet = weakref.WeakSet()
 def prepare(client: Any) -> None:
     """Prepare the scheduler and the workers of a client, once.
 
-    For a local cluster it also raises Dask's `lost-worker-timeout`, unless the user has set one. By default Dask checks
-    15 s after the loss of a worker whether it is back, and if not, never restarts it. On a busy machine a restart takes
-    longer. A timeout of minutes would not help: the check could fall into a second restart of the same worker.
-
     Parameters
     ----------
     client : distributed.Client
@@ -110,10 +105,33 @@ def prepare(client: Any) -> None:
     check_release(client, client.nthreads())
     if client not in _prepared:
         register(client, _scheduling(), "distrf-scheduling")
-        register(client, _PreparedWorker(), "distrf-prepared-worker")
+        register(client, PreparedWorker(), PreparedWorker.name)
         if isinstance(client.cluster, LocalCluster):
-            dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
+            register(client, _LocalWorkers(), "distrf-local-workers")
         _prepared.add(client)
+
+
+_LOST = "distributed.deploy.lost-worker-timeout"
+_LONG_LOST = Shared(
+    lambda: dask.config.set({_LOST: "365 days"}) if dask.config.get(_LOST) == "15s" else nullcontext()
+)
+
+
+class _LocalWorkers(SchedulerPlugin):
+    """Raises Dask's `lost-worker-timeout` while a local cluster is open, unless the user has set one.
+
+    By default Dask checks 15 s after the loss of a worker whether it is back, and if not, never restarts it. On a busy machine
+    a restart takes longer. A timeout of minutes would not help: the check could fall into a second restart of the same worker.
+    The scheduler of a local cluster runs in the process of the client, whose configuration it is.
+    """
+
+    idempotent = True
+
+    async def start(self, scheduler: Any) -> None:
+        _LONG_LOST.__enter__()
+
+    async def close(self) -> None:
+        _LONG_LOST.__exit__()
 
 
 #: The workers whose release is known, by client.

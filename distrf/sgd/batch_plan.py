@@ -10,7 +10,6 @@ from sklearn.base import is_classifier
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, Phase, PlannedRows
 from ..execution.row_blocks import merged_chunks
-from ..execution.scheduler import current_client
 from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from ..targets import target_phase
@@ -278,13 +277,13 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
 
 
 def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> BatchMemory | None:
-    """The memory of a worker, checked once classes and spectrum are known; None for rows in memory.
+    """The memory of a worker, checked once classes and spectrum are known; None where no workers train.
 
     Raises MemoryPlanError if a worker cannot hold it.
     """
-    if not rows.lazy:
+    client = rows.workers_client() if rows.lazy else None
+    if client is None:
         return None
-    client = current_client()
     X, workers = rows.arrays[0], Workers.of_client(client)
     itemsize = working_dtype(X.dtype).itemsize  # of features: rows of bytes become float32
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
@@ -292,6 +291,5 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, row_bytes=rows.row_bytes)
     features = PlannedFeatures(rows.n_features, entries, cached)
     memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
-    if client is not None:
-        memory.check(workers, f"a fit to {outputs} output(s)")
+    memory.check(workers, f"a fit to {outputs} output(s)")
     return memory

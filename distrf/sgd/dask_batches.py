@@ -33,7 +33,7 @@ from ..alignment import aligned
 from ..execution.graph_nodes import DataNode, GraphNode, Task, TaskRef
 from ..execution.memory import Workers
 from ..execution.row_blocks import shared_arrays
-from ..execution.scheduler import compute, gather
+from ..execution.scheduler import compute, computed, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from ..execution.submission import Submission, threads_of
@@ -268,6 +268,14 @@ def load_tasks(blocks: Blocks, arrays: Sequence[Any], folded: bool) -> Callable[
         return blocks.segment_task(key, reduction, block, block + 1, [starts[block]], None)
 
     return task
+
+
+def held_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
+    """As `lazy_loader`, of blocks that the workers of the client compute now, all at once."""
+    blocks = blocks_of(arrays)
+    tasks = map(load_tasks(blocks, arrays, folded), range(len(arrays[0].chunks[0])))
+    held = computed(*(Delayed(task.key, with_dependencies(task, blocks.inputs)) for task in tasks))
+    return tuple(aligned(held)).__getitem__
 
 
 def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:

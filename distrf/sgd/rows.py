@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import dask
 import numpy as np
 from dask.base import is_dask_collection
+from dask.utils import parse_bytes
 
 from ..errors import InputError
 from ..execution.passes import run_pass
@@ -21,16 +24,20 @@ from ..execution.row_blocks import (
     uncut_rows,
 )
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
-from ..execution.scheduler import current_client
+from ..execution.scheduler import SMALL_ROWS, current_client
+from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds
 from ..maps import working_dtype
 from ..maps.base import arrays_fingerprint
 from ..targets import Targets
 from .batch_work import BatchWork, LocalBatches, RowLengths, ScoreReduction, memory_loader
-from .dask_batches import DaskBatches, lazy_loader
+from .dask_batches import DaskBatches, held_loader, lazy_loader
 from .preconditioner import Preconditioner
 from .schedules import Holdout
 
+#: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
+#: client cost 20 ms each in messages.
+_SMALL_FLOPS = 2.0**37
 #: Bytes of rows in memory that are scored at a time, and rows by which a checkpoint knows given ones.
 _BLOCK_BYTES, _COMPARED = 2**25, 200
 
@@ -112,6 +119,13 @@ class Rows:
     def lazy(self) -> bool:
         return is_dask_collection(self.arrays[0])
 
+    def workers_client(self) -> Any:
+        """The client whose workers train, or None: there is none, or the rows are so small that its messages would take longest."""
+        n, outputs = self.arrays[1].shape[0], math.prod(self.arrays[1].shape[1:])
+        epoch = n * (map_flops(self.maps) + 4 * self.n_features * outputs)
+        limit = parse_bytes(dask.config.get("distrf.small-rows", SMALL_ROWS))
+        return None if n * self.row_bytes <= limit and epoch <= _SMALL_FLOPS else current_client()
+
     def trained(self, holdout: Holdout) -> tuple[int, ...]:
         """The number of training rows of each block: of given folds by one pass over them."""
         if holdout.given:
@@ -170,7 +184,7 @@ class Rows:
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, finite
 
     def batches(self, work: BatchWork, preconditioner: Preconditioner | None = None) -> Any:
-        """The source of gradients: DaskBatches for lazy rows if there is a cluster, else LocalBatches.
+        """The source of gradients: DaskBatches for lazy rows if there is a cluster and they are not small, else LocalBatches.
 
         work : BatchWork, what is done with a microbatch; preconditioner : by which it measures the lengths of rows, if it does
         """
@@ -179,9 +193,9 @@ class Rows:
         arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
             return LocalBatches(memory_loader(arrays, self.blocks, folded), lengths, work)
-        client = current_client()
-        if client is None:
-            return LocalBatches(lazy_loader(arrays, folded), (*self.maps, *lengths), work)
+        if (client := self.workers_client()) is None:
+            load = lazy_loader if current_client() is None else held_loader
+            return LocalBatches(load(arrays, folded), (*self.maps, *lengths), work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]

@@ -91,7 +91,7 @@ class OpenStore:
             if len(matrices) != 1:
                 raise StoreError(
                     f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
-                    "array by its own path, or open_array(path, name)"
+                    f"by its own path, {self.path}/NAME"
                 )
             name = matrices[0]
             node = self.find(name)

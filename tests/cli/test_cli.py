@@ -15,12 +15,13 @@ import pytest
 import zarr
 from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import log_loss
+from stored_arrays import open_array
 
 import distrf
 from distrf import ingest
 from distrf.datasets import load_digits_split
 from distrf.errors import StoreError
-from distrf.execution.open_rows import open_array, open_rows
+from distrf.execution.open_rows import open_rows
 from distrf.store import describe
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)

@@ -46,6 +46,45 @@ def test_workers_are_made_ready_and_listen_to_this_machine_alone(tmp_path, proce
         assert {address for address, _ in listening() - before} == {"127.0.0.1"}
 
 
+IN_PROCESS = """
+import sys
+import dask
+import scipy.linalg
+from distributed import Client
+from threadpoolctl import threadpool_info
+from distrf.cluster import connect
+from distrf.execution import workers
+from distrf.execution.scheduler import current_client
+
+def found():
+    blas = {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+    return blas, dask.config.get("distributed.deploy.lost-worker-timeout")
+
+kept = []
+workers.keep_freed_memory = lambda: kept.append(1)  # which nothing could put back
+before = found()
+options = {"n_workers": 2, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+first = Client(**options, set_as_default=False)
+with first.as_current():
+    current_client()
+inside = [found()]
+with connect(sys.argv[1]):
+    current_client()
+    first.close()
+    inside.append(found())
+assert inside == [({1}, "365 days")] * 2, inside
+assert found() == before, (found(), before)
+assert not kept
+"""
+
+
+def test_workers_in_the_process_of_the_client_leave_it_as_it_was(tmp_path):
+    """However they were made ready, and in whatever order clusters close. Alone: OpenBLAS forgets limits of other threads."""
+    spec = local(tmp_path / "c.yaml", {"n_workers": 1, "threads_per_worker": 1, "processes": False})
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "2", "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", IN_PROCESS, spec], env=environment, check=True)
+
+
 @pytest.mark.slow
 def test_servers_started_by_hand(tmp_path):
     """Before any job of ours; as the specs of the job queues do."""

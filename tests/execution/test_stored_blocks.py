@@ -5,6 +5,7 @@ At the end, how often rows of other arrays are read.
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections import Counter
 from dataclasses import dataclass, field
@@ -69,10 +70,14 @@ def scaling(d):
     return ScalingMap(d, d, "standard", 1.0, np.arange(d, dtype=float), np.full(d, 2.0))
 
 
+def without_notes(a):
+    return da.Array(dict(a.dask), a.name, a.chunks, meta=a._meta)
+
+
 def both_ways(arrays, fold):
     """The pass by readers, which is that by the graphs of the same arrays."""
     assert isinstance(blocks_of(arrays), StoredBlocks)
-    plain = [da.Array(a.dask, a.name, a.chunks, meta=a._meta) for a in arrays]  # which remember nothing
+    plain = [without_notes(a) for a in arrays]
     assert isinstance(blocks_of(plain), BlockGraphs)
     with dask.config.set(scheduler="sync"):
         made, by_graphs = run_pass(fold, arrays), run_pass(fold, plain)
@@ -128,7 +133,7 @@ def test_arrays_beside_stored_ones():
 def test_a_block_holds_no_other_rows():
     """What SGD leaves on a worker would hold the stored block that it was cut from."""
     rows = split_rows(stored(np.ones((1000, 3)), (1000,)), 100)
-    for array in (rows, da.Array(rows.dask, rows.name, rows.chunks, meta=rows._meta)):
+    for array in (rows, without_notes(rows)):
         with dask.config.set(scheduler="sync"):
             blocks = run_pass(ViewFold(), [array])
         assert len(blocks) == 10
@@ -145,6 +150,36 @@ def test_what_others_make_has_a_graph():
         array[:, 0] = 7.0  # edited in place
         assert isinstance(blocks_of([array]), BlockGraphs)
         assert (np.concatenate(run_pass(StackFold(), [array]))[:, 0] == 7.0).all()
+
+
+def test_pickled_rows_are_read_as_before(tmp_path, rng):
+    """What an array is read, cut, taken and mapped from travels with it: the same segments, so the same bits."""
+    table = pd.DataFrame(rng.normal(size=(4000, 3)), columns=list("abc")).assign(y=1.0)
+    table.to_parquet(tmp_path / "one.parquet")
+    X, y = open_rows(tmp_path / "one.parquet", target="y")
+    cut = split_rows(X, 32)
+    arrays = [
+        cut,
+        map_rows(scaling(3), cut, 3, float),
+        align_rows(cut, y, "y"),
+        align_rows(cut, np.ones(4000), "w"),
+    ]
+    some = [take_blocks(a, range(100)) for a in arrays]
+    fold = ListFold(nbytes=8, flops_per_row=1e6)
+    for before in (arrays, some):
+        travelled = pickle.loads(pickle.dumps(before))
+        assert isinstance(blocks_of(travelled), StoredBlocks)
+        with dask.config.set(scheduler="sync"):
+            assert run_pass(fold, travelled) == run_pass(fold, before)
+
+
+def test_an_edit_of_the_rows_is_none_of_what_was_made_of_them():
+    rows = stored(np.ones((20, 3)), (10, 10))
+    mapped = map_rows(scaling(3), rows, 3, float)
+    before = run_pass(StackFold(), [mapped])
+    rows[:, 0] = 7.0
+    assert isinstance(blocks_of([mapped]), StoredBlocks)
+    same(run_pass(StackFold(), [mapped]), before)
 
 
 @pytest.mark.parametrize("scheduler", ["sync", "threads"])

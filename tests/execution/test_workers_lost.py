@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -25,7 +26,7 @@ from fits import cnm, own_cluster, ridge, sgd, tefm, write
 
 import distrf
 from distrf import StreamingRidge
-from distrf.errors import ClusterError
+from distrf.errors import ClusterError, InputError
 from distrf.execution import worker_checks
 from distrf.execution.graph_nodes import Task
 from distrf.execution.scheduler import current_client, settle
@@ -107,6 +108,21 @@ def test_a_local_cluster_leaves_workers_the_time_to_start_anew(threads):
     with dask.config.set({timeout: "20s"}), Client(threads.cluster) as another:
         prepare(another)
         assert dask.config.get(timeout) == "20s"  # the user's own
+
+
+def test_an_asynchronous_client():
+    """Nothing can wait for it in its own thread; in another everything works."""
+    X, y = fits.made_rows(60, 20)
+
+    async def job():
+        options = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+        async with Client(**options, asynchronous=True):
+            for rows in (X, y), dask.compute(X, y, scheduler="sync"):
+                with pytest.raises(InputError, match=r"the Dask client is asynchronous; .* asyncio.to_thread"):
+                    fits.ridge(*rows)
+            return await asyncio.to_thread(fits.ridge, X, y)
+
+    np.testing.assert_array_equal(asyncio.run(job()), fits.ridge(X, y))
 
 
 def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):

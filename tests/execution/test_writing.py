@@ -15,10 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from reductions import count_calls, refuse_row
+from stored_arrays import open_array
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.execution.open_rows import open_array
 from distrf.execution.writing import Written, write_parts, write_rows
 from distrf.store import Contents, create, create_parts, finish_parts, info, pending_blocks, write_block
 

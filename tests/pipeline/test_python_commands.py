@@ -12,11 +12,11 @@ import pytest
 import scipy.sparse as sp
 import zarr
 from sklearn.pipeline import make_pipeline
+from stored_arrays import open_array
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.execution.open_rows import open_array
 
 N = 300
 

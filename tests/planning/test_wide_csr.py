@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import dask.array as da
 import numpy as np
 import pytest
@@ -94,6 +96,21 @@ def test_entries_are_counted_not_files(tmp_path):
     assert row_bytes(X) == int(2 * stored_row_bytes(X))
     assert stored_row_bytes(X[:500]) == stored_row_bytes(X)
     assert describe(str(tmp_path / "r.zarr")).nbytes == pytest.approx(8 * rows.nnz + 4 * 600, rel=1e-3)
+
+
+def test_entries_are_known_for_good(tmp_path):
+    """However many other rows were opened since, and after the rows were pickled: in the plan of a job too."""
+    X = written(tmp_path / "r.zarr", da.from_array(text(600), chunks=(200, D), asarray=False))
+    others = [distrf.open_rows(tmp_path / "r.zarr", columns=[j])[0] for j in range(70)]
+    assert stored_row_bytes(others[0]) > 0
+    travelled = pickle.loads(pickle.dumps(X))
+    for rows in (X, travelled, travelled[200:], pickle.loads(pickle.dumps(travelled))):
+        assert stored_row_bytes(rows) == pytest.approx(8 * ENTRIES + 4, rel=1e-3)
+    steps = [SKETCH, distrf.StreamingRidgeClassifier(1e-3)]
+    peaks = [
+        plan_job("fit", steps, PlannedRows.of(r, Workers(2, 1, 2**31))).memory.peak for r in (X, travelled)
+    ]
+    assert peaks[0] == peaks[1] < 520 * MIB
 
 
 def test_other_rows_of_the_same_store(tmp_path):

@@ -10,17 +10,25 @@ import sys
 import textwrap
 import time
 
+import dask
 import dask.array as da
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from distributed import SchedulerPlugin
 from sklearn.base import clone
 
-from distrf import RandomFourierFeatures, StreamingSGDClassifier, StreamingSGDRegressor
+from distrf import (
+    CompactNonlinearClassifier,
+    RandomFourierFeatures,
+    StreamingSGDClassifier,
+    StreamingSGDRegressor,
+)
 from distrf.errors import InputError, SpecMismatchError
 from distrf.execution import row_blocks
 from distrf.execution.row_blocks import mapped_from
 from distrf.sgd import dask_batches as batches_module
+from distrf.sgd import rows as rows_module
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.schedules import MICROBATCH_ROWS, Holdout, Schedule, microbatch_count, row_order
 from distrf.sgd.trainer import Trainer
@@ -70,6 +78,33 @@ def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
     monkeypatch.setattr(batches_module.DaskBatches, "gradient", gradient)
     np.testing.assert_array_equal(model().fit(Z, y).coef_, expected.coef_)
     client.wait_for_workers(2, timeout=300)
+
+
+@pytest.mark.parametrize("kind", ["lazy", "persisted", "CSR", "learned"])
+def test_small_rows_are_trained_in_the_process_of_the_client(client, monkeypatch, kind):
+    """A batch costs a client 20 ms in messages. The same bits as on workers, which compute the rows once, wherever these are."""
+    Z, y = problem(1500, 60)
+    X, fitted = Z, model(early_stopping=True, n_epochs=2, batch_size=300)
+    if kind == "persisted":
+        X, y = client.persist([mapped_from(Z)[0] * 2, y])
+    elif kind == "CSR":
+        X = mapped_from(Z)[0].map_blocks(sp.csr_array, meta=sp.csr_array((0, 6), dtype=np.float32))
+    elif kind == "learned":
+        X, y = mapped_from(Z)[0], y > 1
+        fitted = CompactNonlinearClassifier(n_components=8, n_epochs=2, batch_size=300, random_state=0)
+    made, batches = [], batches_module.DaskBatches
+    monkeypatch.setattr(rows_module, "DaskBatches", lambda *given: made.append(given) or batches(*given))
+    on_workers = clone(fitted).fit(X, y)
+    assert len(made) == 1
+    with dask.config.set({"distrf.small-rows": "64MiB"}):
+        here = clone(fitted).fit(X, y)
+        assert len(made) == 1
+        with monkeypatch.context() as work:
+            work.setattr(rows_module, "_SMALL_FLOPS", 0.0)  # an epoch is more work
+            clone(fitted).fit(X, y)
+    assert len(made) == 2
+    np.testing.assert_array_equal(here.coef_, on_workers.coef_)
+    assert [h["loss"] for h in here.history_] == [h["loss"] for h in on_workers.history_]
 
 
 class CountLoads(SchedulerPlugin):

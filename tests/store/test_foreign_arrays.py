@@ -11,10 +11,10 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
+from stored_arrays import open_array
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, ingest, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.execution.open_rows import open_array
 from distrf.metrics import accuracy_score
 from distrf.store import describe
 

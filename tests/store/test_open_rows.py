@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
+from stored_arrays import open_array
 
 from distrf.errors import InputError, StoreError
-from distrf.execution.open_rows import open_array, open_rows
+from distrf.execution.open_rows import open_rows
 from distrf.store import Contents, create, describe, finish, info, write_block
 
 
@@ -59,6 +60,19 @@ def test_x_and_decoded_y(path):
         open_array(path, "Z")
     with pytest.raises(StoreError, match="the target 'other' is no dense array"):
         open_rows(path, target="other")
+
+
+def test_one_of_several_matrices(tmp_path):
+    """By the path that the message names."""
+    group = zarr.open_group(tmp_path / "foreign.zarr", mode="w")
+    for name in "AB":
+        group.create_array(name, data=np.full((6, 2), ord(name)))
+    with pytest.raises(
+        StoreError, match=r"has \['A', 'B'\]; open one by its own path, .*foreign.zarr/NAME"
+    ) as raised:
+        open_rows(tmp_path / "foreign.zarr")
+    place = str(raised.value).rpartition(", ")[2].replace("NAME", "B")
+    np.testing.assert_array_equal(run(open_rows(place)[0]), np.full((6, 2), ord("B")))
 
 
 def test_columns_by_name_and_number(path):
