@@ -16,7 +16,8 @@ from .hessian import SampledHessian
 from .line import Points
 
 #: Lengths of a step at which a look takes the gradient, and further ones at which it takes the loss.
-SLOPED, STEPS = 2, (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
+SLOPED = 2
+STEPS: tuple[float, ...] = (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
 #: Pairs of L-BFGS.
 _PAIRS = 20
 #: A step along which the slope falls by a lesser share is no pair: along what is nearly a line the next step would be far too long.
@@ -58,6 +59,7 @@ def descend(
     slow: float = _SLOW,
     shifts: bool = False,
     quadratic: bool = False,
+    exact: bool = False,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
     """Minimise from some weights on, until the estimated gap is at most `tol`, or for `most` looks at the rows.
@@ -79,13 +81,14 @@ def descend(
         only the penalty bends the loss elsewhere, which the Hessian of each column by itself does not see.
     quadratic : bool
         Whether the loss is a quadratic: one point then tells the lowest of its line, and no step fails.
+    exact : bool
+        Whether the Hessian is that of all rows. Its direction is then right, and a failed step only too long.
     remark : callable, optional
         Called with what the descent has come to after each look.
     """
     weights = _centred(weights, shifts)
     points, looks = objective(weights, None, (0.0,), 1), 1
-    steps, sloped = ((1.0,), 1) if quadratic else (STEPS, SLOPED)
-    P, Q, level, age = hessian(weights, 0.0), None, 0, 0
+    P, Q, level, age, sloped = hessian(weights, 0.0), None, 0, 0, 1 if quadratic else SLOPED
     # Where rows of large weight are not in the sample, the others are a lesser share of all rows than of the sample.
     caution = _CAUTION * max(1.0, points.weight / P.rows.total)
     now, slope = Descent(weights, float(points.losses[0]), np.inf), points.slopes[0]
@@ -102,7 +105,7 @@ def descend(
         remark(now)
         if gap <= tol or looks >= most:
             return now
-        failed = False
+        failed, steps = exact, STEPS[:1] if quadratic else STEPS
         while True:
             if level:
                 Q = Q or hessian(now.weights, _DAMPING * 10.0 ** (level - 1))
@@ -115,6 +118,9 @@ def descend(
                 break
             if looks >= most or quadratic or (level >= _FAILURES and not points.losses.min() < now.value):
                 return now
+            if exact and points.losses.min() < now.value:
+                steps = tuple(steps[int(np.argmin(points.losses))] * t for t in STEPS)
+                continue
             level, Q, pairs, failed = level + 1, None, pairs * (not failed), True
         if level and points.losses[2] < now.value:  # a step three times as long would not have failed
             level, Q = level - 1, None

@@ -35,7 +35,7 @@ from .sample import draw_sample
 
 #: Gap at which the pilot ends, the most steps that it takes, and the factor below which it renews its Hessian. On the sample a step
 #: costs less than a Hessian, and one for all outputs is enough: of 26 classes the pilot takes 7 s for 46.
-_PILOT_GAP, _PILOT_STEPS, _PILOT_SLOW = 3e-4, 200, 1.2
+_PILOT: dict[str, Any] = {"tol": 3e-4, "most": 200, "slow": 1.2, "exact": True}
 #: One of so many folds is held out for calibration.
 HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
@@ -119,7 +119,7 @@ class Newton:
 
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
         fall = partial(descend, unit=unit, shifts=loss.shift_free, quadratic=isinstance(loss, Squared))
-        pilot = fall(over_sample, start, common, tol=_PILOT_GAP, most=_PILOT_STEPS, slow=_PILOT_SLOW)
+        pilot = fall(over_sample, start, common, **_PILOT)
         found = fall(over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark)
         if not np.isfinite(found.weights).all():
             raise InputError("weights are no longer numbers: scale rows and targets, or raise alpha")
@@ -127,8 +127,7 @@ class Newton:
             self._warn_unfinished(found.gap, passes[0])
         weights = targets.decode(found.weights)
         intercept = weights[-1] if self.intercept else np.zeros(targets.width)
-        if shift is not None:
-            intercept = intercept - shift @ weights[:D]
+        intercept = intercept - (0.0 if shift is None else shift @ weights[:D])
         epsilon = chosen["epsilon"] if units is None else chosen["epsilon"] / units
         loss = replace(self.loss, epsilon=_plain(epsilon)) if self.choose_epsilon else self.loss
         return Fitted(found, Solution(alpha, weights[:D], intercept), loss, passes[0])

@@ -130,15 +130,14 @@ def sampled_points(
     rows: SampledRows, loss: Loss, W: np.ndarray, d: np.ndarray | None, steps: tuple[float, ...], slopes: int
 ) -> Points:
     """What a pass gives, on the sampled rows."""
-    points = Points(np.zeros(len(steps)), np.zeros((slopes, *W.shape)))
-    _add(points, rows.Z, rows.Y, rows.weight, loss, W, d, steps)
-    return points
+    nothing = Points(np.zeros(len(steps)), np.zeros((slopes, *W.shape)))
+    return _add(nothing, rows.Z, rows.Y, rows.weight, loss, W, d, steps)
 
 
 def _add(
     points: Points, Z: Any, Y: np.ndarray, w: np.ndarray, loss: Loss, W: np.ndarray, d: Any, steps: tuple[float, ...]
-) -> None:  # fmt: skip
-    """Add the sums of rows to the losses of all steps, and to the slopes of the first."""
+) -> Points:  # fmt: skip
+    """The points with the sums of rows added to the losses of all steps, and to the slopes of the first."""
     here, along, D = scores(Z, W), 0.0 if d is None else scores(Z, d), Z.shape[1]
     for i, t in enumerate(steps):
         value, slope = loss(here - t * along, Y)
@@ -147,3 +146,4 @@ def _add(
             slope = (slope * w[:, None]).astype(Z.dtype)
             add_product(Z, slope, points.slopes[i, :D])
             points.slopes[i, D:] += slope.sum(axis=0, dtype=np.float64)
+    return points

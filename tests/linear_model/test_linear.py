@@ -241,8 +241,8 @@ def test_passes_are_those_over_the_rows(monkeypatch):
     """Those of failed steps, too: the sample says nothing about most of the columns."""
     monkeypatch.setattr(sample, "_ROWS", 100)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 128))
-    y = (X @ rng.normal(size=128) + 10 * rng.normal(size=2000) > 0).astype(int)
+    X = rng.normal(size=(2000, 256))
+    y = (X @ rng.normal(size=256) + 10 * rng.normal(size=2000) > 0).astype(int)
     calls = []
     monkeypatch.setattr(fit, "run_pass", lambda *a, real=fit.run_pass, **k: calls.append(1) or real(*a, **k))
     with pytest.warns(ConvergenceWarning, match="after 8 passes"):
