@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -26,8 +27,8 @@ from distrf import (
 )
 from distrf.losses import get_loss
 from distrf.newton.descent import descend, penalised
-from distrf.newton.fit import sample_points
-from distrf.newton.hessian import SampledHessian, SampledRows, with_ones
+from distrf.newton.hessian import SampledHessian, SampledRows
+from distrf.newton.line import sampled_points
 from distrf.targets import class_targets, regression_targets
 
 ALPHA, ROWS, COMPONENTS, EPOCHS = 1e-6, 50_000, 512, 10
@@ -139,10 +140,10 @@ class Optimum:
         Y, weight = self.targets.encode(p.y, p.weight)
         Z = (p.Z.toarray() if sp.issparse(p.Z) else p.Z).astype(np.float64)
         weight = np.ones(len(Y)) if weight is None else weight
-        self.rows = SampledRows(with_ones(Z), Y, weight / weight.sum(), True)
+        self.rows = SampledRows(Z, Y, weight / weight.sum(), True)
 
     def at(self, weights: np.ndarray, d: Any = None, steps: Any = (0.0,), slopes: int = 1) -> Any:
-        made = sample_points(self.rows, self.loss, weights, d, steps, slopes)
+        made = sampled_points(self.rows, self.loss, weights, d, steps, slopes)
         return penalised(made, weights, d, steps, ALPHA, True)
 
     def of(self, model: Any) -> float:
@@ -153,8 +154,8 @@ class Optimum:
     def least(self) -> tuple[float, float]:
         """The least, and a bound on what it is above the true one, as a share."""
         found = descend(
-            self.at, np.zeros((self.rows.Z.shape[1], self.rows.Y.shape[1])),
-            lambda W, bound: SampledHessian(self.rows, W, self.loss, ALPHA, bound),
+            self.at, np.zeros((self.rows.Z.shape[1] + 1, self.rows.Y.shape[1])),
+            partial(SampledHessian, self.rows, self.loss, ALPHA),
             tol=1e-10, most=500, slow=1.2, shifts=self.loss.shift_free,
         )  # fmt: skip
         slope = self.at(found.weights).slopes[0]

@@ -12,12 +12,14 @@ from ..folds import given_folds
 from ..losses import LOSSES, Loss, losses_for
 from ..newton.descent import SLOPED, STEPS
 from ..newton.fit import HELD_OUT, Newton, held_out_rule
+from ..newton.hessian import FACTORS
 from ..newton.line import LineReduction
 from ..newton.sample import sample_size
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..ridge.conjugate_gradients import ALL_ROWS
+from ..sgd.alpha import fitted_rows
 from ..sgd.rows import Rows
 from ..targets import Targets, target_phase
 from ..typing import ArrayLike, ClassWeight, RandomState
@@ -53,7 +55,7 @@ class BaseLinear(LinearModel):
     tol : float, default=0.001
         The fit ends when the loss is estimated to be at most this share of itself above its least.
     max_passes : int, default=50
-        Most passes. A warning says if they were too few.
+        Most passes, those of failed steps included. A warning says if they were too few.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the sums of each pass; the same call resumes from it, and ends with the same bits.
     random_state : int, Generator, RandomState or None, default=0
@@ -111,8 +113,8 @@ class BaseLinear(LinearModel):
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
         folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out. `calibrate` holds out fold 0, and alpha="auto" is
-            chosen by it, on the sample. None holds out a tenth, and a third of the sample.
+            Fold of each row, from 0 on; -1 for rows that are never held out. alpha="auto" is chosen by fold 0, on the sample;
+            with `calibrate`, which holds out fold 0 from all else, by fold 1. None holds out a tenth, and a third of the sample.
 
         Returns
         -------
@@ -155,7 +157,12 @@ class BaseLinear(LinearModel):
         P, targets, loss = D + bool(self.fit_intercept), Targets(None, np.zeros(C)), LOSSES[self.loss]()
         reduction = LineReduction(D, targets, loss, bool(self.fit_intercept), steps=STEPS, n_slopes=SLOPED)
         size = sample_size(n, D, rows.itemsize)
-        client = 3 * size * P * rows.itemsize + 8 * (C + 2) * min(size, P) ** 2 + 40 * reduction.nbytes
+        factor = (
+            8 * min(size, P) * min(size, P)
+        )  # of the Hessian with and without damping, and of the Gram matrix
+        factors = 2 * max(factor, min(C * factor, int(FACTORS))) + 2 * factor
+        fitted = 40 * D * min(size, fitted_rows(D, C)) if self.alpha == "auto" else 0
+        client = 4 * size * P * rows.itemsize + fitted + factors + 40 * reduction.nbytes
         note = f"{_EXPECTED} passes or so over the features; how many it takes depends on the data"
         passes, memory = rows.passes(_EXPECTED, reduction), rows.pass_memory(reduction, 16 * P * C)
         costs = Costs((target_phase(n, rows.blocks),)) + rows.sample_costs(size)
@@ -204,9 +211,11 @@ class StreamingLinearClassifier(LinearClassifier, BaseLinear):
     One pass is one step: it adds up the loss at six lengths of the step and the gradient at two of them, and the lowest is taken. With the
     gradient g and the preconditioner P, g'P^-1 g / F (twice the Newton decrement over two F, for the errors of the sample), or what the
     pairs of L-BFGS make of it where that is more, estimates the gap. A class of which the sample would have fewer than 256 rows
-    enters it whole, or with many rows, and with a weight that makes up for it. Where a step lowers the estimate by less than a factor 3, the
-    sample's Hessian is taken anew. The client holds the sample and a factor of min(D, rows of the sample)^2 numbers for each output, or one
-    for all where those take more than 1.5 GiB.
+    enters it whole, or with many rows, and with a weight that makes up for it; others have fewer then. Where a step lowers the estimate by
+    less than a factor 3, the sample's Hessian is taken anew. Where a step fails, a tenth of the Hessian's mean curvature is added to it,
+    ten times more after each further failure, and less once steps could be longer; the gap is still that of the Hessian itself. The squared loss needs none of that: one
+    look tells the lowest point of its line, as in conjugate gradients. The client holds the sample and two factors of min(D, rows of the
+    sample)^2 numbers for each output, or for all where those take more than 1.5 GiB.
 
     References
     ----------

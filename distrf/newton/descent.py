@@ -16,16 +16,19 @@ from .hessian import SampledHessian
 from .line import Points
 
 #: Lengths of a step at which a look takes the gradient, and further ones at which it takes the loss.
-SLOPED, STEPS = 2, (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
+SLOPED = 2
+STEPS: tuple[float, ...] = (1.0, 0.3, 3.0, 0.1, 0.03, 0.01)
 #: Pairs of L-BFGS.
-_PAIRS = 10
+_PAIRS = 20
+#: A step along which the slope falls by a lesser share is no pair: along what is nearly a line the next step would be far too long.
+_LEAST_BEND = 1e-3
 #: The sample's Hessian is taken anew where a step lowers the estimate of the gap by less than this factor.
 _SLOW = 3.0
 #: The estimate of the gap over that of a Hessian with a larger penalty, of a sample, and at a place where the loss may still bend.
 _CAUTION = 2.0
-#: Where the loss falls at no step of this factor, it falls by no more than rounding.
-_LEAST_SCALE = 1e-3
-
+#: What a failed step adds to the Hessian, see `SampledHessian`; each further one ten times more. After so many, a loss that falls at
+#: no length of a step falls by no more than rounding.
+_DAMPING, _FAILURES = 0.1, 6
 
 #: Mean loss plus penalty at the weights W - t d, with gradients at the first few: called with W, d or None, all t, and how many.
 Objective = Callable[[np.ndarray, np.ndarray | None, tuple[float, ...], int], Points]
@@ -48,13 +51,15 @@ class Descent:
 def descend(
     objective: Objective,
     weights: np.ndarray,
-    hessian: Callable[[np.ndarray, bool], SampledHessian],
+    hessian: Callable[[np.ndarray, float], SampledHessian],
     *,
     tol: float,
     most: int,
     unit: float = 0.0,
     slow: float = _SLOW,
     shifts: bool = False,
+    quadratic: bool = False,
+    exact: bool = False,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
     """Minimise from some weights on, until the estimated gap is at most `tol`, or for `most` looks at the rows.
@@ -64,7 +69,7 @@ def descend(
     objective : Objective
     weights : array of shape (P, C)
     hessian : callable
-        The sample's Hessian at some weights, or its bound.
+        The sample's Hessian at some weights, with some damping. The gap is that of the Hessian without any: damping makes it too small.
     tol : float
     most : int
     unit : float
@@ -74,50 +79,66 @@ def descend(
     shifts : bool
         Whether a number added to all scores of a row changes nothing. Then the least weights have sums of 0 over columns, and
         only the penalty bends the loss elsewhere, which the Hessian of each column by itself does not see.
+    quadratic : bool
+        Whether the loss is a quadratic: one point then tells the lowest of its line, and no step fails.
+    exact : bool
+        Whether the Hessian is that of all rows. Its direction is then right, and a failed step only too long.
     remark : callable, optional
         Called with what the descent has come to after each look.
     """
     weights = _centred(weights, shifts)
-    P, pairs, age = hessian(weights, False), list[tuple[np.ndarray, np.ndarray]](), 0
-    points = objective(weights, None, (0.0,), 1)
+    points, looks = objective(weights, None, (0.0,), 1), 1
+    P, Q, level, age, sloped = hessian(weights, 0.0), None, 0, 0, 1 if quadratic else SLOPED
+    # Where rows of large weight are not in the sample, the others are a lesser share of all rows than of the sample.
+    caution = _CAUTION * max(1.0, points.weight / P.rows.total)
     now, slope = Descent(weights, float(points.losses[0]), np.inf), points.slopes[0]
+    pairs = list[tuple[np.ndarray, np.ndarray]]()
     while True:
         size = max(abs(now.value), unit, np.finfo(float).tiny)
-        direction, gap = _newton(P, pairs, slope, size)
-        if (age and gap > max(tol, now.gap / slow)) or (P.bound and gap <= tol):
-            P, age = hessian(now.weights, False), 0
-            direction, gap = _newton(P, pairs, slope, size)
+        direction, gap = _newton(P, pairs, slope, size / caution)
+        if age and gap > max(tol, now.gap / slow) and not quadratic:
+            del P, Q  # before there are others
+            P, Q, age = hessian(now.weights, 0.0), None, 0
+            direction, gap = _newton(P, pairs, slope, size / caution)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)
-        if gap <= tol or len(now.history) >= most:
+        if gap <= tol or looks >= most:
             return now
-        scale = 1.0
+        failed, steps = exact, STEPS[:1] if quadratic else STEPS
         while True:
-            direction, steps = _centred(direction, shifts), tuple(scale * t for t in STEPS)
-            points = objective(now.weights, direction, steps, SLOPED)
-            best, lowest = int(np.argmin(points.losses[:SLOPED])), int(np.argmin(points.losses))
+            if level:
+                Q = Q or hessian(now.weights, _DAMPING * 10.0 ** (level - 1))
+                direction = _newton(Q, pairs, slope, size)[0]
+            direction = _centred(direction, shifts)
+            points, looks = objective(now.weights, direction, steps, sloped), looks + 1
+            best = int(np.argmin(points.losses[:sloped]))
+            length = _to_lowest(points, now.value, slope, direction) if quadratic else steps[best]
             if points.losses[best] < now.value:
                 break
-            if points.losses[lowest] < now.value:
-                scale = steps[lowest]
-            elif not P.bound:  # the loss bends more than the Hessian says: nowhere, perhaps, at these weights
-                P, pairs = hessian(now.weights, True), []
-                direction = P.solve(slope)
-            elif scale > _LEAST_SCALE:
-                scale *= steps[-1]
-            else:
-                return now  # rounding is larger than what is left
-        step = -steps[best] * direction
+            if looks >= most or quadratic or (level >= _FAILURES and not points.losses.min() < now.value):
+                return now
+            if exact and points.losses.min() < now.value:
+                steps = tuple(steps[int(np.argmin(points.losses))] * t for t in STEPS)
+                continue
+            level, Q, pairs, failed = level + 1, None, pairs * (not failed), True
+        if level and points.losses[2] < now.value:  # a step three times as long would not have failed
+            level, Q = level - 1, None
+        step = -length * direction
         change = points.slopes[best] - slope
-        if (step * change).sum() > 0:
+        if (step * change).sum() > _LEAST_BEND * abs((step * slope).sum()):
             pairs = [*pairs, (step, change)][-_PAIRS:]
-        now.weights, now.value, slope, age = (
-            now.weights + step,
-            float(points.losses[best]),
-            points.slopes[best],
-            age + 1,
-        )
+        now.weights, now.value = now.weights + step, float(points.losses[best])
+        slope, age = points.slopes[best], age + 1
+
+
+def _to_lowest(points: Points, value: float, slope: np.ndarray, direction: np.ndarray) -> float:
+    """The length of the step to the lowest point of a line of a quadratic, whose loss and gradient become those of `points`."""
+    change = points.slopes[0] - slope
+    fall, bend = float((slope * direction).sum()), -float((change * direction).sum())
+    length = fall / bend if bend > 0 else 0.0
+    points.losses[0], points.slopes[0] = value - 0.5 * length * fall, slope + length * change
+    return length
 
 
 def _centred(weights: np.ndarray, shifts: bool) -> np.ndarray:
@@ -138,17 +159,13 @@ def _newton(
         for (step, change), share in zip(pairs, reversed(shares), strict=True):
             direction += (share - (change * direction).sum() / (step * change).sum()) * step
     fall = max(float((slope * direction).sum()), float((slope * alone).sum()))
-    return direction, _CAUTION * 0.5 * fall / unit
+    return direction, 0.5 * fall / unit
 
 
 def penalised(
-    points: Points,
-    weights: np.ndarray,
-    direction: np.ndarray | None,
-    steps: tuple[float, ...],
-    alpha: float,
+    points: Points, weights: np.ndarray, direction: np.ndarray | None, steps: tuple[float, ...], alpha: float,
     intercept: bool,
-) -> Points:
+) -> Points:  # fmt: skip
     """The points with alpha |u|^2 / 2 added, u being the weights without the intercept."""
     for i, t in enumerate(steps):
         u = weights.copy() if direction is None else weights - t * direction

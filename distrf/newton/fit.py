@@ -30,16 +30,18 @@ from ..sgd.spectrum import with_epsilon
 from ..targets import Targets
 from .descent import Descent, descend, penalised
 from .hessian import SampledHessian, SampledRows
-from .line import LineReduction, Points
+from .line import LineReduction, Points, sampled_points
 from .sample import draw_sample
 
 #: Gap at which the pilot ends, the most steps that it takes, and the factor below which it renews its Hessian. On the sample a step
 #: costs less than a Hessian, and one for all outputs is enough: of 26 classes the pilot takes 7 s for 46.
-_PILOT_GAP, _PILOT_STEPS, _PILOT_SLOW = 3e-4, 200, 1.2
+_PILOT: dict[str, Any] = {"tol": 3e-4, "most": 200, "slow": 1.2, "exact": True}
 #: One of so many folds is held out for calibration.
 HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
 _UNIT = 1e-4
+#: Damping of so much takes the largest second derivative of the loss for that of each row.
+_WHOLE = 100.0
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
 _FAR = 10.0
 
@@ -79,7 +81,7 @@ class Newton:
         rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
         steps = self._steps(arrays, targets, None if folds is None else folds.values)
         passed = [*arrays, folds.values] if folds is not None and self.rule.given else list(arrays)
-        sample = draw_sample(rows, targets, self.intercept, self.seed)
+        sample = draw_sample(rows, targets, self.intercept, self.seed, self.rule)
         chosen = steps.run(lambda _: self._chosen(sample, rows, targets))
         loss, alpha, units = replace(self.loss, epsilon=_plain(chosen["epsilon"])), float(chosen["alpha"]), None
         if (chosen["units"] != 1.0).any():
@@ -87,55 +89,45 @@ class Newton:
             targets, sample = replace(targets, units=units), replace(sample, Y=sample.Y * units)
         D, shift = rows.n_features, chosen["shift"] if chosen["shift"].any() else None
         if shift is not None:
-            sample.Z[:, :D] = sample.Z[:, :D] - shift
+            sample.Z[:] = sample.Z - shift
 
         def over_sample(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
-            return penalised(sample_points(sample, loss, W, d, t, slopes), W, d, t, alpha, self.intercept)
+            return penalised(sampled_points(sample, loss, W, d, t, slopes), W, d, t, alpha, self.intercept)
 
         def over_rows(W: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
             reduction = LineReduction(
                 D, targets, loss, self.intercept, self.rule, t, slopes, bool(chosen["exact"]), W, d, shift
             )
-            state = steps.once(
-                lambda: run_pass(
-                    reduction, passed, label=label[0], block_rows=rows_per_block(row_bytes(arrays[0]))
-                )
-            )
+            state = steps.once(lambda: run_pass(reduction, passed, label=label[0], block_rows=block))
             if not state[0] > 0:
                 raise InputError("sample_weight must not be zero everywhere")
             passes[0] += 1
             return penalised(reduction.points(state), W, d, t, alpha, self.intercept)
 
         start = np.zeros((D + self.intercept, targets.width))
-        constant = SampledHessian(sample, start, loss, alpha, bound=True) if isinstance(loss, Squared) else None
 
-        def hessian(W: np.ndarray, bound: bool, shared: bool = False) -> SampledHessian:
-            return constant or SampledHessian(sample, W, loss, alpha, bound, shared)
+        def hessian(W: np.ndarray, damping: float) -> SampledHessian:
+            return SampledHessian(sample, loss, alpha, W, damping, min(1.0, damping / _WHOLE) ** 2)
 
-        label, passes = ["gradient"], [0]
+        def common(W: np.ndarray, damping: float) -> SampledHessian:  # its sample is all rows
+            return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=True)
+
+        label, passes, block = ["gradient"], [0], rows_per_block(row_bytes(arrays[0]))
 
         def remark(now: Descent) -> None:
             label[0] = f"gradient|loss {now.value:.4g}, gap {now.gap:.1g}"
 
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
-        options: dict[str, Any] = {"unit": unit, "shifts": loss.shift_free}
-        common = partial(hessian, shared=True)
-        pilot = descend(
-            over_sample, start, common, tol=_PILOT_GAP, most=_PILOT_STEPS, slow=_PILOT_SLOW, **options
-        )
-        found = descend(
-            over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **options
-        )
+        fall = partial(descend, unit=unit, shifts=loss.shift_free, quadratic=isinstance(loss, Squared))
+        pilot = fall(over_sample, start, common, **_PILOT)
+        found = fall(over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark)
         if not np.isfinite(found.weights).all():
-            raise InputError(
-                "the weights are no longer numbers: scale rows and targets, or take a larger alpha"
-            )
+            raise InputError("weights are no longer numbers: scale rows and targets, or raise alpha")
         if found.gap > self.tol:
             self._warn_unfinished(found.gap, passes[0])
         weights = targets.decode(found.weights)
         intercept = weights[-1] if self.intercept else np.zeros(targets.width)
-        if shift is not None:
-            intercept = intercept - shift @ weights[:D]
+        intercept = intercept - (0.0 if shift is None else shift @ weights[:D])
         epsilon = chosen["epsilon"] if units is None else chosen["epsilon"] / units
         loss = replace(self.loss, epsilon=_plain(epsilon)) if self.choose_epsilon else self.loss
         return Fitted(found, Solution(alpha, weights[:D], intercept), loss, passes[0])
@@ -153,7 +145,7 @@ class Newton:
 
         Of several targets each has a spread of 1: else the gap would be that of the widest.
         """
-        Z, Y, weight = sample.Z[:, : rows.n_features], sample.Y, sample.weight
+        Z, Y, weight = sample.Z, sample.Y, sample.weight
         units, loss = np.ones(Y.shape[1]), self.loss
         if targets.classes is None and len(units) > 1:
             spread = np.sqrt(weight @ (Y - weight @ Y) ** 2)
@@ -166,15 +158,12 @@ class Newton:
         apart = unlike(sizes, APART)
         alpha = self.alpha
         if alpha is None:
-            smoothness = loss.smoothness
-            assert smoothness is not None
-            wide = Z.astype(np.float64) if apart is not None else Z
-            size = weight * len(weight)
-            alpha = sample_alpha(
-                wide, Y, size, sum(rows.blocks), self.seed, apart, sample.folds, loss, smoothness
-            )
-        mean = weight @ Z.astype(np.float64)
-        spread = np.sqrt(np.maximum(weight @ np.square(Z - mean, dtype=np.float64), 0.0))
+            assert loss.smoothness is not None
+            w, n = weight * len(weight), sum(rows.blocks)
+            alpha = sample_alpha(Z, Y, w, n, self.seed, apart, sample.folds, loss, loss.smoothness)
+        mean = sample.means(weight[:, None])[:, 0]
+        squares = np.einsum("i,ij,ij->j", weight, Z, Z, dtype=np.float64)
+        spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
         far = bool((np.abs(mean) > _FAR * spread).any())
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
         exact = far or apart is not None
@@ -205,18 +194,3 @@ def held_out_rule(folds: GivenFolds | None, seed: int) -> FoldRule:
 
 def _plain(epsilon: np.ndarray) -> Any:
     return float(epsilon) if epsilon.ndim == 0 else epsilon
-
-
-def sample_points(
-    rows: SampledRows, loss: Loss, W: np.ndarray, d: np.ndarray | None, steps: tuple[float, ...], slopes: int
-) -> Points:
-    """What a pass gives, on the sampled rows."""
-    here, along = rows.scores(W), None if d is None else rows.scores(d)
-    losses, gradients = [], []
-    for i, t in enumerate(steps):
-        value, slope = loss(here if along is None else here - t * along, rows.Y)
-        losses.append(rows.weight @ value)
-        if i < slopes:
-            weighted = (slope * rows.weight[:, None]).astype(rows.Z.dtype)
-            gradients.append(np.asarray(rows.Z.T @ weighted, dtype=np.float64))
-    return Points(np.array(losses), np.array(gradients))

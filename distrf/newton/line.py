@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..losses import Loss
-from ..maps import check_rows
+from ..maps import check_rows, working_dtype
 from ..ridge.conjugate_gradients import ALL_ROWS
 from ..ridge.gram import FoldRule
 from ..subspace.sketches import add_product
 from ..targets import Targets
+from .hessian import SampledRows, scores
 
 #: Rows of a tile, whose scores stay in the cache.
 _TILE = 4096
@@ -23,11 +24,12 @@ _TILE = 4096
 class Points:
     """Loss and gradient at points of a line, of the mean over rows or of their sum.
 
-    losses : shape (T,); slopes : shape (S, P, C) at the first S points, P = D + 1 with an intercept
+    losses : shape (T,); slopes : shape (S, P, C) at the first S points, P = D + 1 with an intercept; weight : of all rows
     """
 
     losses: np.ndarray
     slopes: np.ndarray
+    weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -98,37 +100,50 @@ class LineReduction:
         assert self.weights is not None
         Z = check_rows(Z, self.n_features)
         folds, weight = self.rule.of_block(first_row, len(y), more)
-        T = len(self.steps)
-        slopes = state[T + 1 :].reshape(self._shape)
+        points = self._parts(state)
         for a in range(0, len(y), _TILE):
             part = slice(a, a + _TILE)
-            tile = Z[part].astype(np.float64) if self.exact else Z[part]
+            tile = Z[part].astype(np.float64 if self.exact else working_dtype(Z.dtype), copy=False)
             tile = tile if self.shift is None else tile - self.shift
             Y, w = self.targets.encode(np.asarray(y[part]), None if weight is None else weight[part])
             w = np.ones(len(Y)) if w is None else w
             w = np.where(folds[part] == 0, 0.0, w) if self.rule.n_folds > 1 else w
-            here = self._scores(tile, self.weights)
-            along = None if self.direction is None else self._scores(tile, self.direction)
-            for i, t in enumerate(self.steps):
-                value, slope = self.loss(here if along is None else here - t * along, Y)
-                state[1 + i] += w @ value
-                if i < self.n_slopes:
-                    slope = (slope * w[:, None]).astype(tile.dtype)
-                    add_product(tile, slope, slopes[i, : self.n_features])
-                    if self.intercept:
-                        slopes[i, -1] += slope.sum(axis=0, dtype=np.float64)
+            _add(points, tile, Y, w, self.loss, self.weights, self.direction, self.steps)
             state[0] += w.sum()
         return state
-
-    def _scores(self, tile: Any, weights: np.ndarray) -> np.ndarray:
-        scores = np.asarray(tile @ weights[: self.n_features].astype(tile.dtype), dtype=np.float64)
-        return scores + weights[-1] if self.intercept else scores
 
     def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         left += right
         return left
 
+    def _parts(self, state: np.ndarray) -> Points:
+        T = len(self.steps)
+        return Points(state[1 : T + 1], state[T + 1 :].reshape(self._shape), float(state[0]))
+
     def points(self, state: np.ndarray) -> Points:
         """The means over the rows, whose weights must not all be zero."""
-        T = len(self.steps)
-        return Points(state[1 : T + 1] / state[0], state[T + 1 :].reshape(self._shape) / state[0])
+        sums = self._parts(state)
+        return Points(sums.losses / sums.weight, sums.slopes / sums.weight, sums.weight)
+
+
+def sampled_points(
+    rows: SampledRows, loss: Loss, W: np.ndarray, d: np.ndarray | None, steps: tuple[float, ...], slopes: int
+) -> Points:
+    """What a pass gives, on the sampled rows."""
+    nothing = Points(np.zeros(len(steps)), np.zeros((slopes, *W.shape)))
+    return _add(nothing, rows.Z, rows.Y, rows.weight, loss, W, d, steps)
+
+
+def _add(
+    points: Points, Z: Any, Y: np.ndarray, w: np.ndarray, loss: Loss, W: np.ndarray, d: Any, steps: tuple[float, ...]
+) -> Points:  # fmt: skip
+    """The points with the sums of rows added to the losses of all steps, and to the slopes of the first."""
+    here, along, D = scores(Z, W), 0.0 if d is None else scores(Z, d), Z.shape[1]
+    for i, t in enumerate(steps):
+        value, slope = loss(here - t * along, Y)
+        points.losses[i] += w @ value
+        if i < len(points.slopes):
+            slope = (slope * w[:, None]).astype(Z.dtype)
+            add_product(Z, slope, points.slopes[i, :D])
+            points.slopes[i, D:] += slope.sum(axis=0, dtype=np.float64)
+    return points

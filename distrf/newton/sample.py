@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.sampling import sampled_rows, take_rows
 from ..randomness import mixed_words, raw_words
+from ..ridge.conjugate_gradients import ALL_ROWS
+from ..ridge.gram import FoldRule
 from ..sgd.rows import Rows, two_dimensional
 from ..targets import Targets
-from .hessian import SampledRows, with_ones
+from .hessian import SampledRows
 
 #: Rows of a sample at most, and where they are fewer than features; bytes of it.
 _ROWS, _FEW_ROWS, _BYTES = 16_000, 8_192, 2**30
@@ -28,38 +31,59 @@ def sample_size(n: int, n_features: int, itemsize: int) -> int:
     return min(size, _FEW_ROWS) if size <= n_features else size
 
 
-def draw_sample(rows: Rows, targets: Targets, intercept: bool, seed: int) -> SampledRows:
-    """A seeded sample; of classes of which it would have few rows all, or many, each with a weight that makes up for it."""
+def draw_sample(
+    rows: Rows, targets: Targets, intercept: bool, seed: int, rule: FoldRule = ALL_ROWS
+) -> SampledRows:
+    """A seeded sample of the rows that are trained on.
+
+    Of classes of which it would have few rows it has all, or many, each with a weight that makes up for it, and fewer of others.
+    """
     n = sum(rows.blocks)
     size = sample_size(n, rows.n_features, 4 if rows.arrays[0].dtype == np.float32 else 8)
     indices = sampled_rows(n, size, seed, "newton sample")
-    factor = np.ones(len(indices))
-    if targets.classes is not None and len(indices) < n:
-        indices, factor = _with_rare(rows, targets, indices, seed)
+    drawn = len(indices)
+    if rule.n_folds > 1:
+        held = rows.folds.take(indices) if rule.given and rows.folds is not None else rule.of(indices)
+        indices = indices[held != 0]
+        if not len(indices):
+            raise InputError("all sampled rows are held out for calibration; give a smaller fold 0")
+    factor = np.full(len(indices), n / drawn)
+    if targets.classes is not None and drawn < n:
+        indices, factor = _with_rare(rows, targets, indices, factor, seed, rule)
     Z, y, weight, kept = rows.take(indices)
     Z = Z.toarray() if sp.issparse(Z) else Z
     Y, weight = targets.encode(y, weight)
     weight = factor[kept] if weight is None else weight * factor[kept]
-    if not weight.sum() > 0:  # the pass says whether all weights are zero
-        weight = np.ones(len(Y))
-    folds = None if rows.folds is None else rows.folds.take(indices)[kept]
-    return SampledRows(with_ones(Z) if intercept else Z, Y, weight / weight.sum(), intercept, folds)
+    total = float(weight.sum())
+    if not total > 0:  # the pass says whether all weights are zero
+        weight, total = np.ones(len(Y)), np.inf
+    folds = None if rows.folds is None else rows.folds.take(indices)[kept] - (rule.n_folds > 1)
+    folds = None if folds is None or folds.max() < 0 else folds  # without fold 0 all rows may be -1
+    return SampledRows(Z, Y, weight / weight.sum(), intercept, folds, total)
 
 
-def _with_rare(rows: Rows, targets: Targets, indices: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """The rows with those of rare classes added, and a factor on the weight of each: its class's rows over those sampled."""
+def _with_rare(
+    rows: Rows, targets: Targets, indices: np.ndarray, factor: np.ndarray, seed: int, rule: FoldRule
+) -> tuple[np.ndarray, np.ndarray]:
+    """As many rows, more of them of rare classes, and a factor on the weight of each: its class's rows over those sampled."""
     assert targets.classes is not None
-    most = max(_RARE, len(indices) // (2 * len(targets.classes)))
-    found = run_pass(
-        _FirstRows(targets.classes, most, seed), [rows.arrays[1]], label="classes", block_rows=1 << 20
-    )
-    counts = np.array([found[c][0] if c in found else 0 for c in range(len(targets.classes))])
-    rare = np.flatnonzero((counts > 0) & (counts * len(indices) / counts.sum() < _RARE)).tolist()
-    if not rare:
-        return indices, np.ones(len(indices))
+    size, C = len(indices), len(targets.classes)
+    most = max(_RARE, size // (2 * C))
+    arrays = [rows.arrays[1], *([rows.folds.values] if rule.given and rows.folds is not None else [])]
+    found = run_pass(_FirstRows(targets.classes, most, seed, rule), arrays, label="classes", block_rows=1 << 20)
+    counts = np.array([found[c][0] if c in found else 0 for c in range(C)])
+    rare = np.flatnonzero((counts > 0) & (counts * size / counts.sum() < _RARE))
+    if not len(rare):
+        return indices, factor
     codes = np.searchsorted(targets.classes, take_rows(two_dimensional(rows.arrays[1]), indices)[:, 0])
-    groups = [(indices[~np.isin(codes, rare)], counts.sum() - counts[rare].sum())]
-    groups += [(found[c][2], counts[c]) for c in rare]
+    others = indices[~np.isin(codes, rare)]
+    # Each rare class has at most so many rows that all fit into the sample, half of which others keep.
+    sums = np.minimum(counts[rare, None], np.arange(1, most + 1)).sum(axis=0)
+    most = max(1, int(np.searchsorted(sums, size - min(len(others), size // 2), side="right")))
+    groups = [(found[c][2][:most], counts[c]) for c in rare.tolist()]
+    left = min(len(others), max(1, size - sum(len(group) for group, _ in groups)))
+    others = others[np.arange(left) * len(others) // max(left, 1)]
+    groups.append((others, counts.sum() - counts[rare].sum()))
     numbers = np.concatenate([group for group, _ in groups])
     factor = np.concatenate([np.full(len(group), count / max(len(group), 1)) for group, count in groups])
     order = np.argsort(numbers, kind="stable")
@@ -73,6 +97,7 @@ class _FirstRows:
     classes: np.ndarray
     most: int
     seed: int
+    rule: FoldRule = ALL_ROWS
     flops_per_row: float = 20.0
 
     @property
@@ -82,12 +107,14 @@ class _FirstRows:
     def initial(self) -> dict[int, Any]:
         return {}
 
-    def update(self, state: dict[int, Any], first_row: int, y: np.ndarray) -> dict[int, Any]:
+    def update(self, state: dict[int, Any], first_row: int, y: np.ndarray, *more: Any) -> dict[int, Any]:
         codes = np.searchsorted(self.classes, y)
+        if self.rule.n_folds > 1:  # rows that are held out have no class
+            codes[self.rule.of_block(first_row, len(y), more)[0] == 0] = -1
         numbers = np.arange(first_row, first_row + len(y))
         keys = mixed_words(numbers.astype(np.uint64) ^ raw_words(self.seed, "newton rare rows", 0, 1))
         own = {}
-        for code in np.unique(codes).tolist():
+        for code in np.unique(codes[codes >= 0]).tolist():
             which = np.flatnonzero(codes == code)
             own[code] = self._first(len(which), keys[which], numbers[which])
         return self.combine(state, own)

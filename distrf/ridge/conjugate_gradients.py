@@ -20,6 +20,7 @@ from scipy.linalg import eigh
 
 from ..errors import InputError
 from ..linalg import svd
+from ..maps import working_dtype
 from ..maps.base import arrays_fingerprint
 from ..subspace.sketches import add_product
 from ..targets import Targets
@@ -52,7 +53,7 @@ class _RowsReduction:
         step = max(1, _TILE_BYTES // (8 * (self.products_width if sp.issparse(Z) else self.n_features)))
         for a in range(0, len(y), step):
             tile = slice(a, min(a + step, len(y)))
-            rows = Z[tile]
+            rows = Z[tile].astype(working_dtype(Z.dtype), copy=False)  # of whole numbers products would be, too
             if not np.isfinite(rows.sum(dtype=np.float64)):
                 raise InputError(
                     f"features must be finite, but rows {first_row + a} on are not; impute or drop such rows"

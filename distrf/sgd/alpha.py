@@ -95,7 +95,7 @@ def sample_alpha(
                 f"alpha is chosen on {s:,} sampled rows of which fold 0 is held out, and it has {'all' if (fold == 0).any() else 'none'} of "
                 "them; give alpha, or larger folds"
             )
-    most = max(_MOST_ROWS, 0 if Z.shape[1] > _MANY_FEATURES else _MOST_OF_ONE // Y.shape[1])
+    most = fitted_rows(Z.shape[1], Y.shape[1])
     parts = []
     for f in range(count if s <= _FEW_ROWS else 1):
         held, train = (np.flatnonzero(chosen & (w > 0)) for chosen in (fold == f, fold != f))
@@ -111,6 +111,11 @@ def sample_alpha(
     power, exponent = best
     fitted = np.mean([len(part.Y) for part in parts])
     return _rounded(float(size * 10.0**power * (fitted / n) ** exponent))
+
+
+def fitted_rows(n_features: int, outputs: int) -> int:
+    """The most rows of a sample that are fitted."""
+    return max(_MOST_ROWS, 0 if n_features > _MANY_FEATURES else _MOST_OF_ONE // outputs)
 
 
 def _best(parts: list[_Fold], size: float, below: int) -> tuple[float, float] | None:
@@ -173,8 +178,9 @@ class _Fold:
         values, axes = values[clear], axes[:, clear]
         if len(axes) < R.shape[1]:
             axes = R.T @ (axes / np.sqrt(values))
-        self.F = (R / root).astype(Z.dtype) @ axes.astype(Z.dtype)
-        self.H = (Z[held] - mean).astype(Z.dtype) @ axes.astype(Z.dtype)
+        dtype = np.float64 if unlike else Z.dtype
+        self.F = (R / root).astype(dtype) @ axes.astype(dtype)
+        self.H = (Z[held] - mean).astype(dtype) @ axes.astype(dtype)
         self.curvature = smoothness * np.append(values, 1.0)[:, None]  # of the last row, the intercept
         self.constant = np.zeros((len(values) + 1, Y.shape[1]))
         self.constant[-1] = self.w @ self.Y / len(train)

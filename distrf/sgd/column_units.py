@@ -13,6 +13,8 @@ from ..errors import InputError
 
 #: Columns are scaled if their sizes differ by more than the first factor, or the largest differs from 1 by the second.
 APART, _EXTREME = 1e2, 1e9
+#: Columns that are measured at a time.
+_TILE = 64
 #: Bounds of sizes whose squares neither overflow nor vanish in float64.
 _SMALLEST, _LARGEST = 1e-140, 1e140
 #: A shifted column whose size is below this many units in the last place of its mean holds rounding alone.
@@ -37,8 +39,8 @@ def column_sizes(
     ------
     InputError : the square of a size would overflow or vanish
     """
-    rows = Z if weight is None else Z[weight > 0]
-    largest = np.abs(rows).max(axis=0, initial=0.0).astype(np.float64)
+    rows = Z if weight is None or (weight > 0).all() else Z[weight > 0]
+    largest = np.maximum(rows.max(axis=0, initial=0.0), -rows.min(axis=0, initial=0.0)).astype(np.float64)
     high = float(largest.max(initial=0.0))
     if high and not _SMALLEST < high < _LARGEST:
         raise InputError(
@@ -46,9 +48,12 @@ def column_sizes(
             f"numbers; got {high:.3g}; scale the columns, as StreamingScaler does"
         )
     largest[largest <= _SMALLEST] = 0.0
-    shares = rows / np.where(largest > 0, largest, 1.0)
-    count = np.count_nonzero(shares, axis=0)
-    sizes = largest * np.sqrt(np.einsum("ij,ij->j", shares, shares) / np.maximum(count, 1))
+    sizes = np.empty(len(largest))
+    for a in range(0, len(largest), _TILE):
+        part = slice(a, a + _TILE)
+        shares = rows[:, part] / np.where(largest[part] > 0, largest[part], 1.0)
+        squares, count = np.einsum("ij,ij->j", shares, shares), np.count_nonzero(shares, axis=0)
+        sizes[part] = largest[part] * np.sqrt(squares / np.maximum(count, 1))
     rounding = 0.0 if shift is None else _ROUNDING * np.finfo(Z.dtype).eps * np.abs(shift)
     return np.where(sizes > rounding, sizes, 0.0)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
+
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from peaks import traced
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, LogisticRegression, Ridge
@@ -16,6 +20,8 @@ from distrf import (
     RandomFourierFeatures,
     StreamingLinearClassifier,
     StreamingLinearRegressor,
+    StreamingRidge,
+    StreamingSGDRegressor,
     load_model,
     plan,
     save_model,
@@ -23,6 +29,7 @@ from distrf import (
 from distrf.checkpoint import Checkpoint
 from distrf.errors import InputError, SpecMismatchError
 from distrf.newton import fit, sample
+from distrf.newton.fit import held_out_rule
 
 ALPHA = 1e-3
 
@@ -138,6 +145,26 @@ def test_forms_of_rows(kind):
     assert np.allclose(found.coef_, expected.coef_, atol=3e-2 if kind == "far" else 1e-3)
 
 
+@pytest.mark.parametrize("model", [
+    StreamingLinearRegressor("squared", alpha=ALPHA), StreamingLinearRegressor(alpha=ALPHA, epsilon=0.1),
+    StreamingLinearClassifier("logistic", alpha=ALPHA), StreamingSGDRegressor(alpha=ALPHA),
+    StreamingRidge(alpha=ALPHA, solver="cg"),
+], ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}")  # fmt: skip
+@pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
+def test_whole_numbers_are_rows_in_their_working_dtype(model, dtype):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 2 if dtype is bool else 200, size=(1000, 6)).astype(dtype)
+    scores = X @ rng.normal(size=6)
+    y = (scores + scores.std() * rng.normal(size=1000) > np.median(scores)).astype(int)
+    lazy, y = da.from_array(X, chunks=(200, -1)), da.from_array(y, chunks=200)
+    found = clone(model).fit(lazy, y)
+    expected = clone(model).fit(lazy.astype(np.float64 if dtype is np.int64 else np.float32), y)
+    assert np.allclose(found.coef_, expected.coef_, rtol=1e-3, atol=1e-6 * np.abs(expected.coef_).max())
+    if dtype is np.uint8 and isinstance(model, StreamingLinearRegressor):
+        sparse = clone(model).fit(lazy.map_blocks(sp.csr_array), y)
+        assert np.allclose(sparse.coef_, expected.coef_, rtol=1e-3)
+
+
 def test_same_bits_on_any_workers(one_worker_client, two_worker_cluster):
     from distributed import Client, LocalCluster
 
@@ -208,6 +235,19 @@ def test_too_few_passes_are_warned_of(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="above its least, more than tol"):
         model = StreamingLinearClassifier("squared_hinge", alpha=1e-6, tol=1e-9, max_passes=2).fit(X, y)
     assert model.gap_ > 1e-9
+
+
+def test_passes_are_those_over_the_rows(monkeypatch):
+    """Those of failed steps, too: the sample says nothing about most of the columns."""
+    monkeypatch.setattr(sample, "_ROWS", 100)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 256))
+    y = (X @ rng.normal(size=256) + 10 * rng.normal(size=2000) > 0).astype(int)
+    calls = []
+    monkeypatch.setattr(fit, "run_pass", lambda *a, real=fit.run_pass, **k: calls.append(1) or real(*a, **k))
+    with pytest.warns(ConvergenceWarning, match="after 8 passes"):
+        model = StreamingLinearClassifier("logistic", alpha=1e-6, max_passes=8).fit(X, y)
+    assert len(calls) == model.n_iter_ == 8
 
 
 def problems():
@@ -297,6 +337,22 @@ def test_calibration_leaves_rows_out(given):
     assert regressor.predict_interval(X[:3]).shape == (3, 2)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_calibration_rows_enter_nothing_else(monkeypatch, given):
+    """Other held-out rows change the calibration alone: not the sample, alpha, epsilon or weights."""
+    monkeypatch.setattr(sample, "_ROWS", 500)
+    X, y = rows(n=3000, classes=3)
+    folds = np.arange(3000) % 4 if given else None
+    held = folds == 0 if given else held_out_rule(None, 3).of(np.arange(3000)) == 0
+    model = StreamingLinearClassifier("squared_hinge", calibrate=True, random_state=3)
+    first = clone(model).fit(X, y, folds=folds)
+    X[held], y[held] = 5.0 - X[held], 2 - y[held]
+    second = clone(model).fit(X, y, folds=folds)
+    assert second.alpha_ == first.alpha_
+    assert np.array_equal(second.coef_, first.coef_)
+    assert not np.allclose(second.calibration_, first.calibration_)
+
+
 def test_saved_and_loaded(tmp_path):
     X, y = rows(classes=3)
     model = StreamingLinearClassifier(alpha=ALPHA).fit(X, y)
@@ -312,6 +368,29 @@ def test_plan():
     made = plan(StreamingLinearClassifier(), da.from_array(X, chunks=(1000, -1)), da.from_array(y, chunks=1000))
     assert made.passes == 12  # targets, sample, and ten
     assert "depends on the data" in " ".join(made.notes)
+
+
+@pytest.mark.parametrize(
+    ("n", "D", "classes", "alpha", "size", "unlike"),
+    [
+        (3000, 400, 2, 1e-4, 3000, 1.0),
+        (3000, 400, 5, 1e-4, 1000, 1.0),
+        (2000, 800, 2, 1e-6, 300, 1.0),  # fewer sampled rows than features
+        (3000, 400, 2, "auto", 3000, 1.0),
+        (3000, 400, 2, "auto", 3000, 1e4),
+    ],
+)
+def test_the_client_needs_what_its_plan_says(monkeypatch, n, D, classes, alpha, size, unlike):
+    monkeypatch.setattr(sample, "_ROWS", size)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(n, D)).astype(np.float32), rng.integers(0, classes, n)
+    X[:, 0] *= unlike
+    model = StreamingLinearClassifier("logistic", alpha=alpha, max_passes=4)
+    planned = plan(model, X, y).client_peak
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        peak = traced(lambda: model.fit(X, y))[1]
+    assert planned / 5 < peak < planned
 
 
 @pytest.mark.parametrize(
