@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
@@ -218,6 +218,15 @@ class TableRows(ABC):
         if column.null_count and (self.impute is None or dtype.kind not in "fO"):
             raise self.null_fault(part, name)
         return column_values(column, dtype)
+
+
+def with_values(table: pa.Table, names: Sequence[str], group: Group, rows: int) -> pa.Table:
+    """A table of so many rows with columns that its file lacks: what its folders stand for, or nulls."""
+    values = dict(group.values)
+    for name in names:
+        value = pa.repeat(pa.scalar(values.get(name)), rows)
+        table = table.append_column(name, value) if table.columns else pa.table({name: value})
+    return table
 
 
 def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:

@@ -24,7 +24,7 @@ POSSIBLE = {
 #: Rows that are needed to call a column of distinct values an id, the share of them that is distinct then, and the words
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
-_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
+_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
 _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {"number": "1,234.5, $5 or 12 kg", "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020"}
