@@ -20,6 +20,7 @@ from .csv_format import USUAL, CsvFormat, current_format
 from .csv_text import (
     LARGE,
     NULLS,
+    WHOLE,
     Dialect,
     header_of,
     inferred,
@@ -124,7 +125,7 @@ class CsvSource(TableSource):
             types = [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
             schema = pa.schema(list(zip(schema.names, types, strict=True)))
         folders = file_lists.folder_values(names, path)
-        values = {name: tuple(of.items()) for name, of in zip(names, folders, strict=True)}
+        values = {str(name): tuple(of.items()) for name, of in zip(names, folders, strict=True)}
         groups = tuple(group._replace(values=values[group.file]) for group in groups)
         schema = with_folders(schema, folders)
         rows = CsvRows(groups=groups, columns=(), dtype="<f8", fingerprint=version, dialect=dialect)
@@ -147,7 +148,8 @@ class CsvSource(TableSource):
             if name in exact:
                 kinds.append(pa.int64() if found == LARGE and not coded else found)
             else:
-                kinds.append(kind_for(coded[name], found) if name in coded else widened(found))
+                usual = found if found in (LARGE, WHOLE) else widened(found)
+                kinds.append(kind_for(coded[name], found) if name in coded else usual)
         numbers = tuple(number[name] for name in columns)
         return replace(rows, columns=tuple(columns), numbers=numbers, kinds=tuple(kinds))  # type: ignore[call-arg]
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from dask.base import tokenize
 
-from distrf import open_rows
+from distrf import ingest, open_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
@@ -236,3 +236,22 @@ def test_files_of_a_folder_are_read_or_named(tmp_path, ending):
         (tmp_path / name).unlink()
     (tmp_path / "about.md").touch()
     assert open_rows(tmp_path)[0].shape == (2, 1)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(
+    "codes", [2**60 + 3 * np.arange(5), 2**63 + 3 * np.arange(5, dtype="u8")], ids=["i8", "u8"]
+)
+def test_integers_that_become_one_number_are_refused_as_numbers(tmp_path, ending, codes):
+    """Not large numbers that stay apart, and not as targets, keys and columns of a table."""
+    rows = pa.table({"code": codes, "x": np.arange(5.0)})
+    put(tmp_path / f"a.{ending}", rows)
+    with pytest.raises(InputError, match=r"column 'code' has integers in .* that are one such number"):
+        run(open_rows(tmp_path / f"a.{ending}")[0])
+    with pytest.raises(InputError, match="column 'code' has integers"):
+        ingest(tmp_path / f"a.{ending}", tmp_path / "a.zarr")
+    put(
+        tmp_path / f"b.{ending}",
+        rows.set_column(0, "code", pa.array(codes // 8 * np.arange(1, 6, dtype=codes.dtype))),
+    )
+    assert len(np.unique(run(open_rows(tmp_path / f"b.{ending}")[0])[:, 0])) == 5
