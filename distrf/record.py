@@ -51,6 +51,7 @@ class Training:
     target : the column of the table that was learned, None for rows without names
     form : how the text of the target writes its numbers; empty where it is none
     csv : what was said of the CSV that was read, see `distrf.store.csv_format`; empty where nothing was
+    dropped : whether rows of a table without a target were to be left out
     """
 
     choices: tuple[Choice, ...] = ()
@@ -59,6 +60,7 @@ class Training:
     target: str | None = None
     form: str = ""
     csv: Mapping[str, Any] = field(default_factory=dict)
+    dropped: bool = False
 
     def chosen(self, what: str) -> Any:
         """The value of a choice, None where it was not made."""
@@ -87,6 +89,7 @@ class Training:
             **({} if self.target is None else {"target": self.target}),
             **({"form": self.form} if self.form else {}),
             **({"csv": dict(self.csv)} if self.csv else {}),
+            **({"dropped": True} if self.dropped else {}),
         }
 
     @classmethod
@@ -98,6 +101,7 @@ class Training:
             stored.get("target"),
             stored.get("form", ""),
             stored.get("csv", {}),
+            stored.get("dropped", False),
         )
 
 

@@ -21,7 +21,7 @@ from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
 from .folds import FoldCounts, GivenFolds, counted, random_folds
-from .maps.table_missing import MISSING
+from .maps.table_missing import MISSING, is_missing
 from .parameters import one_of
 from .randomness import below, mixed_words, raw_words, sample_indices
 from .tables.frequent import FrequentCodes
@@ -290,7 +290,7 @@ class _FromTime:
 
 
 def _refuse_missing(keys: np.ndarray, what: str, kind: str, found: str) -> None:
-    if (keys == MISSING).any():
+    if is_missing(keys).any():
         raise InputError(
             f"split={kind!r} needs the {kind} of every row, and in {what} {found}; drop such rows, or fill them in"
         )
@@ -327,7 +327,7 @@ class _GroupReduction:
         return FrequentCodes(_COUNTED)
 
     def update(self, state: FrequentCodes, first_row: int, keys: np.ndarray) -> FrequentCodes:
-        missing = keys == MISSING
+        missing = is_missing(keys)
         if missing.any():
             _refuse_missing(keys, self.what, "group", f"row {first_row + int(missing.argmax())} has none")
         state.add(keys)

@@ -8,7 +8,6 @@ from html.parser import HTMLParser
 
 import dask.array as da
 import numpy as np
-import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
 
@@ -19,7 +18,6 @@ from distrf import (
     StreamingSGDClassifier,
     evaluate,
     load_model,
-    open_table,
     permutation_importance,
     plan,
     save_model,
@@ -28,7 +26,6 @@ from distrf import (
 )
 from distrf.record import Training
 from distrf.representation import facts_html
-from distrf.store import describe, info
 
 
 class Tables(HTMLParser):
@@ -142,20 +139,3 @@ def test_stores(problem, tmp_path):
     X = da.from_array(problem[0], chunks=(100, 4))
     written = write_rows(X, path, da.from_array(problem[1], chunks=100))
     assert str(written) == f"300 rows in {written.info.path}: 3 of 3 blocks computed"
-    for facts in (facts_of(written.info), facts_of(info(path))):
-        assert facts["rows"] == "300 in 3 blocks of 100 (complete)"
-        assert facts["X"] == "300 x 4 float64, chunks (100, 4)"
-    facts = facts_of(describe(path))
-    assert facts["rows"] == "300"
-    assert facts["X"] == "float64, dense, 9.38 kiB"
-    assert facts["block"] == "up to 100 rows, 3.12 kiB"
-
-
-def test_table():
-    table = open_table(
-        pa.table({"age": [31.0, None], "<name>": ["a", "b"], "left": [True, False]}), target="left"
-    )
-    facts = facts_of(table)
-    assert facts == {"rows": "2", "columns": "2", "target": "left", "age": "numbers", "<name>": "text"}
-    wide = open_table(pa.table({f"c{i}": [1.0] for i in range(30)}))
-    assert facts_of(wide)["..."] == "10 more"

@@ -59,8 +59,9 @@ def _require_rows(n: int, target: str) -> None:
 
 
 def _open_files(path: str, target: str, given: dict[str, Any]) -> tuple[Table, int]:
-    exclude = None if given.get("columns") is not None else [*(given.get("exclude") or ()), target]
-    table = open_table(path, **{**given, "exclude": exclude})
+    if given.get("columns") is None and "schema" not in given:
+        given = {**given, "exclude": [*(given.get("exclude") or ()), target]}
+    table = open_table(path, **given)
     kind = open_table(path, columns=[target]).schema.columns[0]
     if kind.base not in ("number", "boolean", "text"):
         raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind.arrow}")

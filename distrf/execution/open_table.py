@@ -18,13 +18,12 @@ from dask.base import is_dask_collection
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..randomness import sample_indices
-from ..representation import facts_html
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
 from ..store.files import Options, normalise
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
-from ..store.table_schema import BASES, TableSchema, drift, merged, target_dtype
+from ..store.table_schema import TableSchema, drift, merged, target_dtype
 from ..store.table_source import Layout, TableSource, chosen_names, lay_out
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
@@ -34,8 +33,6 @@ from .scheduler import computed
 _BLOCKS, _MOST_BLOCKS = 12, 100
 #: Where there are more blocks, the rows of each are among so many times as many neighbours.
 _WINDOW = 16
-#: Columns that a notebook shows.
-_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -80,13 +77,6 @@ class Table:
     path: str | None
     place: Any = field(repr=False, compare=False)
     present: tuple[da.Array, Sequence[int]] | None = field(default=None, repr=False, compare=False)
-
-    def _repr_html_(self) -> str:
-        names = [("path", self.path), ("rows", self.n), ("columns", self.d), ("target", self.target)]
-        facts = [(name, value) for name, value in names if value is not None]
-        shown = [(column.name, BASES[column.base]) for column in self.schema.columns[:_SHOWN]]
-        more = [("...", f"{self.d - _SHOWN:,} more")] if self.d > _SHOWN else []
-        return facts_html("table", [*facts, *shown, *more])
 
     @property
     def d(self) -> int:
@@ -138,6 +128,22 @@ class Table:
         wanted, names = _sampled(self.place.lengths, n_rows), self.schema.names
         parts = computed(*self.place.parts(wanted, names))
         return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
+
+    def sampled_rows(self, n_rows: int = 4000) -> np.ndarray:
+        """The numbers of the rows of `sample` among all rows of the place.
+
+        Parameters
+        ----------
+        n_rows : int, default=4000
+            As of `sample`.
+
+        Returns
+        -------
+        array of int
+            Ascending.
+        """
+        starts = np.cumsum([0, *self.place.lengths])
+        return np.concatenate([starts[i] + rows for i, rows in _sampled(self.place.lengths, n_rows).items()])
 
     def labelled_rows(self, values: da.Array) -> da.Array:
         """Of a column beside this table the rows that it has: some may have been left out.
@@ -215,7 +221,7 @@ def open_table(
     data : str, PathLike, data frame, Arrow table or Dask DataFrame
         Path or URL of Parquet or CSV: a file, a folder or a glob. Or rows of pandas, of Arrow, of another library that
         speaks Arrow's stream interface (Polars), or lazy ones of Dask, whose partitions become the blocks. An index
-        of pandas is a column where it has a name.
+        of pandas is a column where it has a name, or holds times: "__index_level_0__" then.
     target : str or None, default=None
         The column of targets: numbers, booleans or text.
     columns : sequence of str or None, default=None
@@ -393,8 +399,10 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
             "no columns with names: give it as it is"
         )
     name, target, given = "the Dask DataFrame", selection.target, selection.coded
-    if data.index.name is not None and data.index.name not in data.columns:
-        data = data.reset_index()[[*data.columns, data.index.name]]
+    timed = data.index.dtype.kind == "M"
+    label = "__index_level_0__" if data.index.name is None and timed else data.index.name
+    if label is not None and label not in data.columns:
+        data = data.rename_axis(index=label).reset_index()[[*data.columns, label]]
     found = frames.described(data._meta)
     names = chosen_names(name, found, selection)
     if isinstance(given, TableSchema) and (fault := drift(given, found)):

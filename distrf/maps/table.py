@@ -14,7 +14,7 @@ from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles
 from .table_columns import ENCODINGS, FOLDS, Encoding, TargetMeans
-from .table_missing import MISSING
+from .table_missing import MISSING, with_missing
 
 #: Bytes of the slots of one tile of rows: a value and a feature each.
 _TILE_BYTES = 2**18
@@ -169,7 +169,7 @@ class TableMap(FeatureMap):
         """Fill the slots of a tile of rows."""
         assert self.parts is not None
         assert self.numbers is not None
-        tile = np.ascontiguousarray(dense(X), dtype=np.float64)
+        tile = with_missing(np.ascontiguousarray(dense(X), dtype=np.float64))
         n = len(tile)
         folds = (
             np.clip(tile[:, -1], 0, FOLDS).astype(np.int8) if self.cross else np.full(n, FOLDS, dtype=np.int8)

@@ -1,4 +1,4 @@
-"""The number that stands for a missing value in the coded rows of a table."""
+"""The numbers that stand for missing values in the coded rows of a table."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import numpy as np
 #: Finite on purpose: code that refuses NaN reads coded rows too. Its square, summed over 10^9 rows, is finite in
 #: float64. In float32, which holds neither text codes nor seconds, it is an infinity, which all checks refuse.
 MISSING = -(2.0**400)
+
+#: So is something that is no number: an infinity, or a text among numbers. It counts as missing, and is told apart in messages.
+UNREAD = 2 * MISSING
 
 
 def is_missing(values: np.ndarray) -> np.ndarray:
@@ -20,4 +23,10 @@ def is_missing(values: np.ndarray) -> np.ndarray:
     -------
     boolean array of that shape
     """
-    return values == MISSING
+    return (values == MISSING) | (values == UNREAD)
+
+
+def with_missing(values: np.ndarray) -> np.ndarray:
+    """The same coded values with `MISSING` for all that is."""
+    unread = values == UNREAD
+    return np.where(unread, MISSING, values) if unread.any() else values

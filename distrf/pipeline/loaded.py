@@ -83,6 +83,7 @@ class Loaded:
         if isinstance(rows, (Input, Arrays)):
             return rows
         encoder = encoder_of(self.pipeline)
+        drop = needs_target and getattr(getattr(self.pipeline, "training_", None), "dropped", False)
         if columns is not None and (encoder is not None or not isinstance(rows, (str, os.PathLike))):
             raise InputError(
                 "columns= names the columns of rows at a path, for a model that does not know them by name"
@@ -90,7 +91,7 @@ class Loaded:
         if not isinstance(rows, (str, os.PathLike)):
             if encoder is not None and is_table(rows):
                 asked, usual = (target, self.reading["target"]) if needs_target else (None, None)
-                return TableArrays.of(encoder, rows, y, asked, usual)
+                return TableArrays.of(encoder, rows, y, asked, usual, drop)
             if target is not None:
                 raise InputError(
                     f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
@@ -98,7 +99,7 @@ class Loaded:
             return described(rows, y)
         if encoder is not None:
             target = (target or self.reading["target"]) if needs_target else None
-            return like_training(encoder, os.fspath(rows), target, weight)
+            return like_training(encoder, os.fspath(rows), target, weight, drop)
         source, trained = os.fspath(rows), self.reading
         columns = trained["columns"] if columns is None else list(columns)
         if store.find_format(source).table:

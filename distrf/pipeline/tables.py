@@ -151,13 +151,7 @@ def coded_table(
     if isinstance(data, Table):
         table = data
     elif drop_missing_target:
-        table, dropped = open_labelled(data, **given)
-        if dropped:
-            text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
-            is_csv = isinstance(data, (str, os.PathLike)) and find_format(data) is CsvSource
-            if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
-                text += "; words such as NA are none: keep_default_na=False makes classes of them"
-            warn(text, ColumnWarning)
+        table = _with_target(data, **given)
     else:
         table = open_table(data, **given)
     if isinstance(data, Table) and any(value is not None for value in given.values()):
@@ -168,6 +162,18 @@ def coded_table(
         schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=seed
     )
     return CodedTable(table.rows(schema), table.y, encoder, kinds, table)
+
+
+def _with_target(data: Any, **given: Any) -> Table:
+    """A table without its rows that have no target, which are counted in a warning."""
+    table, dropped = open_labelled(data, **given)
+    if dropped:
+        text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
+        is_csv = isinstance(data, (str, os.PathLike)) and find_format(data) is CsvSource
+        if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
+            text += "; words such as NA are none: keep_default_na=False makes classes of them"
+        warn(text, ColumnWarning)
+    return table
 
 
 @dataclass(frozen=True)
@@ -276,11 +282,18 @@ class TableArrays(Arrays):
 
     @classmethod
     def of(
-        cls, encoder: TableEncoder, table: Any, y: Any, target: str | None, usual: str | None
+        cls,
+        encoder: TableEncoder,
+        table: Any,
+        y: Any,
+        target: str | None,
+        usual: str | None,
+        drop: bool = False,
     ) -> TableArrays:
         """A table, read as the encoder read the rows of its training.
 
         target, usual : the column of the targets, where there is no y; and of the training, where none is asked for
+        drop : whether rows without a target are left out
 
         Raises InputError for a target that is given twice, or is no column.
         """
@@ -292,7 +305,9 @@ class TableArrays(Arrays):
         if y is None and isinstance(table, Table):
             y = table.y
         elif y is None and name is not None:
-            y = open_table(table, target=name, schema=encoder.reading_schema).y
+            opened = _with_target if drop else open_table
+            found = opened(table, target=name, schema=encoder.reading_schema)
+            y, table = found.y, getattr(found.place, "table", found) if drop else table
         return cls(encoder.coded_rows(table), y, table=table)
 
     def column(self, values: Any) -> Any:
@@ -330,20 +345,28 @@ def encoder_of(pipeline: Any) -> TableEncoder | None:
     return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
 
 
-def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind]) -> None:
-    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone."""
-    encoder, reasons = encoder_of(pipeline), {kind.name: kind.why for kind in kinds}
+def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:
+    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone.
+
+    dropped : whether rows without a target were to be left out
+    """
+    pipeline.training_ = replace(pipeline.training_, dropped=dropped)
+    encoder, found = encoder_of(pipeline), {kind.name: kind for kind in kinds}
     if encoder is None:
         return
     for column in encoder.columns_:
-        if column["why"] == AS_SAID:
-            column["why"] = reasons.get(column["name"], AS_SAID)
+        name, kind = column["name"], found.get(column["name"])
+        if column["why"] == AS_SAID and kind:
+            column["why"] = kind.why
+        if column["unread"] and "missing" not in (kind.caution if kind else ""):
+            what = f"what is infinite, or no number ({column['unread']:,}): it counts as missing"
+            warn(f"column {name!r} has {what}; say categorical=[{name!r}] for levels", ColumnWarning)
 
 
 def like_training(
-    encoder: TableEncoder, path: str, target: str | None, weight: str | None = None
+    encoder: TableEncoder, path: str, target: str | None, weight: str | None = None, drop: bool = False
 ) -> TableInput:
-    """A table at a path, read as the encoder read the rows of its training.
+    """A table at a path, read as the encoder read the rows of its training; drop : without rows that have no target
 
     Raises
     ------
@@ -355,7 +378,7 @@ def like_training(
             f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
         )
     schema = encoder.reading_schema
-    table = open_table(path, target=target, schema=schema)
+    table = (_with_target if drop and target else open_table)(path, target=target, schema=schema)
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
     return TableInput.of(path, CodedTable(table.rows(schema), table.y, described, kinds, table), target, weight)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -145,10 +146,10 @@ def written_form(y: np.ndarray, numbers: bool | None) -> Found | None:
     Raises InputError where nearly all are numbers, but not all.
     """
     distinct = len(set(y.tolist()))
-    found = find_form(y, "number" if numbers else None)
-    if found is None and 2 * distinct > len(y):
-        found = find_form(y, "number")
-    if found is None or found.kind != "number":
+    apart = 2 * distinct > len(y)
+    found = find_form(y, "number" if numbers or apart else None)
+    digits = not (numbers or apart) and all(re.fullmatch(r"\s*[+-]?\d+\s*", text) for text in set(y.tolist()))
+    if found is None or found.kind != "number" or digits:
         return None
     if found.stray:
         raise InputError(

@@ -205,7 +205,7 @@ def train(
         )  # fmt: skip
         pipeline = fit_prepared(made, rows.X, y, rows.weight, baseline)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-        keep_reasons(pipeline, rows.kinds)
+        keep_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
             seconds = time.perf_counter() - start
             reading = (

@@ -20,6 +20,7 @@ from .csv_format import USUAL, CsvFormat, current_format
 from .csv_text import (
     LARGE,
     NULLS,
+    WHOLE,
     Dialect,
     header_of,
     inferred,
@@ -32,9 +33,9 @@ from .csv_text import (
 )  # fmt: skip
 from .plain_text import PlainText, open_plain
 from .row_source import Selection
-from .table_reader import Group, TableRows
+from .table_reader import Group, TableRows, with_values
 from .table_schema import TableSchema
-from .table_source import Found, TableSource
+from .table_source import Found, TableSource, with_folders
 from .text_forms import find_form
 
 #: Bytes that are scanned at a time, and bytes between two places at which a reader can start: more in a large file.
@@ -76,17 +77,15 @@ class CsvRows(TableRows):
         self, file: PlainText, group: Group, low: int, high: int, most: int
     ) -> Iterator[tuple[int, pa.Table]]:
         """In one piece; see `TableRows.decoded`."""
-        text, kinds = (
-            file.read(group.start, group.stop - group.start),
-            dict(zip(self.numbers, self.kinds, strict=True)),
-        )
+        names = dict(zip(self.numbers, self.columns, strict=True))
+        kinds = {j: kind for j, kind in zip(self.numbers, self.kinds, strict=True) if j < self.dialect.width}
         try:
-            table = parse(text, self.dialect, kinds)
+            table = parse(file.read(group.start, group.stop - group.start), self.dialect, kinds)
         except pa.ArrowInvalid as error:
-            names = dict(zip(self.numbers, self.columns, strict=True))
             raise refused(error, kinds, names, group.file, group.before) from None
-        table = table.select([str(j) for j in self.numbers]).rename_columns(list(self.columns))
-        yield low, table.slice(low, high - low)
+        table = table.select([str(j) for j in kinds]).rename_columns([names[j] for j in kinds])
+        others = [names[j] for j in names if j not in kinds]
+        yield low, with_values(table.slice(low, high - low), others, group, high - low)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,12 +102,10 @@ class CsvSource(TableSource):
         """True for a file or glob by its name, a folder with CSV files in it, and any file of which a format is said."""
         if path.lower().endswith(file_lists.ANY_TEXT):
             return True
-        if files.is_web(path) or files.is_glob(path):
-            return False
+        if file_lists.holds(path, file_lists.TEXT):
+            return True
         fs, root = files.filesystem(path)
-        if not fs.isdir(root):
-            return current_format() != USUAL and fs.isfile(root)
-        return any(name.lower().endswith(file_lists.TEXT) for name in files.names_in(fs, root))
+        return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
 
     @classmethod
     def files(cls, path: str) -> list[files.Place]:
@@ -127,13 +124,11 @@ class CsvSource(TableSource):
             # Rows that were not looked at may have values where the others have none.
             types = [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
             schema = pa.schema(list(zip(schema.names, types, strict=True)))
-        rows = CsvRows(
-            groups=groups,
-            columns=(),
-            dtype="<f8",
-            fingerprint=version,
-            dialect=dialect,
-        )
+        folders = file_lists.folder_values(names, path)
+        values = {str(name): tuple(of.items()) for name, of in zip(names, folders, strict=True)}
+        groups = tuple(group._replace(values=values[group.file]) for group in groups)
+        schema = with_folders(schema, folders)
+        rows = CsvRows(groups=groups, columns=(), dtype="<f8", fingerprint=version, dialect=dialect)
         comma = {"decimal": "comma"} if dialect.decimal == "," else {}
         size = sum(group.stop - group.start for group in groups)
         return Found(rows, [(path, schema)], {"kind": "csv", **comma}, strays, size / groups[-1].last)
@@ -153,7 +148,8 @@ class CsvSource(TableSource):
             if name in exact:
                 kinds.append(pa.int64() if found == LARGE and not coded else found)
             else:
-                kinds.append(kind_for(coded[name], found) if name in coded else widened(found))
+                usual = found if found in (LARGE, WHOLE) else widened(found)
+                kinds.append(kind_for(coded[name], found) if name in coded else usual)
         numbers = tuple(number[name] for name in columns)
         return replace(rows, columns=tuple(columns), numbers=numbers, kinds=tuple(kinds))  # type: ignore[call-arg]
 

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Sequence
+from urllib.parse import unquote
 
 from ..errors import StoreError
 from . import files
@@ -17,6 +18,56 @@ TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in _PACKED)
 ANY_TEXT = TEXT + tuple(
     name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in _PACKED
 )
+#: What pandas and Spark write for a missing value of a folder.
+_MISSING = "__HIVE_DEFAULT_PARTITION__"
+#: Entries of a folder that are looked at for files of a format.
+_MOST_ENTRIES = 20_000
+
+
+def hidden(inside: str) -> bool:
+    """Whether a file, or a folder on the way to it, begins with . or _: it is no data. Folders such as _k=1 are columns."""
+    *folders, name = inside.strip("/").split("/")
+    return any(part.startswith((".", "_")) for part in [name, *(one for one in folders if "=" not in one)])
+
+
+def holds(path: str, suffixes: tuple[str, ...]) -> bool:
+    """Whether a path is a folder, and no Zarr, of which the first files of Parquet or CSV have such an ending.
+
+    Parameters
+    ----------
+    path : str
+        Normalised.
+    suffixes : tuple of str
+        In lower case.
+
+    Returns
+    -------
+    bool
+
+    Raises
+    ------
+    StoreError
+        For the root of a file system, and where none is among the first 20,000 entries.
+    """
+    if files.is_web(path) or files.is_glob(path):
+        return False
+    fs, root = files.filesystem(path)
+    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
+        return False
+    files.refuse_root(root)
+    seen = 0
+    for folder, folders, names in fs.walk(root):
+        inside = folder[len(root) :] if folder.startswith(root) else ""
+        data = [name.lower() for name in names if not hidden(f"{inside}/{name}")]
+        if data := [name for name in data if name.endswith(PARQUET + TEXT)]:
+            return any(name.endswith(suffixes) for name in data)
+        seen += len(folders) + len(names)
+        if seen > _MOST_ENTRIES:
+            raise StoreError(
+                f"{path!r} is neither a store nor a folder of Parquet or CSV files: it holds more than {_MOST_ENTRIES:,} "
+                "entries, and none of those looked at is one; give the path of the data itself"
+            )
+    return False
 
 
 def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Place]:
@@ -27,7 +78,8 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
     path : str
         Normalised: a file, a folder or a glob.
     suffixes : tuple of str
-        Endings of the files that are taken of a folder. Those that begin with ``_`` or ``.`` are left out.
+        Endings of the files that are taken of a folder, in any case. Those that are `hidden` are left out, also of a glob
+        that names no such file.
     what : str
         The format, for messages.
 
@@ -39,12 +91,12 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
     Raises
     ------
     StoreError
-        There is none, the folder holds files of both formats, or it is one of ours that is not complete.
+        There is none, the folder holds other files that may be data, or it is one of ours that is not complete.
     """
     fs, root = files.filesystem(path)
     found = all_files(path)
     root = root if files.is_local(path) else fs.unstrip_protocol(root)
-    if found != [root] and not files.is_glob(path):
+    if found != [root]:
         if (
             f"{root}/_spec.json" in found and f"{root}/_SUCCESS" not in found
         ):  # part files of ours, still written
@@ -52,13 +104,18 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
                 f"only a complete folder of part files can be read: {path!r} has no _SUCCESS; run the command that writes "
                 "it again, and it resumes where it stopped"
             )
-        inside = [name for name in found if not name[len(root) :].lstrip("/").startswith(("_", "."))]
-        found = [name for name in inside if name.endswith(suffixes)]
-        others = [name for name in inside if name.endswith(PARQUET + TEXT) and name not in found]
+        fixed = _fixed(root)
+        if not re.search(r"(^|/)[._]", root[len(fixed) :].lstrip("/")):
+            found = [name for name in found if not hidden(name[len(fixed) :])]
+    if found != [root] and not files.is_glob(path):
+        inside, found = found, [name for name in found if name.lower().endswith(suffixes)]
+        data = [name for name in inside if name.lower().endswith(PARQUET + ANY_TEXT)]
+        bare = [name for name in inside if "." not in name.rpartition("/")[2]]
+        others = [name for name in data + bare if name not in found]
         if found and others:
             raise StoreError(
                 f"a folder is read from files of one format: {path!r} holds {found[0][len(root) + 1 :]!r} and "
-                f"{others[0][len(root) + 1 :]!r}; name one of them, or a glob such as '*.parquet'"
+                f"{others[0][len(root) + 1 :]!r}; name one of them, or a glob such as '*{suffixes[0]}'"
             )
     if not found:
         raise StoreError(f"no such data: no {what} file at {path!r}; check the path")
@@ -76,6 +133,41 @@ def all_files(path: str) -> list[files.Place]:
         found = [root] if fs.exists(root) else []
     names = found if files.is_local(path) else map(fs.unstrip_protocol, found)
     return sorted(files.Place(name, getattr(path, "options", None)) for name in names)
+
+
+def _fixed(root: str) -> str:
+    """A path; of a glob the folder before its first mark."""
+    return re.split(r"[*?[]", root)[0].rpartition("/")[0] if re.search(r"[*?[]", root) else root
+
+
+def folder_values(names: Sequence[str], root: str) -> list[dict[str, int | str | None]]:
+    """What the folders between a root and each file stand for: of ``year=2020/city=a%20b`` {"year": 2020, "city": "a b"}.
+
+    Parameters
+    ----------
+    names : sequence of str
+        All files.
+    root : str
+        Of a glob the root is what stands before its first mark.
+
+    Returns
+    -------
+    list of dict of str to int, str or None
+        Whole numbers, but text where one of a column is none; None for a missing value.
+    """
+    root = _fixed(root)
+    found: list[dict[str, int | str | None]] = []
+    for name in names:
+        inside = name[len(root) :] if name.startswith(root) else name.rpartition("://")[2]
+        pairs = (folder.partition("=") for folder in inside.split("/")[:-1] if "=" in folder)
+        found.append({unquote(key): None if value == _MISSING else unquote(value) for key, _, value in pairs})
+    for key in {key for values in found for key in values}:
+        having = [values for values in found if values.get(key) is not None]
+        texts = [str(values[key]) for values in having]
+        if all(re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) < 2**63 for text in texts):
+            for values, text in zip(having, texts, strict=True):
+                values[key] = int(text)
+    return found
 
 
 def version_of(names: Sequence[str]) -> str:

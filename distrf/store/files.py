@@ -23,10 +23,6 @@ from .remote import code_of, connected, explain
 Options = Mapping[str, Any] | None
 
 
-#: Entries of a folder that `holds` looks at before it gives up: it may be a folder far above any data.
-_MOST_ENTRIES = 20_000
-
-
 class Place(str):
     """A normalised path or URL, which carries the options of its file system wherever it goes.
 
@@ -418,39 +414,6 @@ def refuse_root(path: str) -> None:
         raise StoreError(
             f"{path!r} is the root of a file system; give the path of a store, of a file, or of a folder of Parquet files"
         )
-
-
-def holds(fs: Any, folder: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a file with such an ending is in a folder, or in folders in it.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    folder : str
-        Inside the file system.
-    suffixes : tuple of str
-
-    Returns
-    -------
-    bool
-
-    Raises
-    ------
-    StoreError
-        For the root of a file system, and where none is among the first 20,000 entries.
-    """
-    refuse_root(folder)
-    seen = 0
-    for _, folders, names in fs.walk(folder):
-        if any(name.endswith(suffixes) for name in names):
-            return True
-        seen += len(folders) + len(names)
-        if seen > _MOST_ENTRIES:
-            raise StoreError(
-                f"{folder!r} is neither a store nor a folder of Parquet files: it holds more than {_MOST_ENTRIES:,} "
-                "entries, and none of those looked at is one; give the path of the data itself"
-            )
-    return False
 
 
 def remove(fs: Any, path: str) -> None:

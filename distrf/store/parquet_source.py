@@ -8,30 +8,25 @@ rows of 16 columns.
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import file_lists, files
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import Selection
-from .table_reader import Group, TableRows
+from .table_reader import Group, TableRows, with_values
 from .table_schema import null_error
-from .table_source import Found, TableSource
+from .table_source import Found, TableSource, with_folders
 
 #: Columns of a distant file that are read together: each costs a request. Those of a local one are read one by one: of each Arrow
 #: holds a page and a dictionary, 2 MiB, until all have ended, and it takes three times as long for many.
 _COLUMNS = 16
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
-#: What pandas and Spark write for a missing value of a folder.
-_MISSING = "__HIVE_DEFAULT_PARTITION__"
 
 
 @contextmanager
@@ -54,36 +49,6 @@ def open_file(name: str) -> Iterator[pq.ParquetFile]:
                 yield file
 
 
-def folder_values(names: Sequence[str], root: str) -> list[dict[str, int | str | None]]:
-    """What the folders between a root and each file stand for: of ``year=2020/city=a%20b`` {"year": 2020, "city": "a b"}.
-
-    Parameters
-    ----------
-    names : sequence of str
-        All files.
-    root : str
-        Of a glob the root is what stands before its first mark.
-
-    Returns
-    -------
-    list of dict of str to int, str or None
-        Whole numbers, but text where one of a column is none; None for a missing value.
-    """
-    root = re.split(r"[*?[]", root)[0].rpartition("/")[0] if re.search(r"[*?[]", root) else root
-    found: list[dict[str, int | str | None]] = []
-    for name in names:
-        inside = name[len(root) :] if name.startswith(root) else name.rpartition("://")[2]
-        pairs = (folder.partition("=") for folder in inside.split("/")[:-1] if "=" in folder)
-        found.append({unquote(key): None if value == _MISSING else unquote(value) for key, _, value in pairs})
-    for key in {key for values in found for key in values}:
-        having = [values for values in found if values.get(key) is not None]
-        texts = [str(values[key]) for values in having]
-        if all(re.fullmatch(r"-?\d{1,19}", text) and abs(int(text)) < 2**63 for text in texts):
-            for values, text in zip(having, texts, strict=True):
-                values[key] = int(text)
-    return found
-
-
 @dataclass(frozen=True, kw_only=True)
 class ParquetRows(TableRows):
     """Reads rows from the row groups that hold them; see `TableRows`."""
@@ -100,7 +65,7 @@ class ParquetRows(TableRows):
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
     ) -> Iterator[tuple[int, pa.Table]]:
         """Of columns that the file lacks, what its folders stand for, or nulls; see `TableRows.decoded`."""
-        known, values = set(file.schema_arrow.names), dict(group.values)
+        known = set(file.schema_arrow.names)
         wanted = dict.fromkeys(self.columns)
         there, others = [c for c in wanted if c in known], [c for c in wanted if c not in known]
         pieces: Iterator[tuple[int, pa.Table]]
@@ -112,11 +77,7 @@ class ParquetRows(TableRows):
             columns = {name: table.column(name) for table in tables for name in table.column_names}
             pieces = iter([(low, pa.table(columns))])
         for row, table in pieces:
-            for name in others:
-                rows = table.num_rows if there else high - low
-                value = pa.repeat(pa.scalar(values.get(name)), rows)
-                table = table.append_column(name, value) if table.columns else pa.table({name: value})
-            yield row, table
+            yield row, with_values(table, others, group, table.num_rows if there else high - low)
 
 
 def _batches(
@@ -151,16 +112,11 @@ class ParquetSource(TableSource):
     @classmethod
     def recognises(cls, path: str) -> bool:
         """True for a file or glob by its name, or a folder with Parquet files in it."""
-        if path.endswith(file_lists.PARQUET):
+        if path.lower().endswith(file_lists.PARQUET):
             return True
-        if files.is_web(path):
-            return False
-        if files.is_glob(path):
+        if files.is_glob(path) and not files.is_web(path):
             return not path.lower().endswith(file_lists.TEXT)
-        fs, root = files.filesystem(path)
-        if {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
-            return False
-        return fs.isdir(root) and files.holds(fs, root, file_lists.PARQUET)
+        return file_lists.holds(path, file_lists.PARQUET)
 
     @classmethod
     def files(cls, path: str) -> list[files.Place]:
@@ -178,15 +134,12 @@ class ParquetSource(TableSource):
         names = cls.files(path)
         with ThreadPoolExecutor(8) as pool:
             footers = list(pool.map(footer, names))
-        folders = folder_values(names, path)
-        whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+        folders = file_lists.folder_values(names, path)
         groups: list[Group] = []
         schemas, row = [], 0
         for name, metadata, values in zip(names, footers, folders, strict=True):
             schema, state = metadata.schema.to_arrow_schema(), files.state(name)
-            for key in [key for key in values if key not in schema.names]:
-                schema = schema.append(pa.field(key, pa.int64() if key in whole else pa.string()))
-            schemas.append((name, schema))
+            schemas.append((name, with_folders(schema, folders)))
             for number in range(metadata.num_row_groups):
                 if count := metadata.row_group(number).num_rows:
                     groups.append(Group(name, state, row, count, start=number, values=tuple(values.items())))
@@ -201,12 +154,6 @@ class ParquetSource(TableSource):
     def _reading(self, rows: TableRows, columns: Sequence[str], exact: Collection[str] = ()) -> TableRows:
         kinds = tuple(self.schema.field(name).type for name in exact)
         return replace(rows, columns=tuple(columns), kinds=kinds)
-
-    @classmethod
-    def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
-        """Of files, and of what their folders stand for."""
-        found, values = fingerprint_of_files(names), folder_values(names, path)
-        return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
 
 def _refuse_nulls(

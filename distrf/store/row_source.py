@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from ..errors import InputError, did_you_mean
-from ..representation import facts_html, size
 from .fingerprints import fingerprint_of_files
 
 if TYPE_CHECKING:  # it needs pyarrow, which readers of Zarr do without
@@ -113,15 +112,6 @@ class RowsInfo:
     target: str | None
     nbytes: int
     sparse: bool
-
-    def _repr_html_(self) -> str:
-        kind = "CSR" if self.sparse else "dense"
-        block = f"up to {self.block_rows:,} rows, {size(self.nbytes * self.block_rows / max(1, self.n))}"
-        facts = [
-            ("path", self.path), ("rows", self.n), ("columns", self.d), ("X", f"{self.dtype}, {kind}, {size(self.nbytes)}"),
-            ("block", block), ("target", self.target), ("classes", self.classes), ("names", self.columns),
-        ]  # fmt: skip
-        return facts_html("rows", [(name, value) for name, value in facts if value is not None])
 
 
 def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | None, d: int) -> tuple[int, ...]:

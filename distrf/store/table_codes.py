@@ -7,8 +7,8 @@
   their digits.
 * Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
   midnight; all cut to whole microseconds.
-* Text that writes numbers or times is these, if the schema says in what form: see `distrf.store.text_forms`.
-* Nulls, NaN, infinities, numbers beyond 1e300 in size and empty text are `MISSING`.
+* Text that writes numbers or times, and numbers that stand for times, are these, if the schema says in what form: see `distrf.store.text_forms`.
+* Nulls, NaN and empty text are `MISSING`; infinities, numbers beyond 1e300 in size and text that is of no such form `UNREAD`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, reworded
-from ..maps.table_missing import MISSING
+from ..maps.table_missing import MISSING, UNREAD
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -35,9 +35,8 @@ from .table_schema import (
     require_distinct,
     value_type,
 )
-from .text_forms import ClockForm, DateForm, read_text
+from .text_forms import PER_SECOND, ClockForm, DateForm, read_text
 
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _NULLS = {"NoneType", "NAType", "NaTType"}
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -81,6 +80,8 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
         return np.full(len(values), MISSING)
     if column.base == "text":
         return text_codes(values if base == "text" else _digits(decoded(values), column.name))
+    if base == "number" and column.stamps:
+        values, base = decoded(values).cast(pa.large_string()), "text"
     if base == "text":
         return _texts(values, column)
     values = decoded(values)
@@ -97,7 +98,7 @@ def _numbers(values: pa.ChunkedArray, narrow: bool) -> np.ndarray:
         inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
         numbers = np.add(numbers, 0.0)  # -0.0 becomes 0.0
         if not inside.all():
-            numbers[~inside] = MISSING
+            numbers[~inside] = np.where(np.isnan(numbers[~inside]), MISSING, UNREAD)
     return numbers
 
 
@@ -126,7 +127,7 @@ def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     if pa.types.is_date32(kind):
         seconds = counts * 86_400.0
     else:
-        per = _PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
+        per = PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
         # Whole seconds and the rest apart: no unit overflows, and equal times are equal numbers.
         whole, rest = np.divmod(counts, per)
         if per > 10**6:
@@ -176,7 +177,7 @@ def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.n
 def _texts(column: pa.ChunkedArray, kind: ColumnType) -> np.ndarray:
     """The numbers that texts write."""
     if kind.form:
-        return _by_distinct(column, lambda texts: np.nan_to_num(read_text(texts, kind.form), nan=MISSING))
+        return _by_distinct(column, lambda texts: np.nan_to_num(read_text(texts, kind.form), nan=UNREAD))
     return _by_distinct(column, lambda texts: _as_typed(texts, kind))
 
 
@@ -205,7 +206,8 @@ def as_arrow(frame: Any) -> pa.Table:
     Parameters
     ----------
     frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
-        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name.
+        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name,
+        or holds times: "__index_level_0__" then, as in Parquet.
 
     Returns
     -------
@@ -232,8 +234,10 @@ def as_arrow(frame: Any) -> pa.Table:
         names = (
             () if type(index).__name__ == "RangeIndex" else index.names
         )  # which Parquet does not hold either
-        levels = [(j, str(name)) for j, name in enumerate(names) if name is not None]
-        pairs += [(name, index.get_level_values(j)) for j, name in levels if name not in known]
+        for j, name in enumerate(names):
+            level, label = index.get_level_values(j), f"__index_level_{j}__" if name is None else str(name)
+            if label not in known and (name is not None or level.dtype.kind == "M"):
+                pairs.append((label, level))
     elif isinstance(frame, Mapping):
         pairs = [(str(name), values) for name, values in frame.items()]
     elif isinstance(frame, np.ndarray) and frame.ndim == 2:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..maps.table_missing import is_missing
+from ..maps.table_missing import UNREAD, is_missing
 from .table_codes import coded
 from .table_schema import TableSchema, decoded
-from .text_forms import Found, find_form
+from .text_forms import CODES, PLAIN, Found, find_form
 
 #: Texts of which it is asked how many words they have.
 _TEXTS = 1000
@@ -31,9 +31,11 @@ class ColumnFacts:
     distinct : int
         Distinct values among them.
     whole : bool
-        Whether they are whole numbers, and were not read as floating-point ones.
+        Whether they are whole numbers, without units in text, and were not read as floating-point ones.
     ascending : bool
         Whether each is larger than the one before.
+    counts : bool
+        Whether each is the number of its row, from 0 or 1 on.
     told : int
         Distinct values that are apart as float64.
     infinite : int
@@ -53,6 +55,7 @@ class ColumnFacts:
     distinct: int
     whole: bool = False
     ascending: bool = False
+    counts: bool = False
     told: int = 0
     infinite: int = 0
     rounded: bool = False
@@ -66,6 +69,7 @@ def column_facts(
     schema: TableSchema,
     strays: Mapping[str, str] | None = None,
     said: Mapping[str, str] | None = None,
+    rows: np.ndarray | None = None,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -78,30 +82,45 @@ def column_facts(
         A text that is no number of some columns of text, by name, where more rows than these tell that nearly all are.
     said : mapping of str to str, optional
         What columns are said to be.
+    rows : array of int, optional
+        The numbers of the rows; None: 0, 1, ....
     """
+    rows = np.arange(len(table)) if rows is None else rows
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
-        values, raw = x[~is_missing(x)], table.column(column.name)
-        told = len(np.unique(values))
-        if column.base == "text" and not column.digits:
-            kind, stray = (said or {}).get(column.name), (strays or {}).get(column.name, "")
-            found = find_form(raw, kind, bool(stray)) if kind in (None, "number", "date") else None
-            if found is not None and found.stray and not stray:
-                stray = repr(found.stray[:60])
-            fact = ColumnFacts(
-                len(x), len(values), told, words=_words(raw), found=found, stray=stray if found else ""
-            )
+        raw, kind = table.column(column.name), (said or {}).get(column.name)
+        found, stray, words = None, "", 0.0
+        if text := column.base == "text" and not column.digits:
+            words = _words(raw)
+        if kind == "date" and column.base == "number":
+            found = find_form(decoded(raw).cast(pa.large_string()), kind)
+        elif text and kind in (None, "number", "date"):
+            stray = (strays or {}).get(column.name, "")
+            found = find_form(raw, kind)
+            if found is not None and found.doubt == CODES and (kind == "number" or stray):
+                found = replace(found, doubt="")
+            stray = "" if found is None else stray or (found.stray and repr(found.stray[:60]))
+        if text and found is not None and found.base == "number":
+            read = replace(column, base="number", form=found.form)
+            x = coded(table.select([column.name]), TableSchema((read,)))[:, 0]
+        values = x[~is_missing(x)]
+        whole, exact, infinite, rounded = column.whole, values, 0, False
+        if text:
+            whole = found is not None and found.words == PLAIN and bool((values == np.floor(values)).all())
         else:
             plain = decoded(raw)
-            # Beyond 2^53 float64 cannot tell them apart.
-            exact = plain.drop_null().to_numpy() if column.whole else values
-            ascending = bool((exact[1:] > exact[:-1]).all())
-            nan = int(pc.sum(pc.is_nan(plain)).as_py() or 0) if pa.types.is_floating(plain.type) else 0
-            infinite = len(x) - len(values) - raw.null_count - nan if column.base == "number" else 0
-            distinct = len(np.unique(exact))
-            rounded = column.base == "number" and not column.whole and bool((np.abs(values) > 2**53).any())
-            fact = ColumnFacts(len(x), len(values), distinct, column.whole, ascending, told, infinite, rounded)
-        facts.append(fact)
+            exact = (
+                plain.drop_null().to_numpy() if whole else values
+            )  # float64 does not tell those beyond 2^53 apart
+            infinite = int((x == UNREAD).sum()) if column.base == "number" else 0
+            rounded = column.base == "number" and not whole and bool((np.abs(values) > 2**53).any())
+        ascending = whole and bool((exact[1:] > exact[:-1]).all())
+        counts = ascending and len(exact) == len(rows) and set(exact - rows) in ({0}, {1})
+        distinct, told = len(np.unique(exact)), len(np.unique(values))
+        order = ascending, counts, told
+        facts.append(
+            ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found, stray)
+        )
     return facts
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError
 from . import files
@@ -208,6 +209,8 @@ class TableRows(ABC):
             few = np.empty((len(names), table.num_rows), dtype)
             for j, name in enumerate(names):
                 few[j] = self._column(part, name, dtype)
+                if dtype.kind == "f":
+                    _refuse_rounding(table.column(name), few[j], name, part.where)
                 if self.impute is not None and dtype.kind == "f":
                     few[j, np.isnan(few[j])] = self.impute[i + j]
             out[:, i : i + _TRANSPOSED] = few.T
@@ -218,6 +221,26 @@ class TableRows(ABC):
         if column.null_count and (self.impute is None or dtype.kind not in "fO"):
             raise self.null_fault(part, name)
         return column_values(column, dtype)
+
+
+def with_values(table: pa.Table, names: Sequence[str], group: Group, rows: int) -> pa.Table:
+    """A table of so many rows with columns that its file lacks: what its folders stand for, or nulls."""
+    values = dict(group.values)
+    for name in names:
+        value = pa.repeat(pa.scalar(values.get(name)), rows)
+        table = table.append_column(name, value) if table.columns else pa.table({name: value})
+    return table
+
+
+def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, where: str) -> None:
+    """Raise InputError for different integers beyond 2^53 that are one floating-point number."""
+    if pa.types.is_floating(value_type(column.type)) or not (np.abs(numbers) > 2**53).any():
+        return
+    if len(pc.unique(column)) > len(np.unique(numbers)):
+        raise InputError(
+            f"numbers of rows are {numbers.dtype}; column {name!r} has integers in {where} that are one such number, as of codes "
+            "and ids; leave the column out with columns=, or train on the table as it is: `distrf train` encodes its columns"
+        )
 
 
 def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:

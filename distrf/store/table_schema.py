@@ -154,6 +154,11 @@ class ColumnType:
         return self.base == "text" and self.whole
 
     @property
+    def stamps(self) -> bool:
+        """Whether numbers are read as times."""
+        return self.form.startswith("stamp:")
+
+    @property
     def zoned(self) -> bool | None:
         """Whether its times have a time zone; None where the type does not say it."""
         if self.base != "time" or not self.values.startswith(("timestamp", "date")):
@@ -163,7 +168,9 @@ class ColumnType:
     def fault(self, kind: pa.DataType) -> str | None:
         """Why a column of this Arrow type cannot be read as this one; None if it can."""
         base = base_of(kind)
-        also = ("number",) if self.digits else ("text",) if self.form else _ALSO.get(self.base, ())
+        also: tuple[str, ...] = ("number",) if self.digits else _ALSO.get(self.base, ())
+        if self.form:
+            also = ("text", "number") if self.stamps else ("text",)
         if base not in (self.base, "empty", *also):
             held = f"{BASES[self.base]} ({self.values})"
             return f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {held}"
@@ -264,8 +271,9 @@ def require_distinct(names: Iterable[str]) -> None:
 
 
 def row_labels(schema: pa.Schema) -> set[str]:
-    """The columns in which pandas wrote an index without a name: a data frame with the same rows does not have them as columns."""
-    return {name for name in schema.names if re.fullmatch(r"__index_level_\d+__", name)}
+    """The columns in which pandas wrote an index without a name, but for times: they may be all that tells the hour."""
+    fields = [field for field in schema if re.fullmatch(r"__index_level_\d+__", field.name)]
+    return {field.name for field in fields if base_of(field.type) != "time"}
 
 
 def _listed(words: Iterable[str]) -> str:

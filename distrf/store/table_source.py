@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import re
 import warnings
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
@@ -16,8 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError, did_you_mean
+from .file_lists import folder_values
 from .files import Place
-from .fingerprints import fingerprint_of_files
+from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .table_reader import Group, TableRows
 from .table_schema import (
@@ -134,12 +134,13 @@ class TableSource(RowSource):
 
     @classmethod
     def fingerprint(cls, path: str) -> str:
-        """Of the sizes and edges of all files."""
+        """Of the sizes and edges of all files, and of what their folders stand for."""
         return cls._fingerprint(path, cls.files(path))
 
     @classmethod
     def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
-        return fingerprint_of_files(names)
+        found, values = fingerprint_of_files(names), folder_values(names, path)
+        return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
@@ -321,6 +322,13 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     return Layout(names, schema, common_dtype(kinds, selection.missing), None)
 
 
+def with_folders(schema: pa.Schema, folders: Sequence[Mapping[str, int | str | None]]) -> pa.Schema:
+    """The columns of files and those that their folders stand for, as of `folder_values`."""
+    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+    keys = dict.fromkeys(key for values in folders for key in values if key not in schema.names)
+    return pa.schema([*schema, *(pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys)])
+
+
 def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
     """The fields of all files, each as the first file has it that has it."""
     first = schemas[0][1]
@@ -362,12 +370,10 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
     if selection.columns is None:
         left = {*target, *exclude, *row_labels(schema)}
         names = [name for name in schema.names if name not in left]
-        unnamed = [name for name in names if re.fullmatch(r"Unnamed: \d+", name)]
-        if unnamed and not selection.coded:
-            names = [name for name in names if name not in unnamed]
+        if names[:1] == ["Unnamed: 0"] and not selection.coded:
+            names = names[1:]
             warnings.warn(
-                f"the columns {unnamed} of {path!r} have no name, as row labels of pandas: they are left out; take them with "
-                "columns=",
+                f"the first column of {path!r} has no name, as row labels of pandas: it is left out; take it with columns=",
                 UserWarning,
                 stacklevel=2,
             )

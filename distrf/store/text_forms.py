@@ -24,6 +24,12 @@ SHARE, FEWEST = 0.9, 10
 #: Of more texts some are looked at first.
 _QUICK = 1000
 _DAY = 86_400
+#: Units of numbers that are times, to the second.
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+#: Words for numbers without marks and units.
+PLAIN = "text that reads as numbers"
+#: What text of nothing but whole numbers may be.
+CODES = "may be codes of levels"
 _MONTHS = ("january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
            "december")  # fmt: skip
 _NAMES = [*(name[:3] for name in _MONTHS), *_MONTHS, "sept"]
@@ -85,22 +91,25 @@ class Found:
 
 
 class TextForm(ABC):
-    """A form in which text writes numbers. A subclass with another `name` is made known by `register_form`.
+    """A form in which text writes numbers.
 
     Attributes
     ----------
     name : str
         Of the form, without a colon.
     base, kind : str
-        As of `Found`; "number" for both in forms of a user.
+        As of `Found`.
     fewest : int
         Distinct texts that must be of the form.
+    said : bool
+        Whether only a column that is said to be of the kind has the form.
     """
 
     name: ClassVar[str]
     base: ClassVar[str] = "number"
     kind: ClassVar[str] = "number"
     fewest: ClassVar[int] = 1
+    said: ClassVar[bool] = False
 
     @abstractmethod
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
@@ -225,6 +234,28 @@ def _begins_months(seconds: np.ndarray) -> bool:
     return _days(seconds).tolist() == [1]
 
 
+class StampForm(TextForm):
+    """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
+
+    name, base, kind, said = "stamp", "time", "date", True
+
+    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
+        if 2 * np.isfinite(self.read(texts, "ymd")).sum() >= len(texts):
+            return "ymd", "numbers that read as dates such as 20200131", ""
+        numbers = np.abs(self.read(texts, "s"))
+        size = np.median(numbers[np.isfinite(numbers)]) if np.isfinite(numbers).any() else np.inf
+        unit = next((unit for unit, per in PER_SECOND.items() if size < 1e11 * per), None)
+        return None if unit is None else (unit, f"numbers that read as {unit} since 1970", "")
+
+    def read(self, texts: pa.Array, how: str) -> np.ndarray:
+        if how == "ymd":
+            days = pc.replace_substring_regex(texts, r"^(\d{4})(\d\d)(\d\d)(\.0*)?$", r"\1-\2-\3")
+            return DateForm().read(days, "ymd")
+        number = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?([eE][+-]?\d+)?$")
+        numbers = pc.if_else(number, texts, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return numbers / PER_SECOND[how]
+
+
 class ClockForm(TextForm):
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
 
@@ -262,12 +293,12 @@ class QuantityForm(TextForm):
         fractions = _is(pc.not_equal(part, "")).any()
         comma = decimal != "." and fractions
         exact = (pc.max(pc.binary_length(whole)).as_py() or 0) <= _DIGITS
-        codes = (bare == len(texts) and not fractions) or _is(pc.match_substring_regex(whole, r"^0\d")).any()
+        codes = _is(pc.match_substring_regex(whole, r"^0\d")).any()
         if not (len(whole) and exact) or (codes and not (unit or marked or comma)):
-            return None  # codes, or what is text on purpose
-        words = "text that reads as numbers"
-        words += f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
-        return f"{thousands}{decimal}{unit}", words + (f", with {unit!r}" if unit else ""), doubt
+            return None  # codes
+        doubt = CODES if bare == len(texts) and not (fractions or marked) else doubt
+        words = f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
+        return f"{thousands}{decimal}{unit}", PLAIN + words + (f", with {unit!r}" if unit else ""), doubt
 
     def read(self, texts: pa.Array, how: str) -> np.ndarray:
         unit = f"{re.escape(how[2:])}\\.?" if how[2:] else "[^\\s\\S]"
@@ -331,37 +362,11 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
 
 
-#: By name; those that came later are tried first.
-FORMS: dict[str, TextForm] = {}
+#: By name, in the order in which they are tried.
+FORMS = {form.name: form for form in (DateForm(), ClockForm(), QuantityForm(), StampForm())}
 
 
-def register_form(form: TextForm) -> None:
-    """Make a form in which text writes numbers known, in this process: it is tried before those that are known.
-
-    Processes of workers need it too: register it in a module that they import, or by the entry points of a package.
-
-    Parameters
-    ----------
-    form : TextForm
-
-    Raises
-    ------
-    InputError
-        Another form has the name.
-    """
-    if ":" in form.name or type(FORMS.setdefault(form.name, form)) is not type(form):
-        raise InputError(
-            f"the name of a form is not taken, and has no colon; received {form.name!r}; take another"
-        )
-
-
-for _form in (QuantityForm(), ClockForm(), DateForm()):
-    register_form(_form)
-
-
-def find_form(
-    column: pa.ChunkedArray | np.ndarray, kind: str | None = None, stray: bool = False
-) -> Found | None:
+def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
     """How a column of text writes numbers.
 
     Parameters
@@ -370,8 +375,6 @@ def find_form(
         Of some rows.
     kind : str, optional
         What the column is said to be: then it may hold more texts that are none.
-    stray : bool, default False
-        Whether other rows are known to have a text that is no number, where nearly all are.
 
     Returns
     -------
@@ -380,12 +383,12 @@ def find_form(
     texts = distinct_texts(_arrow(column))
     if not len(texts):
         return None
-    for form in reversed(FORMS.values()):
-        if kind not in (None, form.kind):
+    for form in FORMS.values():
+        if kind not in (None, form.kind) or (form.said and kind is None):
             continue
-        if len(texts) > _QUICK and form.find(_with_stray(texts[:: len(texts) // _QUICK * 2])) is None:
+        if len(texts) > _QUICK and form.find(texts[:: len(texts) // _QUICK * 2]) is None:
             continue  # a quick look at some of many
-        told = form.find(_with_stray(texts) if stray or kind else texts)
+        told = form.find(texts)
         if told is None:
             continue
         good = np.isfinite(form.read(texts, told[0]))
@@ -395,10 +398,6 @@ def find_form(
             form_of = f"{form.name}:{told[0]}"
             return Found(form_of, form.base, form.kind, *told[1:], strays[0] if strays else "")
     return None
-
-
-def _with_stray(texts: pa.Array) -> pa.Array:
-    return pa.concat_arrays([texts, pa.array(["?"], texts.type)])
 
 
 def distinct_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
@@ -433,6 +432,6 @@ def read_text(texts: pa.Array | np.ndarray, form: str) -> np.ndarray:
     name, _, how = form.partition(":")
     if name not in FORMS:
         raise InputError(
-            f"the columns of text are read as {', '.join(FORMS)}; received {name!r}; register that form"
+            f"the columns of text are read as {', '.join(FORMS)}; received {name!r}; use the distrf that made the model"
         )
     return FORMS[name].read(pc.ascii_trim_whitespace(_arrow(texts).cast(pa.large_string())), how)

@@ -23,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
-from ..representation import facts_html, size
+from ..representation import size
 from . import files
 from .fingerprints import fingerprint_of_spec
 from .spec import from_json
@@ -134,10 +134,6 @@ class StoreInfo:
             ("columns", self.columns),
         ]
         return [(name, value) for name, value in facts if value]
-
-    def _repr_html_(self) -> str:
-        facts = [("path", self.path), *self.facts(), *([("spec", self.spec)] if self.spec else [])]
-        return facts_html(f"store of {self.kind}", facts)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

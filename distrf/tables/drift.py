@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..maps.table_columns import Encoding, OneHot, TargetMeans
-from ..maps.table_missing import is_missing
+from ..maps.table_missing import MISSING, UNREAD, is_missing
 
 #: Share of the rows from which on it is said.
 _SHARE = 0.01
@@ -41,9 +41,13 @@ def find_drift(
     said = []
     for j in sorted({one.column for one in encodings}):
         x, known = rows[:, j], columns[j]
-        missing = is_missing(x)
+        missing, unread = is_missing(x), x == UNREAD
         was = f"was in {100 * known['missing']:.2g} %" if known["missing"] else "never was"
-        found = [(missing & (missing.mean() > 3 * known["missing"]), "is missing in {}, and " + was)]
+        more = missing.mean() > 3 * known["missing"]
+        found = [
+            ((x == MISSING) & more, "is missing in {}, and " + was),
+            (unread & (more or not known["unread"]), "is infinite, or no number, in {}"),
+        ]
         if j in levels and known["exact"]:
             found.append((~missing & ~np.isin(x, levels[j]), "has a level that was never seen in {}"))
         elif known["low"] is not None:

@@ -20,7 +20,7 @@ from ..features.base import FeatureEstimator, apply_map
 from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
 from ..maps.table import TableMap
-from ..maps.table_missing import MISSING
+from ..maps.table_missing import MISSING, UNREAD
 from ..parameters import (
     JOBS,
     NONE,
@@ -97,7 +97,7 @@ class TableEncoder(FeatureEstimator):
         The columns and their types, as JSON.
     columns_ : list of dict
         Of each column "name", "kind", "encoding", "why" and the share of rows where it is "missing"; "low" and "high" of
-        numbers, and whether all levels of a category are known ("exact").
+        numbers, how many of its values are none ("unread"), and whether all levels of a category are known ("exact").
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : object array of str, of shape (d,)
@@ -422,7 +422,7 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    facts = column_facts(table.sample(), table.schema, table.strays, said)
+    facts = column_facts(table.sample(), table.schema, table.strays, said, table.sampled_rows())
     kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)
@@ -453,7 +453,8 @@ def _coded_numbers(X: Any) -> Any:
 
 def _coded_block(X: np.ndarray) -> np.ndarray:
     X = np.add(X, 0.0, dtype=np.float64)
-    X[~np.isfinite(X)] = MISSING
+    X[np.isnan(X)] = MISSING
+    X[~np.isfinite(X)] = UNREAD
     return X
 
 
@@ -462,4 +463,5 @@ def _described_column(column: EncodedColumn) -> dict[str, Any]:
     return {
         "name": kind.name, "kind": kind.kind, "encoding": column.encoding, "why": kind.why,
         "missing": round(float(column.missing), 6), "low": column.low, "high": column.high, "exact": column.exact,
+        "unread": column.unread,
     }  # fmt: skip

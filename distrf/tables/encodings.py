@@ -72,6 +72,8 @@ class EncodedColumn:
         Share of the rows without a value.
     low, high : float, optional
         The range of a column of numbers.
+    unread : int
+        Values of a column of numbers that are none.
     exact : bool
         Whether all levels of a category are known.
     """
@@ -82,6 +84,7 @@ class EncodedColumn:
     missing: float = 0.0
     low: float | None = None
     high: float | None = None
+    unread: int = 0
     exact: bool = False
 
 
@@ -110,7 +113,9 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
             encoded.append(_encode_levels(j, kind, known, summary, choices))
         else:
             column = _encode_numbers(j, kind, known, choices, common)
-            encoded.append(replace(column, low=known.low, high=known.high) if column.kind.used else column)
+            if column.kind.used:
+                column = replace(column, low=known.low, high=known.high, unread=known.unread)
+            encoded.append(column)
     return encoded
 
 

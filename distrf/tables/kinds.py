@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
 from ..store.table_schema import ColumnType, TableSchema
+from ..store.text_forms import CODES
 
 #: Why a column is what the user said that it is.
 AS_SAID = "as said"
 #: The kinds that each base of a column may be said to have. Features are made of all but id, text (free text) and drop.
 POSSIBLE = {
-    "number": ("number", "category", "id", "drop"),
+    "number": ("number", "category", "date", "id", "drop"),
     "boolean": ("category", "number", "drop"),
     "text": ("category", "number", "date", "id", "drop"),
     "time": ("date", "category", "id", "drop"),
@@ -24,10 +25,13 @@ POSSIBLE = {
 #: Rows that are needed to call a column of distinct values an id, the share of them that is distinct then, and the words
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
-_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?\d+))$")
+_ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
 _SHOWN = 10  # columns of a message
 #: How text writes them.
-_WRITTEN = {"number": "1,234.5, $5 or 12 kg", "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020"}
+_WRITTEN = {
+    "number": "1,234.5, $5 or 12 kg",
+    "date": "2020-01-31, 31.1.2020, 1/31/20, 31 Jan 2020, 20200131 or 1580428800 (since 1970)",
+}
 
 
 class ColumnWarning(UserWarning):
@@ -108,11 +112,22 @@ def infer_kinds(
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         kinds.append(ColumnKind(column.name, kind, why, _caution(column, kind, fact), column, lost))
     if not any(kind.used for kind in kinds):
+        kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
+    if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
         raise InputError(
             f"no column is left to learn from ({left}); give others, or say what they are with categorical=, numeric= or date="
         )
     return kinds
+
+
+def _as_number(kind: ColumnKind) -> ColumnKind:
+    """A column of ascending numbers where there is no other one."""
+    caution = (
+        f"column {kind.name!r} ({kind.why}) is taken for a number; say date=[{kind.name!r}] where it is a time"
+    )
+    column = kind.column and replace(kind.column, base="number")
+    return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
@@ -125,7 +140,9 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
         listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
         listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
         numbers = [k.name for k in left if k.column and (k.column.whole or k.column.base == "number")]
-        as_numbers = f", or numeric={numbers[:_SHOWN]} for numbers" if numbers else ""
+        as_numbers = (
+            f", numeric={numbers[:_SHOWN]} for numbers, date={numbers[:_SHOWN]} for times" if numbers else ""
+        )
         texts.append(
             f"left out: {listed}; take them with categorical={names[:_SHOWN]} for levels{as_numbers}, or leave them out "
             f"without this warning with exclude={names[:_SHOWN]}"
@@ -142,8 +159,12 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
         return ""
     stray = f"not {fact.stray}: such texts count as missing" if fact.stray else ""
     doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
-    otherwise = "write it otherwise, or " * bool(fact.found.doubt)
-    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}say categorical={[column.name]} for levels"
+    levels = f"categorical={[column.name]} for levels"
+    otherwise = f"say {levels}"
+    if fact.found.doubt:
+        numbers = fact.found.doubt == CODES and f"say numeric={[column.name]} for numbers, {levels}"
+        otherwise = numbers or f"write it otherwise, or say {levels}"
+    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}"
 
 
 def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
@@ -151,9 +172,9 @@ def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
         raise InputError(
             f"column {column.name!r} ({column.arrow}) can be {', '.join(POSSIBLE[column.base])}; received {kind!r}"
         )
-    if column.base == "text" and fact.found is None and kind in _WRITTEN:
+    if fact.found is None and kind in _WRITTEN and column.base in ("text", {"date": "number"}.get(kind)):
         raise InputError(
-            f"a {kind} is written such as {_WRITTEN[kind]}; half of the texts of column {column.name!r} are not; write them so, or "
+            f"a {kind} is written such as {_WRITTEN[kind]}; half of the values of column {column.name!r} are not; write them so, or "
             f"do not name it in {'numeric' if kind == 'number' else kind}="
         )
 
@@ -171,15 +192,17 @@ def _guess(column: ColumnType, fact: ColumnFacts, all_rows: int) -> tuple[str, s
     if kind := {"time": "date", "clock": "clock"}.get(column.base):
         return kind, column.arrow, False
     distinct = fact.distinct >= _ID_SHARE * fact.present and fact.present >= _ID_ROWS
+    named = _ID_NAME.search(column.name) is not None
+    if distinct and fact.whole and (fact.ascending or named):
+        order = "in ascending order" if fact.ascending else "and the name of an id"
+        lost = not (fact.counts or (fact.ascending and named))
+        return "id", f"whole numbers, all distinct {rows}, {order}", lost
     if column.base == "number":
-        if distinct and fact.whole and (fact.ascending or _ID_NAME.search(column.name)):
-            order = "in ascending order" if fact.ascending else "and the name of an id"
-            return "id", f"whole numbers, all distinct {rows}, {order}", not fact.ascending
         if fact.told == fact.distinct:
             return "number", column.arrow, False
         what = f"whole numbers beyond 2^53, {fact.distinct:,} values {rows}"
         return ("id" if distinct else "category"), what, distinct
-    if fact.found is not None:
+    if fact.found is not None and not (fact.whole and column.arrow.startswith("dictionary")):
         return fact.found.kind, fact.found.words, False
     if fact.words >= _TEXT_WORDS and (distinct or fact.distinct > fact.present / 2):
         return "text", f"free text, {fact.words:.0f} words an entry on average", True

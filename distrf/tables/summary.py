@@ -13,7 +13,7 @@ from dask.base import is_dask_collection
 
 from ..execution.passes import run_pass
 from ..maps.table_columns import FOLDS, given_cells, row_folds
-from ..maps.table_missing import is_missing
+from ..maps.table_missing import UNREAD, is_missing, with_missing
 from ..randomness import mixed_words
 from ..scores.samples import RowSample
 from ..targets import Targets
@@ -36,6 +36,8 @@ class NumberSummary:
     ----------
     rows, missing : int
         Rows with a value and without.
+    unread : int
+        Of those without: that have something that is no number.
     mean, squares : float
         Mean, and sum of squared distances from it.
     low, high : float
@@ -53,6 +55,7 @@ class NumberSummary:
     high: float = -np.inf
     timed: bool = False
     values: np.ndarray = field(default_factory=lambda: np.empty(0))
+    unread: int = 0
 
     @property
     def variance(self) -> float:
@@ -70,6 +73,7 @@ class NumberSummary:
         """Add the rows of a block."""
         absent = is_missing(x)
         self.missing += int(absent.sum())
+        self.unread += int((x == UNREAD).sum())
         x = x[~absent]
         if len(x):
             with np.errstate(over="ignore", invalid="ignore"):
@@ -81,6 +85,7 @@ class NumberSummary:
     def merge(self, other: NumberSummary) -> None:
         """Add the rows of another state: the pairwise update of Chan, Golub & LeVeque 1983."""
         self.missing += other.missing
+        self.unread += other.unread
         if other.rows:
             with np.errstate(over="ignore", invalid="ignore"):
                 apart, share = np.float64(other.mean) - self.mean, other.rows / (self.rows + other.rows)
@@ -197,7 +202,8 @@ class SummaryReduction:
             keys = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
             state.sample.add(keys, X[:, list(self.numbers)])
         for j, column in state.columns.items():
-            column.add(*([X[:, j]] if isinstance(column, NumberSummary) else [X[:, j], folds, Y]))  # type: ignore[arg-type]
+            x = X[:, j]
+            column.add(*([x] if isinstance(column, NumberSummary) else [with_missing(x), folds, Y]))  # type: ignore[arg-type]
         return state
 
     def combine(self, left: TableSummary, right: TableSummary) -> TableSummary:

@@ -302,6 +302,13 @@ def test_a_sample_reads_a_dozen_blocks(tmp_path, monkeypatch):
         table.sample(0)
 
 
+def test_times_of_an_index_without_a_name_are_a_column_of_a_dask_frame():
+    frame = pd.DataFrame({"x": range(6)}, index=pd.date_range("2020", periods=6, freq="7h"))
+    lazy, table = open_table(dd.from_pandas(frame, npartitions=2)), open_table(frame)
+    assert lazy.schema.names == table.schema.names == ["x", "__index_level_0__"]
+    np.testing.assert_array_equal(lazy.rows().compute(scheduler="sync"), table.rows())
+
+
 @pytest.mark.parametrize(
     "index",
     [
@@ -376,20 +383,6 @@ def test_columns_that_only_some_files_have(tmp_path):
         open_rows(tmp_path, columns=["n", "year"])
     with refused(r"column 'city' has nulls in row group 0 of .*, the first in row 0; drop"):
         open_table(tmp_path, target="city")
-
-
-@pytest.mark.parametrize(
-    ("values", "kind"),
-    [([0, 1, 1], "i8"), ([0.5, 1, 2], "f8"), ([True, False, True], "?"), ([Decimal("1.5")] * 3, "f8")],
-)
-def test_numbers_that_are_labels(tmp_path, values, kind):
-    frame = pd.DataFrame({"x": [1.0, 2, 3], "y": values})
-    frame.to_parquet(tmp_path / "a.parquet")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    for data in (frame, tmp_path / "a.parquet", tmp_path / "a.csv", dd.from_pandas(frame, npartitions=2)):
-        y = open_table(data, target="y").y
-        assert y.dtype == kind
-        same(y, np.array(values, kind))
 
 
 def test_workers_read_the_same(client, tmp_path):

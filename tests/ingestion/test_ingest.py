@@ -5,10 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import itertools
 import os
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 
@@ -27,7 +24,6 @@ from strategies import seeds
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
-from distrf.ingestion import prepared
 from distrf.randomness import row_words
 
 RNG = np.random.default_rng(0)
@@ -367,42 +363,6 @@ def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, 
     assert not list(folder.glob(".*"))
 
 
-@pytest.mark.parametrize("kind", ["dense", "csr"])
-def test_files_of_a_shuffle_grow_with_the_rows(tmp_path, monkeypatch, kind):
-    """As many are opened as there are buckets of 2 KiB, whatever the pieces; no more than 64 at a time."""
-    from distrf.ingestion import shuffle
-
-    monkeypatch.setattr(shuffle, "BUCKET_BYTES", 2**11)
-    opens, most, is_open = [], [], []
-
-    def counted(name, mode):
-        opens.append(name)
-        file = open(name, mode)  # noqa: SIM115
-        is_open.append(file)
-        most.append(sum(not one.closed for one in is_open))
-        return file
-
-    monkeypatch.setattr(shuffle, "open", counted, raising=False)
-    counts = []
-    for n in (2_000, 8_000):
-        X = np.arange(2.0 * n).reshape(n, 2)
-        pieces = (
-            (X[i : i + 40] if kind == "dense" else sp.csr_array(X[i : i + 40]), np.arange(i, i + 40))
-            for i in range(0, n, 40)
-        )
-        opens.clear()
-        got = list(shuffle.shuffled(pieces, n * 32, 5, str(tmp_path / "s")))
-        order = np.concatenate([y for _, y in got])
-        np.testing.assert_array_equal(order, np.lexsort((np.arange(n), row_words(5, 0, n))))
-        rows = np.concatenate([x.toarray() if kind == "csr" else x for x, _ in got])
-        np.testing.assert_array_equal(rows, X[order])
-        counts.append(len(opens))
-    assert counts[1] < 8 * counts[0]
-    assert counts[1] < 6 * 8_000 * 48 / 2**11
-    assert max(most) <= 66
-    assert not (tmp_path / "s").exists()
-
-
 def test_wide_sparse_rows_are_cut_by_their_entries(tmp_path, monkeypatch):
     from distrf.store import Selection, open_source
 
@@ -417,13 +377,6 @@ def test_wide_sparse_rows_are_cut_by_their_entries(tmp_path, monkeypatch):
     assert abs(sp.vstack(pieces) - rows).nnz == 0
     with pytest.raises(InputError, match="only be read from the first to the last; make a store of them"):
         open_rows(tmp_path / "a.npz")
-
-
-def test_row_words_do_not_depend_on_the_cut():
-    words = row_words(7, 0, 50)
-    for start, stop in itertools.combinations(range(0, 51, 3), 2):
-        np.testing.assert_array_equal(row_words(7, start, stop), words[start:stop])
-    assert (row_words(8, 0, 50) != words).all()
 
 
 @pytest.mark.parametrize("shuffle", [False, True])
@@ -468,27 +421,6 @@ def test_other_data_at_the_same_path(tmp_path):
     assert contents(tmp_path / "a.zarr") == before
     ingest(tmp_path / "a.npy", tmp_path / "a.zarr", overwrite=True)
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X + 1)
-
-
-@pytest.mark.slow
-def test_pandas_is_not_needed(tmp_path):
-    pq.write_table(pa.table({"a": X[:, 0], "t": LABELS}), tmp_path / "a.parquet")
-    code = (
-        "import sys; sys.modules['pandas'] = None; from distrf import ingest; "
-        "ingest(sys.argv[1], sys.argv[2], target='t')"
-    )
-    subprocess.run([sys.executable, "-c", code, tmp_path / "a.parquet", tmp_path / "a.zarr"], check=True)
-    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[1], LABELS)
-
-
-def test_reblock():
-    data = np.arange(23)[:, None]
-    for size, block_rows in itertools.product((1, 4, 23), (1, 5, 23, 40)):
-        batches = ((data[i : i + size], None) for i in range(0, 23, size))
-        blocks = list(prepared.reblock(batches, block_rows, block_rows))
-        assert [index for index, _, _ in blocks] == list(range(len(blocks)))
-        assert all(len(b) == block_rows for _, b, _ in blocks[:-1])
-        np.testing.assert_array_equal(np.concatenate([b for _, b, _ in blocks]), data)
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet", ".npy", "folder"])

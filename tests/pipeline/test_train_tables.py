@@ -385,3 +385,30 @@ def test_choices_leave_workers_with_one_thread_of_blas():
         make_model(X, np.sin(X[:, 0]), random_state=0)
         StreamingRidge(1e-3).fit(da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100))
         assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"} == {1}
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "frame"])
+def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
+    """With a bad cell that no sample shows, and a row without a target, which `evaluate` leaves out as `train` did."""
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(1000, 9000, 6000)
+    rows = pd.DataFrame({"x": numbers.astype(str), "y": numbers + rng.normal(size=6000)})
+    rows.loc[4100, "x"], rows.loc[5, "y"] = "unknown", np.nan
+    source = rows if kind == "frame" else str(tmp_path / f"a.{kind}")
+    if kind != "frame":
+        getattr(rows, f"to_{kind}")(source, index=False)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = distrf.train(
+            source, target="y", map=None, model=StreamingRidge(), drop_missing_target=True, out=tmp_path / "m"
+        )
+    text = "\n".join(str(warning.message) for warning in caught)
+    assert (
+        "not 'unknown' (row 4,101" if kind == "csv" else "column 'x' has what is infinite, or no number (1)"
+    ) in text
+    assert ("numeric=['x'] for numbers, categorical=['x'] for levels" in text) == (kind != "csv")
+    for trained in (made, load_model(tmp_path / "m")):
+        with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
+            scores = distrf.evaluate(trained, source)
+        assert (scores["rows"], scores["r2"] > 0.98) == (5999, True)
+    assert len(distrf.predict(made, source)) == 6000

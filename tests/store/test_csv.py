@@ -216,10 +216,11 @@ def test_first_lines(tmp_path):
     assert names(b"a,b\n1,2\n", "A.CSV") == ["a", "b"]
     assert names(b"a;b\n1\n", "a.tsv") == ["a;b"]
     with pytest.warns(
-        UserWarning, match=r"'Unnamed: 0'\] of .* have no name, as row labels of pandas: they are left out"
+        UserWarning, match="the first column of .* has no name, as row labels of pandas: it is left out"
     ):
         assert names(b",a\n0,1\n1,2\n") == ["a"]
     assert open_table(tmp_path / "a.csv").schema.names == ["Unnamed: 0", "a"]
+    assert names(b"x,,y\n0,1,2\n") == ["x", "Unnamed: 1", "y"]
     assert names(b"a;b, c\n1,5;2,5\n1;2\n") == ["a", "b, c"]
     with pytest.raises(InputError, match=r"may be any of \[',', ';'\]: say sep=','"):
         names(b"a;b, c\n1,5;2\n")

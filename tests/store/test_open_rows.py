@@ -211,21 +211,6 @@ def test_describe(path, tmp_path):
     assert 0 < describe(tmp_path / "c.zarr").nbytes < info(tmp_path / "c.zarr", measure=True).stored_bytes
 
 
-@pytest.mark.slow
-def test_rows_do_not_import_the_estimators(path):
-    import subprocess
-    import sys
-
-    code = (
-        "import sys; sys.modules['xarray'] = None; "  # where it is installed, Dask imports it, and it pandas
-        "from distrf import open_rows; "
-        f"open_rows({str(path)!r})[0].compute(scheduler='sync'); "
-        "bad = [m for m in sys.modules if m.startswith(('distrf.features', 'distrf.maps', 'pandas'))]; "
-        "assert not bad, bad"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_csr_dask_blocks_map_to_dense(tmp_path):
     X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
     fill(tmp_path / "a.zarr", {"X": X})

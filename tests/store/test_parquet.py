@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from strategies import shapes
 
 from distrf import open_rows, open_table
-from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
+from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import write_parts
 from distrf.store import (
     Selection,
@@ -24,7 +24,6 @@ from distrf.store import (
     describe,
     finish_parts,
     open_source,
-    parquet_writer,
     pending_parts,
     table_source,
     write_parquet_block,
@@ -358,31 +357,6 @@ def test_part_files_with_keys(tmp_path):
     assert create_parts(out, {"model": 1}, 3) == (None, [])
     assert create_parts(out, {"model": 2}, 2, overwrite=True)[1] == [0, 1]
     assert not (out / "_SUCCESS").exists()
-
-
-@pytest.mark.parametrize("place", ["p", "memory://ids/p"])
-def test_a_job_does_not_write_into_the_folder_of_another(tmp_path, monkeypatch, place):
-    path = str(tmp_path / place) if place == "p" else place
-    first, _ = create_parts(path, {"job": 1}, 2, overwrite=True)
-    write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
-    second, pending = create_parts(path, {"job": 2}, 2, overwrite=True)
-    assert pending == [0, 1]
-    with pytest.raises(InUseError, match="another job has made it anew"):
-        write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
-    with monkeypatch.context() as late:  # it looked, and wrote after the other job had begun
-        spec, looks = parquet_writer._spec, [{"id": first}]
-        late.setattr(parquet_writer, "_spec", lambda *args: looks.pop() if looks else spec(*args))
-        with pytest.raises(InUseError, match="another job has made it anew"):
-            write_parquet_block(path, 0, {"a": [1]}, folder_id=first)
-    assert pending_parts(path, 2) == [0, 1]
-    for index in (0, 1):
-        write_parquet_block(path, index, {"a": [2]}, folder_id=second)
-    with pytest.raises(InUseError, match="another job has made it anew"):
-        finish_parts(path, 2, folder_id=first)
-    finish_parts(path, 2, folder_id=second)
-    with pytest.raises(InUseError, match="or finished it"):  # a task that Dask ran twice
-        write_parquet_block(path, 0, {"a": [1]}, folder_id=second)
-    assert create_parts(path, {"job": 2}, 2) == (None, [])
 
 
 def test_part_folder_refusals(tmp_path):

@@ -38,23 +38,6 @@ def test_options_that_may_hold_credentials(name):
         filesystem(normalise("s3://bucket/a.zarr", nested(name, SECRETS[name])))
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"anon": True, "endpoint_url": "https://host:9000", "client_kwargs": {"region_name": "eu-west-1", "verify": False}},
-        {"config_kwargs": {"retries": {"mode": "standard", "max_attempts": 4}, "s3": {"addressing_style": "path"}}},
-        {"project": "p", "requester_pays": True, "access": "read_only"},
-        {"account_name": "me", "key": None, "token": ""},
-        {"s3": {"anon": True}, "simplecache": {"cache_storage": "/tmp"}},
-        {"token": "anon", "acl": "bucket-owner-full-control", "s3_additional_kwargs": {"ServerSideEncryption": "AES256"}},
-        {"config_kwargs": {"request_checksum_calculation": "when_required", "proxies": {"https": "http://proxy:80"}}},
-    ],
-)  # fmt: skip
-def test_other_options_pass(options):
-    assert options_of("gs://bucket/a.zarr", options).items() >= options.items()
-
-
 @pytest.mark.parametrize("url", [
     "https://me:x@host/a.csv", "ftp://me:x@host/a.csv", "https://x@host/a.csv", "https://host/a.csv?X-Amz-Signature=x",
     "https://host/a.csv?sv=1&sig=x",

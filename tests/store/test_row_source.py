@@ -138,15 +138,6 @@ def test_ingest(path, tmp_path):
     assert run(open_rows(tmp_path / "b.zarr")[0])[3, 1] == 0.0
 
 
-def test_a_registered_format_goes_before_what_ingest_reads_itself(path, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        TextRows, "recognises", classmethod(lambda cls, path, options=None: path.endswith(".csv"))
-    )
-    named = path.rename(tmp_path / "a.csv")
-    ingest(named, tmp_path / "a.zarr")
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.zarr")[0]), X)
-
-
 def test_what_a_format_need_not_know(path):
     source = TextRows.open(str(path), formats.Selection())
     with pytest.raises(InputError, match="need rows that come from a table"):

@@ -55,7 +55,6 @@ from distrf.store import (
     read_model_folder,
     write_block,
     write_model_folder,
-    write_parquet_block,
     zarr_writer,
 )
 from distrf.store.documents import Document
@@ -335,23 +334,6 @@ def test_no_endpoint(s3):
     s3.set(AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1")
     with pytest.raises(StoreError, match=r"no answer .*AWS_ENDPOINT_URL"):
         open_rows(f"{s3.url}/a.zarr")
-
-
-def test_the_bucket_vanishes(s3):
-    foreign, _ = open_rows(write_foreign(f"{s3.url}/f.zarr"))
-    ours, _ = open_rows(write(f"{s3.url}/a.zarr"))
-    s3.fs.rm(s3.bucket, recursive=True)
-    with pytest.raises(StoreError, match="its bucket does not exist"):
-        foreign.compute()  # not the fill value
-    with pytest.raises(StoreError, match=r"its bucket does not exist|was removed"):
-        ours.compute()
-    for job in (
-        lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
-        lambda: write_model_folder(f"{s3.url}/model", {}, {"w": X}),
-        lambda: write_parquet_block(f"{s3.url}/p.parquet", 0, {"x": X[:, 0]}, folder_id=None),
-    ):
-        with pytest.raises(StoreError):
-            job()
 
 
 def some(status, share, seed=0):

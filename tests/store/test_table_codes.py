@@ -20,7 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.maps.table_missing import MISSING, is_missing
+from distrf.maps.table_missing import MISSING, UNREAD, is_missing
 from distrf.store.table_codes import as_arrow, coded
 from distrf.store.table_schema import ColumnType, TableSchema, drift, merged, schema_of
 
@@ -65,8 +65,8 @@ NUMBERS = [
     (pa.float16(), [np.float16(0.1)], [float(np.float16(0.1))]),
     (pa.float32(), [0.1], [float(np.float32(0.1))]),
     (pa.float64(), [0.1, 1e300], [0.1, 1e300]),
-    (pa.float64(), [np.inf, -np.inf, np.nan], [MISSING] * 3),
-    (pa.float64(), [1e300, -1e300, 1.1e300, np.finfo("f8").max], [1e300, -1e300, MISSING, MISSING]),
+    (pa.float64(), [np.inf, -np.inf, np.nan], [UNREAD, UNREAD, MISSING]),
+    (pa.float64(), [1e300, -1e300, 1.1e300, np.finfo("f8").max], [1e300, -1e300, UNREAD, UNREAD]),
     (pa.decimal128(10, 2), [Decimal("1.25")], [1.25]),
     (pa.decimal256(60, 2), [Decimal("1.25")], [1.25]),
     (pa.bool_(), [False, True], [0.0, 1.0]),
@@ -100,7 +100,7 @@ def test_every_type_is_a_number(kind, values, expected):
 
 def test_missing_is_finite_in_sums_of_squares_and_loud_in_float32():
     assert np.isfinite(1e9 * np.float64(MISSING) ** 2)
-    assert is_missing(np.array([MISSING, 0.0, -1e300])).tolist() == [True, False, False]
+    assert is_missing(np.array([MISSING, UNREAD, 0.0, -1e300])).tolist() == [True, True, False, False]
     with np.errstate(over="ignore"):
         assert np.isinf(np.float32(MISSING))
 
@@ -167,7 +167,12 @@ def test_text_that_writes_dates():
     assert codes([f" {text} " if text else text for text in texts], base="time") == expected
     with pytest.raises(InputError, match=r"column 'c' has '31.1.2020'; write it so, or leave the column out"):
         codes(["2020-01-01", "", "2020-01-02", "31.1.2020", "1.2.2020", "2020-01-03"], base="time")
-    assert codes(["1.1.2020", "31.2.2020", "", "n/a"], base="time", form="date:dmy") == [DAY, *[MISSING] * 3]
+    assert codes(["1.1.2020", "31.2.2020", "", "n/a"], base="time", form="date:dmy") == [
+        DAY,
+        UNREAD,
+        MISSING,
+        UNREAD,
+    ]
     with pytest.raises(InputError, match="column 'c' has '\ufffd'; "):
         codes(pa.array([b"\xff"]).view(pa.string()), base="time")
 
@@ -364,7 +369,7 @@ def test_pandas_arrow_and_parquet_agree(tmp_path):
     schema = schema_of(table.schema)
     expected = coded(table, schema)
     by_name = dict(zip(schema.names, expected.T.tolist(), strict=True))
-    assert by_name["float"] == [0.5, MISSING, MISSING]
+    assert by_name["float"] == [0.5, MISSING, UNREAD]
     assert by_name["boolean"] == by_name["object boolean"] == [1.0, MISSING, 0.0]
     assert by_name["string"] == by_name["object text"] == [hashed("a"), MISSING, MISSING]
     assert by_name["category"] == [hashed("b"), MISSING, hashed("a")]
@@ -493,8 +498,10 @@ NAMED = {"timestamp[us]": pa.timestamp("us"), "time64[us]": pa.time64("us")}
 
 def expected_code(value):
     """One value at a time, by Python's own arithmetic."""
-    if value is None or value == "" or (isinstance(value, float) and not np.isfinite(value)):
+    if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
         return MISSING
+    if isinstance(value, float) and np.isinf(value):
+        return UNREAD
     if isinstance(value, str):
         return hashed(value)
     if isinstance(value, dt.datetime):
@@ -542,3 +549,21 @@ def test_decimals_are_the_nearest_floats(kind):
     table = pa.table({"x": pa.array([Decimal(text) for text in texts], kind)})
     schema = schema_of(table.schema, ["x"])
     np.testing.assert_array_equal(coded(table, schema)[:, 0], [float(text) for text in texts])
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+def test_times_of_an_index_without_a_name_are_a_column(tmp_path, levels):
+    """They may be all that tells the hour. Other labels of rows are none, as numbers of rows are."""
+    times = pd.date_range("2020", periods=4, freq="7h", tz="UTC")
+    index = times if levels == 1 else pd.MultiIndex.from_arrays([list("abcd"), times])
+    frame = pd.DataFrame({"x": range(4)}, index=index)
+    frame.to_parquet(tmp_path / "t.parquet")
+    name = f"__index_level_{levels - 1}__"
+    for rows in (frame, pd.read_parquet(tmp_path / "t.parquet")):
+        assert as_arrow(rows).column_names == ["x", name]
+    schema = schema_of(as_arrow(frame).schema)
+    assert schema_of(pq.read_schema(tmp_path / "t.parquet")).names == schema.names == ["x", name]
+    expected = DAY + 3600 * 7.0 * np.arange(4)
+    np.testing.assert_array_equal(coded(as_arrow(frame), schema)[:, 1], expected)
+    np.testing.assert_array_equal(coded(pq.read_table(tmp_path / "t.parquet"), schema)[:, 1], expected)
+    assert as_arrow(frame.reset_index(drop=True)[::-1]).column_names == ["x"]

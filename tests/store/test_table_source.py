@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from dask.base import tokenize
 
-from distrf import open_rows
+from distrf import ingest, open_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
@@ -191,3 +191,67 @@ def test_remote_files(ending):
         np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
         assert set(run(y)) == {"a"}
     fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)
+
+
+WRITERS = {"parquet": pq.write_table, "csv": pyarrow.csv.write_csv}
+
+
+def put(path, rows):
+    """Rows as the format that the name ends with."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    WRITERS[path.suffix[1:].lower()](rows, path)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_hidden_files_are_no_data_at_any_depth(tmp_path, ending):
+    """And folders like k=1 are columns, also _k=1."""
+    for k in (1, 2):
+        put(tmp_path / f"_k={k}" / f"a.{ending}", pa.table({"x": [10.0 * k, 1.0]}))
+    for name in (".part", "_draft", ".ipynb_checkpoints/a", "_temporary/0/a"):
+        put(tmp_path / "_k=1" / f"{name}.{ending}", pa.table({"x": [-1.0]}))
+    expected = [[10, 1], [1, 1], [20, 2], [1, 2]]
+    for path in ("", f"**/*.{ending}", f"*/*.{ending}"):
+        np.testing.assert_array_equal(run(open_rows(f"{tmp_path}/{path}")[0]), expected)
+    assert open_rows(f"{tmp_path}/_k=1/_temp*/**/*.{ending}")[0].shape == (1, 1)  # it is named
+    np.testing.assert_array_equal(run(open_rows(tmp_path, target="_k")[1]), [1, 1, 2, 2])
+    source = opened(tmp_path, target=None)
+    assert [column.values for column in source.coded.columns][1] == "int64"
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+def test_files_of_a_folder_are_read_or_named(tmp_path, ending):
+    """Endings of another case, and files without one, which may be data."""
+    rows = pa.table({"x": [1.0, 2.0]})
+    put(tmp_path / f"a.{ending}", rows)
+    put(tmp_path / f"b.{ending.upper()}", rows)
+    for path in (tmp_path, tmp_path / f"b.{ending.upper()}"):
+        assert open_rows(path)[0].shape == (4 if path == tmp_path else 2, 1)
+    for name in ("part-0001", "c.txt"):
+        put(tmp_path / f"a.{ending}", rows)
+        (tmp_path / f"a.{ending}").rename(tmp_path / name)
+        with pytest.raises(
+            StoreError, match=rf"holds 'b.{ending.upper()}' and '{name}'; .* glob such as '\*.{ending}'"
+        ):
+            open_rows(tmp_path)
+        (tmp_path / name).unlink()
+    (tmp_path / "about.md").touch()
+    assert open_rows(tmp_path)[0].shape == (2, 1)
+
+
+@pytest.mark.parametrize("ending", WRITERS)
+@pytest.mark.parametrize(
+    "codes", [2**60 + 3 * np.arange(5), 2**63 + 3 * np.arange(5, dtype="u8")], ids=["i8", "u8"]
+)
+def test_integers_that_become_one_number_are_refused_as_numbers(tmp_path, ending, codes):
+    """Not large numbers that stay apart, and not as targets, keys and columns of a table."""
+    rows = pa.table({"code": codes, "x": np.arange(5.0)})
+    put(tmp_path / f"a.{ending}", rows)
+    with pytest.raises(InputError, match=r"column 'code' has integers in .* that are one such number"):
+        run(open_rows(tmp_path / f"a.{ending}")[0])
+    with pytest.raises(InputError, match="column 'code' has integers"):
+        ingest(tmp_path / f"a.{ending}", tmp_path / "a.zarr")
+    put(
+        tmp_path / f"b.{ending}",
+        rows.set_column(0, "code", pa.array(codes // 8 * np.arange(1, 6, dtype=codes.dtype))),
+    )
+    assert len(np.unique(run(open_rows(tmp_path / f"b.{ending}")[0])[:, 0])) == 5

@@ -11,9 +11,10 @@ import pyarrow as pa
 import pytest
 
 from distrf.errors import InputError
-from distrf.store.table_codes import as_arrow
+from distrf.store.table_codes import as_arrow, coded
 from distrf.store.table_facts import column_facts
-from distrf.store.table_schema import BASES, schema_of
+from distrf.store.table_schema import BASES, TableSchema, schema_of
+from distrf.store.text_forms import PER_SECOND
 from distrf.tables.kinds import POSSIBLE, as_said, cautions, infer_kinds
 
 N = 200
@@ -36,6 +37,12 @@ def kinds_of(columns, said=None):
         ("population", RNG.permutation(10 * N)[:N], "number"),  # distinct, but in no order
         ("sorted price", np.sort(RNG.normal(size=N)), "number"),  # not whole
         ("row", np.arange(N), "id"),
+        ("count", 1 + np.arange(N), "id"),
+        ("counted text", [str(k) for k in range(N)], "id"),
+        ("year", 1800 + np.arange(N), "id"),
+        ("account text", [str(10**6 + 7 * k) for k in range(N)], "id"),
+        ("account decimal", [decimal.Decimal(7 * k) for k in range(N)], "id"),
+        ("digit labels", pd.Categorical([str(k) for k in RNG.integers(0, 90, N)]), "category"),
         ("account", 10**18 + 7 * np.arange(N), "id"),  # equal as float64
         ("few", np.arange(49), "number"),
         ("id", pd.array([k if k % 3 else None for k in range(N)], "Int64"), "id"),
@@ -63,7 +70,8 @@ def test_guess(name, values, kind):
     assert found.kind == kind
     assert found.why
     warned = cautions([found])
-    assert len(warned) == (kind in ("id", "text") and not found.why.endswith("in ascending order"))
+    silent = name in ("row", "count", "counted text", "id")
+    assert len(warned) == (kind in ("id", "text") and not silent)
     for text in warned:
         assert f"left out: {name!r} ({found.why}); take them with categorical=[{name!r}]" in text
         assert text.endswith(f"exclude=[{name!r}]")
@@ -94,7 +102,8 @@ WRITTEN = [
     ("fractions", [f"{k / 8}" for k in range(N)], "quantity:,.", "numbers", ""),
     ("two units", [*(f"{k} kg" for k in range(N)), "500 g"], "quantity:,.kg", "with 'kg'", "'500 g'"),
     ("units of two cases", [*(f"{k} m" for k in range(N)), "2 M"], "quantity:,.m", "with 'm'", "'2 M'"),
-    ("a stray text", [*map(str, range(N)), "n/a?"], "quantity:,.", "numbers", "'n/a?'"),
+    ("a stray text", [*map(str, RNG.permutation(N)), "n/a?"], "quantity:,.", "numbers", "'n/a?'"),
+    ("whole numbers", list(map(str, RNG.permutation(10 * N)[:N])), "quantity:,.", "numbers", "may be codes"),
     ("a stray in few", [*(str(k % 20) for k in range(N)), "none"], "quantity:,.", "numbers", "'none'"),
 ]  # fmt: skip
 
@@ -105,9 +114,8 @@ def test_text_that_writes_numbers(name, texts, form, words, stray):
     kind = kinds_of(columns)[name]
     assert (kind.kind, kind.column.form) == ({"da": "date", "cl": "clock"}.get(form[:2], "number"), form)
     assert words in kind.why
-    assert [stray in text and f"categorical=[{name!r}]" in text for text in cautions([kind])] == [True] * bool(
-        stray
-    )
+    warned = cautions([kind])
+    assert [stray in text and f"categorical=[{name!r}]" in text for text in warned] == [True] * bool(stray)
     as_text = kinds_of(columns, {name: "category"})[name]
     assert (as_text.kind, as_text.column.form, cautions([as_text])) == ("category", "", [])
 
@@ -165,6 +173,41 @@ def test_the_order_of_days_months_and_years(texts, form, others):
     assert [doubt in text for text in cautions([kind])] == [True] * bool(others)
 
 
+@pytest.mark.parametrize(
+    ("form", "made"),
+    [
+        *[(f"stamp:{unit}", lambda t, per=per: t * per) for unit, per in PER_SECOND.items()],
+        ("stamp:s", lambda t: t.astype(float)),
+        ("stamp:ms", lambda t: np.array([decimal.Decimal(int(v) * 1000) for v in t])),
+        ("stamp:s", lambda t: t.astype(str)),
+        ("stamp:ymd", lambda t: t.astype("M8[s]").astype("M8[D]").astype(str)),
+        (
+            "stamp:ymd",
+            lambda t: np.array([int(str(d).replace("-", "")) for d in t.astype("M8[s]").astype("M8[D]")]),
+        ),
+    ],
+)
+def test_numbers_are_times_where_it_is_said(form, made):
+    """And in later rows, also where they are timestamps or text there."""
+    seconds = 1577836800 + 86_400 * RNG.integers(0, 4000, N)
+    columns = {"t": made(seconds), "x": RNG.normal(size=N)}
+    kind = kinds_of(columns, {"t": "date"})["t"]
+    form = "date:ymd" if columns["t"].dtype.kind == "U" and "-" in columns["t"][0] else form
+    assert (kind.kind, kind.column.base, kind.column.form) == ("date", "time", form)
+    schema = TableSchema((kind.column,))
+    for rows in (columns["t"], columns["t"].astype(str), seconds.astype("M8[s]")):
+        np.testing.assert_allclose(coded(as_arrow({"t": rows}), schema)[:, 0], seconds, rtol=1e-12)
+    assert kinds_of(columns)["t"].kind != "date" or form == "date:ymd"
+
+
+def test_ascending_numbers_are_no_id_where_there_is_nothing_else():
+    table = as_arrow({"year": 1800 + np.arange(N)})
+    schema = schema_of(table.schema)
+    (kind,) = infer_kinds(schema, column_facts(table, schema))
+    assert kind.kind == "number"
+    assert "say date=['year'] where it is a time" in cautions([kind])[0]
+
+
 def test_what_is_said_counts():
     columns = {
         "row": np.arange(N),
@@ -183,7 +226,7 @@ def test_what_is_said_counts():
     ("said", "words"),
     [
         ({"y": "number"}, "said by name"),
-        ({"x": "text"}, "can be number, category, id, drop; received 'text'"),
+        ({"x": "text"}, "can be number, category, date, id, drop; received 'text'"),
         ({"city": "number"}, "a number is written such as .*'city' are not.*numeric="),
         ({"city": "date"}, "a date is written such as .*'city' are not.*date="),
         ({"x": "drop", "city": "id"}, "no column is left.*categorical=, numeric= or date="),
@@ -210,7 +253,7 @@ def test_a_column_without_values_in_the_rows_looked_at_is_said():
     warned = [cautions(infer_kinds(schema, column_facts(table, schema), None, rows)) for rows in (2, 3)]
     assert warned[0] == []
     assert "left out: 'late' (no value in 2 rows looked at); take them with" in warned[1][0]
-    assert "numeric=['late'] for numbers" in warned[1][0]
+    assert "numeric=['late'] for numbers, date=['late'] for times" in warned[1][0]
 
 
 def test_levels_that_may_have_been_rounded_are_said():

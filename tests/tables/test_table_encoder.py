@@ -32,7 +32,7 @@ def numbers_table(n=N, seed=0):
         {
             "age": pa.array(rng.normal(40, 10, size=n), mask=rng.random(n) < 0.1),
             "city": pa.array(rng.choice(["Ulm", "Bonn", "Köln"], size=n), mask=rng.random(n) < 0.05),
-            "zip": rng.integers(0, 400, size=n).astype(str),
+            "zip": np.char.add("D-", rng.integers(0, 400, size=n).astype(str)),
             "when": rng.integers(0, 10**8, size=n).astype("datetime64[s]"),
             "flag": rng.random(n) < 0.3,
             "same": np.ones(n),
@@ -42,7 +42,7 @@ def numbers_table(n=N, seed=0):
 
 
 def target_of(table, seed=1):
-    zips = np.array(table.column("zip").to_pylist(), dtype=float)
+    zips = np.array([float(text[2:]) for text in table.column("zip").to_pylist()])
     return np.sin(zips) + 0.3 * np.random.default_rng(seed).normal(size=len(zips))
 
 
@@ -110,7 +110,9 @@ def test_common_units_keep_the_proportions_of_columns():
 def test_target_means_hide_the_own_target():
     """A category that says nothing: fitted on `fit_transform`, a linear model finds nothing; on the means of all rows it would."""
     rng = np.random.default_rng(3)
-    table = pa.table({"code": rng.integers(0, 1000, size=N).astype(str), "x": rng.normal(size=N)})
+    table = pa.table(
+        {"code": np.char.add("c", rng.integers(0, 1000, size=N).astype(str)), "x": rng.normal(size=N)}
+    )
     y = rng.normal(size=N)
     encoder = TableEncoder(random_state=0)
     Z = encoder.fit_transform(table, y)
@@ -131,11 +133,13 @@ def test_target_means_of_a_table_of_one_column():
     zips = rng.integers(0, 200, size=20_000)
     effect = rng.normal(size=200)
     y = effect[zips] + 0.5 * rng.normal(size=20_000)
-    table = pa.table({"zip": zips.astype(str)})
+    table = pa.table({"zip": np.char.add("D-", zips.astype(str))})
     model = make_pipeline(TableEncoder(random_state=0), LinearRegression()).fit(table, y)
     fresh = rng.integers(0, 200, size=5000)
     truth = effect[fresh] + 0.5 * rng.normal(size=5000)
-    assert model.score(pa.table({"zip": fresh.astype(str)}), truth) > 0.75  # 0.8 is what there is
+    assert (
+        model.score(pa.table({"zip": np.char.add("D-", fresh.astype(str))}), truth) > 0.75
+    )  # 0.8 is what there is
 
 
 def test_labels_and_numbers():
@@ -330,7 +334,7 @@ def test_drift():
     flag = [None] * 20 + [True] * (n - 20)
     other = pa.table(
         {
-            "age": np.linspace(0, 200, n), "city": ["Ulm"] * 950 + ["Rom"] * 50, "zip": ["7"] * n, "same": np.ones(n),
+            "age": np.linspace(0, 200, n), "city": ["Ulm"] * 950 + ["Rom"] * 50, "zip": ["D-7"] * n, "same": np.ones(n),
             "when": np.full(n, 10**7).astype("datetime64[s]"), "flag": flag, "row": np.arange(n),
         }
     )  # fmt: skip
@@ -338,3 +342,16 @@ def test_drift():
     assert age.startswith("'age' is beyond")
     assert "'city' has a level that was never seen in 5 % of 1,000 rows" in city
     assert "'flag' is missing in 2 %" in missing
+    ages = np.where(np.arange(n) < 30, np.inf, np.where(np.arange(n) < 50, np.nan, 40.0))
+    ages = other.set_column(0, "age", pa.array(ages))
+    assert encoder.find_drift(ages)[0].startswith("'age' is infinite, or no number, in 3 % of 1,000 rows")
+
+
+def test_what_is_no_number_is_counted():
+    """In all rows, and told from what is missing; both encode alike."""
+    ages = np.array([1.0, 2.0, 5.0, 9.0, np.nan, np.inf, -np.inf])
+    encoder = TableEncoder(random_state=0).fit(ages[:, None])
+    (column,) = encoder.columns_
+    assert (column["unread"], column["missing"]) == (2, pytest.approx(3 / 7, abs=1e-6))
+    Z = encoder.transform(ages[:, None])
+    np.testing.assert_array_equal(Z[5:], Z[[4, 4]])
