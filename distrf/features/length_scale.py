@@ -13,6 +13,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
+from ..maps.fourier import times_root
 from ..parameters import number, one_of
 from ..typing import ArrayLike, Rows
 
@@ -69,7 +70,7 @@ def resolve_length_scale(
     gamma: float | None,
     X: ArrayLike,
     seed: int,
-    whitening: np.ndarray | None = None,
+    root: np.ndarray | None = None,
 ) -> float:
     """The number that `length_scale` or `gamma` stands for on the rows of X.
 
@@ -82,11 +83,11 @@ def resolve_length_scale(
     gamma : scikit-learn's parameter in place of `length_scale`; for the gaussian and laplacian kernels
     X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows
     seed : int, of the sample
-    whitening : matrix of shape (d, d) by which the rows are multiplied first
+    root : matrix of shape (d, d), or its diagonal, by which the rows are multiplied first
 
     Returns
     -------
-    float, in the units of the columns, or of the whitened columns
+    float, in the units of the columns, or of those after the root
 
     Raises
     ------
@@ -98,13 +99,11 @@ def resolve_length_scale(
         return float(length_scale)
     sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
-    rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
-        np.float64
-    )
+    rows = take_rows(X, picked, sparse=sparse and root is None and length_scale != "scale").astype(np.float64)
     refuse_not_finite(rows)
     refuse_huge(rows)
-    if whitening is not None:
-        rows = rows @ whitening
+    if root is not None:
+        rows = times_root(rows, root)
     if length_scale == "scale":
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
     else:

@@ -16,6 +16,7 @@ from .auto import auto_projection
 from .base import Projection
 from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
+from .few_columns import FewColumnsProjection
 from .hadamard import FastfoodProjection, StructuredOrthogonalProjection
 from .orthogonal import OrthogonalProjection
 from .quasi import SobolProjection
@@ -38,7 +39,13 @@ PROJECTIONS: dict[str, type[Projection]] = {
 }
 
 
-def choose_projection(name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int) -> str:
+#: Projections whose rows may look at few columns each: those of independent entries.
+_OF_FEW = ("dense", "quasi")
+
+
+def choose_projection(
+    name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int, order: int | None = None
+) -> str:
     """Resolve the name "auto" to that of a projection.
 
     Parameters
@@ -47,17 +54,28 @@ def choose_projection(name: str, kernel: WeightLaw, n_features_in: int, n_freque
     kernel : WeightLaw
     n_features_in : d, the number of columns of the rows
     n_frequencies : m, the number of rows of W
+    order : q, the columns that each row looks at; None is all
 
     Returns
     -------
     `name` itself; for "auto", what `auto_projection` chooses.
     """
-    return auto_projection(kernel, n_features_in, n_frequencies) if name == "auto" else name
+    if name != "auto":
+        return name
+    if order is not None:
+        return "quasi" if order < n_frequencies else "dense"
+    return auto_projection(kernel, n_features_in, n_frequencies)
 
 
 @lru_cache(maxsize=128)
 def make_projection(
-    name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int, seed: int
+    name: str,
+    kernel: WeightLaw,
+    n_features_in: int,
+    n_frequencies: int,
+    seed: int,
+    order: int | None = None,
+    column_weights: tuple[float, ...] | None = None,
 ) -> Projection:
     """Make the projection of that name, or return an equal one that was made before.
 
@@ -68,6 +86,8 @@ def make_projection(
     n_features_in : d, the number of columns of the rows
     n_frequencies : m, the number of rows of W
     seed : seed of all draws
+    order : q, the columns that each row of W looks at; None is all
+    column_weights : in proportion to which those columns are drawn; None draws all alike
 
     Returns
     -------
@@ -75,13 +95,22 @@ def make_projection(
 
     Raises
     ------
-    InputError : the name is unknown, or the projection cannot serve the kernel
+    InputError : the name is unknown, or the projection cannot serve the kernel, or the order
     """
     if name not in PROJECTIONS:
         raise InputError(
             f"unknown projection {name!r}{did_you_mean(name, PROJECTIONS)}; known: auto, {', '.join(sorted(PROJECTIONS))}"
         )
     PROJECTIONS[name].check(kernel)
+    if order is not None:
+        able = 0 if column_weights is None else sum(weight > 0 for weight in column_weights)
+        if name not in _OF_FEW or not 1 <= order <= (able or n_features_in):
+            raise InputError(
+                f"order={order} has frequencies of as many columns, of projection 'dense' or 'quasi', and at most as many as "
+                f"there are with a positive weight; got projection={name!r} and {able or n_features_in} such columns"
+            )
+        base = make_projection(name, kernel, order, n_frequencies, seed)
+        return FewColumnsProjection(kernel, n_features_in, n_frequencies, seed, base, column_weights)
     return PROJECTIONS[name](kernel, n_features_in, n_frequencies, seed)
 
 
