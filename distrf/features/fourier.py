@@ -41,8 +41,8 @@ NU = parameter_rule("nu")
 
 
 def _is_symmetric(value: Any) -> bool:
-    M = np.asarray(value) if np.ndim(value) == 2 else np.empty(0)
-    return M.dtype.kind in "iuf" and M.ndim == 2 and len(M) == M.shape[1] and np.allclose(M, M.T)
+    M: Any = np.asarray(value) if np.ndim(value) == 2 else np.empty(0)
+    return M.dtype.kind in "iuf" and M.shape == (len(M), len(M)) and np.allclose(M, M.T)
 
 
 METRIC = one_of("whiten") | Rule(("a symmetric matrix of shape (d, d)",), _is_symmetric) | NONE
@@ -172,7 +172,8 @@ class RandomFourierFeatures(FeatureEstimator):
     def _make_map(self, d: int, seed: int, X: Any = None) -> FourierMap:
         """The map for d columns; None in place of rows is a plan."""
         kernel = kernel_with(self.kernel, vars(self), Kernel)
-        scale, root = self.length_scale, None
+        scale: Any = self.length_scale
+        root = None
         weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
         for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
             value = getattr(self, name)

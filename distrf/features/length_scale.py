@@ -19,7 +19,7 @@ from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
-_SAMPLE = 1000
+SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
 _WIDE = 64
@@ -37,8 +37,8 @@ def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float |
     """
     if gamma or not isinstance(length_scale, str) or not (isinstance(kernel, Kernel) or kernel in KERNELS):
         return Costs()
-    note = f"length scale by the rule {length_scale!r}, from at most {_SAMPLE:,} sampled rows"
-    return rows.sample_costs(_SAMPLE, note)
+    note = f"length scale by the rule {length_scale!r}, from at most {SAMPLE:,} sampled rows"
+    return rows.sample_costs(SAMPLE, note)
 
 
 def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:
@@ -98,7 +98,7 @@ def resolve_length_scale(
     if not isinstance(length_scale, str):
         return float(length_scale)
     sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
-    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
+    picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=sparse and root is None and length_scale != "scale").astype(np.float64)
     refuse_not_finite(rows)
     refuse_huge(rows)

@@ -154,7 +154,7 @@ class FourierMap(SeededMap):
     ) -> Iterator[tuple[Rows, np.ndarray]]:
         """Tiles of rows times the root, in `dtype`, and the rows of `out` that belong to each."""
         root = None if self.root is None else self.root.astype(dtype)
-        sizes, keep_csr = self._column_sizes, projector.accepts_sparse and np.ndim(root) < 2
+        sizes, keep_csr = self._column_sizes, projector.accepts_sparse and (root is None or root.ndim < 2)
         for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
             tile = near_tile(X, a, b, sizes, dtype, far, keep_csr)
             yield tile if root is None else times_root(tile, root), out[a:b]
