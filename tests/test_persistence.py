@@ -29,6 +29,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from distrf import (
     TEFM,
+    LearnedMetric,
     NystroemFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -58,6 +59,10 @@ MODELS = {
     "fourier": (RandomFourierFeatures(n_components=32, random_state=1), None),
     "fourier-seedless": (RandomFourierFeatures(n_components=32, length_scale=2.0), None),
     "fourier-whitened": (RandomFourierFeatures(n_components=32, metric="whiten", random_state=1), None),
+    "learned-metric": (
+        LearnedMetric(n_components=32, metric="full", random_state=1),
+        NUMBERS,
+    ),
     "fourier-metric": (
         RandomFourierFeatures(n_components=32, length_scale=np.arange(1.0, 7.0), order=2, random_state=1),
         None,

@@ -16,7 +16,7 @@ from ..errors import InputError
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import blocks_are_csr, rows_per_block
+from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..features import RandomFourierFeatures
 from ..features.base import FeatureEstimator, seed_base
@@ -163,7 +163,7 @@ class LearnedMetric(FeatureEstimator):
     length_scales : sequence of float, default=(0.7, 1.0, 1.4)
         Multiples of the length scale of the base that each round compares in its pass. Each takes the time of a ridge fit.
     linear : bool, default=True
-        Whether ridge gets the columns of the rows beside the features, as with WithColumns. Not those of CSR rows.
+        Whether ridge gets the columns of the rows beside the features, as with WithColumns: up to D / 2 columns.
     labels : bool, default=False
         Whether y are labels, which are coded as in StreamingRidgeClassifier. `train` sets it.
     n_components : int or None, default=None
@@ -287,7 +287,7 @@ class LearnedMetric(FeatureEstimator):
         seed_base(base, seed, "metric base")
         start: FourierMap = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
-        scale = column_scale(X, seed) if self.linear and not blocks_are_csr(X) else None
+        scale = column_scale(X, seed) if self._joins(start) else None
         arrays = [X, y] if weight is None else [X, y, weight]
         reductions = self._reductions(start, scale, X.shape[0], targets, seed, given)
         reduction: Any = choose_solver("gram", reductions, arrays)[0]
@@ -369,6 +369,10 @@ class LearnedMetric(FeatureEstimator):
         )
         return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
 
+    def _joins(self, map_: FourierMap) -> bool:
+        """Whether the columns stand beside the features."""
+        return bool(self.linear) and 2 * map_.n_features_in <= map_.n_components
+
     def _full(self, map_: FourierMap) -> bool:
         """Whether a matrix is learned."""
         few = self.metric == "auto" and map_.n_features_in <= _FULL_UP_TO
@@ -419,7 +423,7 @@ class LearnedMetric(FeatureEstimator):
         return replace(map_, root=np.eye(d) if self._full(map_) else np.ones(d)) if map_.order is None else map_
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
-        scale = 1.0 if self.linear and not rows.sparse else None
+        scale = 1.0 if self._joins(planned) else None
         reductions = self._reductions(planned, scale, rows.n, Targets(None, np.zeros(rows.outputs)), 0)
         reduction: Any = first_that_fits("gram", reductions, rows.pass_memory, rows.workers)[0]
         passes, d = int(self.n_rounds) + 1, planned.n_features_in

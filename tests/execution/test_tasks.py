@@ -45,6 +45,7 @@ PASSES = {
     ).fit(X),
     "sgd": fits.sgd,
     "cnm": fits.cnm,
+    "metric": lambda X, y, folder: distrf.LearnedMetric(fourier(), n_rounds=1).fit(X, y.astype(np.float32)),
     "table": table,
 }
 
