@@ -13,39 +13,18 @@ from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
-from ..parameters import (
-    JOBS,
-    NONE,
-    SEED,
-    Rule,
-    estimator,
-    instance,
-    name_in,
-    number,
-    one_of,
-    param,
-    several,
-    whole,
-)
+from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
-from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
+from .length_scale import LENGTH_SCALES, METRIC, WEIGHTS, known_length_scale, resolve_length_scale, rule_costs
 from .moments import CovarianceReduction, covariance
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
 GAMMA = number(above=0) | NONE
 NU = parameter_rule("nu")
-
-
-def _is_symmetric(value: Any) -> bool:
-    M: Any = np.asarray(value) if np.ndim(value) == 2 else np.empty(0)
-    return M.dtype.kind in "iuf" and M.shape == (len(M), len(M)) and np.allclose(M, M.T)
-
-
-METRIC = one_of("whiten") | Rule(("a symmetric matrix of shape (d, d)",), _is_symmetric) | NONE
 
 
 @estimator
@@ -124,14 +103,14 @@ class RandomFourierFeatures(FeatureEstimator):
     """
 
     kernel: str | Kernel = param(default="gaussian", rule=KERNEL, kw_only=False)
-    length_scale: float | str | ArrayLike = param(default="knn", rule=LENGTH_SCALE | several(number(above=0)))
+    length_scale: float | str | ArrayLike = param(default="knn", rule=LENGTH_SCALES)
     gamma: float | None = param(default=None, rule=GAMMA)
     n_components: int = param(default=1024, rule=whole())
     projection: str = param(default="auto", rule=PROJECTION)
     phase: str = param(default="paired", rule=one_of(*PHASES))
     metric: str | ArrayLike | None = param(default=None, rule=METRIC)
     order: int | None = param(default=None, rule=whole() | NONE)
-    column_weights: ArrayLike | None = param(default=None, rule=several(number(0)) | NONE)
+    column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)
     nu: float = param(default=1.5, rule=NU)
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
@@ -173,30 +152,27 @@ class RandomFourierFeatures(FeatureEstimator):
         """The map for d columns; None in place of rows is a plan."""
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         scale: Any = self.length_scale
-        root = None
+        root, order = None, None if self.order is None else int(self.order)
         weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
         for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
             value = getattr(self, name)
             if np.ndim(value) and np.shape(value) != shape:
                 raise InputError(f"{name} must have shape {shape}, as X has {d} columns, got {np.shape(value)}")
         if np.ndim(scale):
+            if self.metric is not None:
+                raise InputError(
+                    "length scales of columns are a metric; give metric= or length_scale=, not both"
+                )
             scale, root = 1.0, 1.0 / np.asarray(scale, dtype=np.float64)
         if self.metric is not None:
-            if root is not None:
-                raise InputError(
-                    "a length scale for each column is a metric; give metric= or length_scale=, not both"
-                )
             whitens = isinstance(self.metric, str)
-            if X is None:
-                root = np.eye(d)
-            else:
-                root = root_of(covariance(X) if whitens else np.asarray(self.metric, np.float64), whitens)
-        D, m = int(self.n_components), count_frequencies(self.phase, int(self.n_components))
-        order = None if self.order is None else int(self.order)
+            M = np.eye(d) if X is None else covariance(X) if whitens else np.asarray(self.metric, np.float64)
+            root = root_of(M, whitens)
         if X is None:
             scale = known_length_scale(kernel, scale, self.gamma)
         else:
             scale = resolve_length_scale(kernel, scale, self.gamma, X, seed, root)
+        D, m = int(self.n_components), count_frequencies(self.phase, int(self.n_components))
         projection = choose_projection(self.projection, kernel, d, m, order)
         return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
 

@@ -14,17 +14,27 @@ from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps.fourier import times_root
-from ..parameters import number, one_of
+from ..parameters import NONE, Rule, number, one_of, several
 from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
+LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
+WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
 _WIDE = 64
 #: Squares of differences of entries up to it are finite, and so are their sums.
 _LARGEST = 1e149
+
+
+def _is_symmetric(value: Any) -> bool:
+    M: Any = np.asarray(value) if np.ndim(value) == 2 else np.empty(0)
+    return M.dtype.kind in "iuf" and M.shape == (len(M), len(M)) and np.allclose(M, M.T)
+
+
+METRIC = one_of("whiten") | Rule(("a symmetric matrix of shape (d, d)",), _is_symmetric) | NONE
 
 
 def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float | None) -> Costs:

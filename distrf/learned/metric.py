@@ -19,32 +19,19 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..features import RandomFourierFeatures
-from ..features.base import FeatureEstimator, seed_base
+from ..features.base import BASE, FeatureEstimator, seed_base
 from ..features.length_scale import SAMPLE, median_distance, resolve_length_scale
 from ..features.with_columns import column_scale
-from ..folds import GivenFolds, given_folds
+from ..folds import given_folds
 from ..linear_model.validation import validate_fit
-from ..maps import FeatureMap, FourierMap, WithColumnsMap
+from ..maps import FourierMap, WithColumnsMap
 from ..maps.fourier import times_root
 from ..maps.tiles import FeatureTiles
-from ..parameters import (
-    FLAG,
-    FOLDER,
-    JOBS,
-    NONE,
-    SEED,
-    estimator,
-    instance,
-    number,
-    one_of,
-    param,
-    several,
-    whole,
-)
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, number, one_of, param, several, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.folds import given_reductions, gram_reductions
-from ..ridge.gram import GramReduction, GramState
+from ..ridge.gram import GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
 from ..ridge.solver import choose_solver, first_that_fits
 from ..sgd.fit_checkpoint import open_checkpoint
@@ -64,21 +51,15 @@ _MANY_ROWS = 2000
 
 
 @dataclass(frozen=True)
-class _RoundReduction:
-    """Gram states of the features of a map at several length scales, and of the columns; blocks are (X, y[, weight][, folds])."""
+class _RoundReduction(GramReduction):
+    """Gram states of the features of a map at several length scales, after the columns; blocks are (X, y[, weight][, folds]).
 
-    map: FourierMap
-    length_scales: tuple[float, ...]
-    column_scale: float | None
-    gram: GramReduction
+    map : None in the fields of a GramReduction alone; column_scale : None without the columns
+    """
 
-    @property
-    def maps(self) -> list[FeatureMap]:
-        """The map of each length scale; the columns stand first."""
-        made = [replace(self.map, length_scale=one) for one in self.length_scales]
-        return [
-            one if self.column_scale is None else WithColumnsMap.over(one, self.column_scale) for one in made
-        ]
+    map: Any = None
+    length_scales: tuple[float, ...] = ()
+    column_scale: float | None = None
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -91,42 +72,38 @@ class _RoundReduction:
         return self.with_arrays({})
 
     @property
-    def n_features(self) -> int:
-        return self.gram.n_features
-
-    @property
-    def rule(self) -> Any:
-        return self.gram.rule
-
-    @property
     def nbytes(self) -> int:
-        return len(self.length_scales) * self.gram.nbytes
+        return len(self.length_scales) * super().nbytes
 
     @property
     def flops_per_row(self) -> float:
-        return len(self.length_scales) * (self.gram.flops_per_row + self.map.work()[0])
+        return len(self.length_scales) * (super().flops_per_row + self.map.work()[0])
 
     @property
     def scratch_bytes(self) -> int:
-        return self.gram.scratch_bytes + FeatureTiles(self.map, self.n_features).scratch_bytes(8)
+        return super().scratch_bytes + FeatureTiles(self.map, self.n_features).scratch_bytes()
 
     @property
-    def solve_bytes(self) -> int:
-        return 2 * self.nbytes + 40 * self.n_features**2 + 24 * self.map.n_features_in**2
+    def solve_bytes(
+        self,
+    ) -> int:  # with second moments, their parts by cosines and sines, and eigenvectors of the metric
+        return super().solve_bytes + 24 * (self.n_features**2 + self.map.n_features_in**2)
 
-    def initial(self) -> list[GramState]:
-        return [self.gram.initial() for _ in self.length_scales]
+    def initial(self) -> Any:
+        return [super(_RoundReduction, self).initial() for _ in self.length_scales]
 
-    def update(self, states: list[GramState], first_row: int, X: Any, *more: Any) -> list[GramState]:
-        for map_, state in zip(self.maps, states, strict=True):
+    def update(self, state: Any, first_row: int, Z: Any, y: Any, *more: Any) -> Any:
+        for length, one in zip(self.length_scales, state, strict=True):
+            map_ = replace(self.map, length_scale=length)
+            map_ = map_ if self.column_scale is None else WithColumnsMap.over(map_, self.column_scale)
             tiles = FeatureTiles(map_, self.n_features)
-            for a, rows in tiles.row_tiles(X):
-                rest = (one[a : a + rows.shape[0]] for one in more)
-                self.gram.update(state, first_row + a, tiles.all(rows), *rest)
-        return states
+            for a, rows in tiles.row_tiles(Z):
+                part = slice(a, a + rows.shape[0])
+                super().update(one, first_row + a, tiles.all(rows), y[part], *(other[part] for other in more))
+        return state
 
-    def combine(self, left: list[GramState], right: list[GramState]) -> list[GramState]:
-        return [self.gram.combine(a, b) for a, b in zip(left, right, strict=True)]
+    def combine(self, left: Any, right: Any) -> Any:
+        return [super(_RoundReduction, self).combine(a, b) for a, b in zip(left, right, strict=True)]
 
 
 class _Round(NamedTuple):
@@ -213,9 +190,7 @@ class LearnedMetric(FeatureEstimator):
     #: Where the command line keeps its rounds, below a folder of checkpoints.
     checkpoint_folder: ClassVar[str] = "subspace"
 
-    base: FeatureEstimator | None = param(
-        default=None, rule=instance(RandomFourierFeatures, "a RandomFourierFeatures") | NONE, kw_only=False
-    )
+    base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
     metric: str = param(default="auto", rule=one_of("auto", "full", "diagonal"))
     n_rounds: int = param(default=3, rule=whole())
     alpha: Alphas = param(default="auto", rule=ALPHAS)
@@ -240,14 +215,12 @@ class LearnedMetric(FeatureEstimator):
     def _base(self) -> FeatureEstimator:
         """The base, not fitted, with the number of features asked for."""
         base = RandomFourierFeatures() if self.base is None else clone(self.base)
-        if self.n_components is not None:
-            base.set_params(n_components=self.n_components)
-        if base.get_params()["phase"] != "paired":
+        if not isinstance(base, RandomFourierFeatures) or base.phase != "paired":
             raise InputError(
-                "a metric is learned from cosines with their sines, since gradients of cosines are sines; give a base of "
-                "phase='paired'"
+                "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
+                f"RandomFourierFeatures with phase='paired', got {base!r}"
             )
-        return base
+        return base if self.n_components is None else base.set_params(n_components=self.n_components)
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
@@ -296,8 +269,7 @@ class LearnedMetric(FeatureEstimator):
         checkpoint = open_checkpoint(
             self.checkpoint, lambda: self._job(start), Rows.of(X, y, weight, given), targets, seed, True
         )
-        rounds: list[_Round] = []
-        map_ = start
+        rounds, map_ = list[_Round](), start
         while True:
             lengths = tuple(map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist())
             made, k = replace(reduction, map=map_, length_scales=lengths), len(rounds)
@@ -315,20 +287,11 @@ class LearnedMetric(FeatureEstimator):
         """What determines the numbers of a fit, for its checkpoint."""
         free = ("base", "checkpoint", "n_jobs", "random_state", "n_components", "n_rounds")
         known = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
-        return known | {
-            "kind": "metric",
-            "length_scales": np.ravel(self.length_scales).tolist(),
-            "start": start.spec(),
-        }
+        known["length_scales"] = np.ravel(self.length_scales).tolist()
+        return known | {"kind": "metric", "start": start.spec()}
 
     def _reductions(
-        self,
-        map_: FourierMap,
-        scale: float | None,
-        n: int,
-        targets: Targets,
-        seed: int,
-        folds: GivenFolds | None = None,
+        self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
     ) -> list[Any]:
         """The reductions that would serve a round, in order of preference; they differ in their folds."""
         D = map_.n_components + (0 if scale is None else map_.n_features_in)
@@ -338,35 +301,31 @@ class LearnedMetric(FeatureEstimator):
         else:
             grams = given_reductions(self.alpha, "auto", folds, D, targets, True)
         lengths = (map_.length_scale,) * np.size(self.length_scales)
-        return [_RoundReduction(map_, lengths, scale, gram) for gram in grams]
+        return [
+            _RoundReduction(**vars(gram), map=map_, length_scales=lengths, column_scale=scale) for gram in grams
+        ]
 
-    def _round(
-        self, reduction: _RoundReduction, arrays: list[Any], k: int, known: Any
-    ) -> dict[str, np.ndarray]:
+    def _round(self, reduction: Any, arrays: list[Any], k: int, known: Any) -> dict[str, np.ndarray]:
         """One pass: the best length scale and penalty, and the average outer product of that fit."""
         check_client(reduction.solve_bytes, type(self).__name__)
         rows = rows_per_block(arrays[0].dtype.itemsize * reduction.n_features)
         states = run_pass(reduction, arrays, label="metric", block_rows=rows)
         tried = []
         for state in states:
-            if not state.weight.sum() > 0:
-                raise InputError("sample_weight must not be zero everywhere")
             system = NormalEquations(state, reduction.n_features, True)
-            compared = compare_alphas(system, given_alphas(self.alpha), reduction.gram)
+            compared = compare_alphas(system, given_alphas(self.alpha), reduction)
             tried.append((np.inf if compared.errors is None else compared.errors.min(), compared.alpha, system))
         best = int(np.argmin([loss for loss, _, _ in tried]))
         (loss, alpha, system), length = tried[best], reduction.length_scales[best]
         state, d = system.state, reduction.n_features - reduction.map.n_components
-        factors, _ = reduction.gram.targets.error_factors(
-            state.weight.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
-        )
+        sums = (part.sum(axis=0) for part in (state.targets, state.squares))
+        factors, _ = reduction.targets.error_factors(state.weight.sum(), *sums)
         weights = next(system.solve([alpha])).weights * np.sqrt(factors)
         S, mean = system.moments()
         linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
         W = replace(reduction.map, length_scale=length).frequencies()
-        outer = average_outer_product(
-            S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=not self._full(reduction.map)
-        )
+        diagonal = not self._full(reduction.map)
+        outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=diagonal)
         return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
 
     def _joins(self, map_: FourierMap) -> bool:
@@ -375,8 +334,8 @@ class LearnedMetric(FeatureEstimator):
 
     def _full(self, map_: FourierMap) -> bool:
         """Whether a matrix is learned."""
-        few = self.metric == "auto" and map_.n_features_in <= _FULL_UP_TO
-        return map_.order is None and (few or self.metric == "full")
+        most = {"full": np.inf, "auto": _FULL_UP_TO, "diagonal": 0}
+        return map_.order is None and map_.n_features_in <= most[self.metric]
 
     def _next(self, last: _Round, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
         """The map of the next round."""
@@ -391,11 +350,8 @@ class LearnedMetric(FeatureEstimator):
         else:
             values, vectors = np.linalg.eigh(spread[:, None] * M * spread / energy.mean())
             root = (vectors * np.sqrt(np.maximum(values, 0.0) + _FLOOR)) @ vectors.T / spread[:, None]
-        norm = map_.kernel.metric
-        old, new = (
-            median_distance(sample if one is None else times_root(sample, one), norm)
-            for one in (map_.root, root)
-        )
+        before = np.ones(len(root)) if map_.root is None else map_.root
+        old, new = (median_distance(times_root(sample, A), map_.kernel.metric) for A in (before, root))
         root *= old / new if old > 0 < new else 1.0
         length = map_.length_scale
         if isinstance(base.length_scale, str) and base.gamma is None:
@@ -403,15 +359,11 @@ class LearnedMetric(FeatureEstimator):
         return replace(map_, root=root, length_scale=length)
 
     def _publish(self, rounds: list[_Round], best: _Round, sample: np.ndarray) -> None:
-        self.map_, root = best.map, best.map.root
+        self.map_, M = best.map, best.outer
         self.length_scale_, self.projection_ = best.map.length_scale, best.map.projection
-        if root is None:
-            self.metric_ = np.ones(best.map.n_features_in)
-        else:
-            self.metric_ = root**2 if root.ndim == 1 else root @ root.T
-        energy = np.maximum(best.outer if best.outer.ndim == 1 else np.diag(best.outer), 0.0) * sample.var(
-            axis=0
-        )
+        root = np.ones(best.map.n_features_in) if best.map.root is None else best.map.root
+        self.metric_ = root**2 if root.ndim == 1 else root @ root.T
+        energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
         self.columns_ = energy / (energy.sum() or 1.0)
         self.rounds_ = [
             {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "kept": one is best}

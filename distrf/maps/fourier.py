@@ -92,8 +92,9 @@ class FourierMap(SeededMap):
     def projector(self) -> Projection:
         """The projection that draws the frequencies, for length scale 1."""
         d, m = self.n_features_in, self.n_frequencies
-        chances = None if self.column_weights is None else tuple(self.column_weights.tolist())
-        return make_projection(self.projection, self.kernel, d, m, self.seed, self.order, chances)
+        weights = None if self.column_weights is None else tuple(self.column_weights.tolist())
+        few = None if self.order is None else (self.order, weights)
+        return make_projection(self.projection, self.kernel, d, m, self.seed, few)
 
     def frequencies(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Frequencies start:stop as rows of a matrix of shape (stop - start, d), in radians, float64."""
@@ -173,8 +174,7 @@ class FourierMap(SeededMap):
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         if self.order is not None:
             raise InputError(
-                f"features of order={self.order} approximate the mean of the kernels of all {self.order} columns, of which "
-                "there are too many; leave out order to compare the kernel"
+                f"order={self.order} is a mean of too many kernels to be computed; compare without order"
             )
         X = np.asarray(X, dtype=np.float64)
         Y = X if Y is None else np.asarray(Y, dtype=np.float64)
@@ -189,9 +189,8 @@ class FourierMap(SeededMap):
         return operations + COSINE_COST * self.n_components, parameters
 
     def held_bytes(self, itemsize: int) -> int:
-        return (
-            0 if self.root is None else (8 + itemsize) * self.root.size
-        )  # and its copy in the dtype of the rows
+        # The root, and a copy in the dtype of the rows.
+        return 0 if self.root is None else (8 + itemsize) * self.root.size
 
     def _sum_of_weights(self) -> float:
         """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""

@@ -21,6 +21,7 @@ from .hadamard import FastfoodProjection, StructuredOrthogonalProjection
 from .orthogonal import OrthogonalProjection
 from .quasi import SobolProjection
 
+Few = tuple[int, tuple[float, ...] | None]
 PROJECTIONS: dict[str, type[Projection]] = {
     p.name: p
     for p in (
@@ -37,10 +38,6 @@ PROJECTIONS: dict[str, type[Projection]] = {
         StructuredOrthogonalProjection,
     )
 }
-
-
-#: Projections whose rows may look at few columns each: those of independent entries.
-_OF_FEW = ("dense", "quasi")
 
 
 def choose_projection(
@@ -69,13 +66,7 @@ def choose_projection(
 
 @lru_cache(maxsize=128)
 def make_projection(
-    name: str,
-    kernel: WeightLaw,
-    n_features_in: int,
-    n_frequencies: int,
-    seed: int,
-    order: int | None = None,
-    column_weights: tuple[float, ...] | None = None,
+    name: str, kernel: WeightLaw, n_features_in: int, n_frequencies: int, seed: int, few: Few | None = None
 ) -> Projection:
     """Make the projection of that name, or return an equal one that was made before.
 
@@ -86,8 +77,8 @@ def make_projection(
     n_features_in : d, the number of columns of the rows
     n_frequencies : m, the number of rows of W
     seed : seed of all draws
-    order : q, the columns that each row of W looks at; None is all
-    column_weights : in proportion to which those columns are drawn; None draws all alike
+    few : q, the columns that each row of W looks at, and the weights in proportion to which they are drawn, or None for all
+        alike; None in place of both looks at all columns
 
     Returns
     -------
@@ -102,15 +93,16 @@ def make_projection(
             f"unknown projection {name!r}{did_you_mean(name, PROJECTIONS)}; known: auto, {', '.join(sorted(PROJECTIONS))}"
         )
     PROJECTIONS[name].check(kernel)
-    if order is not None:
-        able = 0 if column_weights is None else sum(weight > 0 for weight in column_weights)
-        if name not in _OF_FEW or not 1 <= order <= (able or n_features_in):
+    if few is not None:
+        order, weights = few
+        able = n_features_in if weights is None else sum(weight > 0 for weight in weights)
+        if name not in ("dense", "quasi") or not 1 <= order <= able:  # whose entries are independent
             raise InputError(
                 f"order={order} has frequencies of as many columns, of projection 'dense' or 'quasi', and at most as many as "
-                f"there are with a positive weight; got projection={name!r} and {able or n_features_in} such columns"
+                f"there are with a positive weight; got projection={name!r} and {able} such columns"
             )
         base = make_projection(name, kernel, order, n_frequencies, seed)
-        return FewColumnsProjection(kernel, n_features_in, n_frequencies, seed, base, column_weights)
+        return FewColumnsProjection(kernel, n_features_in, n_frequencies, seed, base, weights)
     return PROJECTIONS[name](kernel, n_features_in, n_frequencies, seed)
 
 

@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import distrf.learned.metric as metric_module
 from distrf import (
     LearnedMetric,
+    NystroemFeatures,
     RandomFourierFeatures,
     StreamingRidge,
     WithColumns,
@@ -294,9 +295,11 @@ def test_the_plan_counts_passes_and_the_state(metric):
 
 def test_refuses():
     X, y = made(50, d=12)
-    with pytest.raises(InputError, match="give a base of phase='paired'"):
+    with pytest.raises(InputError, match="with phase='paired', got RandomFourierFeatures"):
         LearnedMetric(base(phase="offset")).fit(X, y)
-    with pytest.raises(InputError, match="base must be a RandomFourierFeatures"):
+    with pytest.raises(InputError, match="with phase='paired', got NystroemFeatures"):
+        LearnedMetric(NystroemFeatures()).fit(X, y)
+    with pytest.raises(InputError, match="base must be a feature estimator"):
         LearnedMetric(StreamingRidge()).fit(X, y)
     with pytest.raises(InputError, match="at least one non-zero number"):
         LearnedMetric(base()).fit(X, y, np.zeros(50))

@@ -280,7 +280,7 @@ def test_order_refuses(change, message):
             )
         )
     if "projection" not in change:
-        with pytest.raises(InputError, match="mean of the kernels of all 2 columns"):
+        with pytest.raises(InputError, match="order=2 is a mean of too many kernels"):
             FourierMap(3, 8, Gaussian(), 1.0, "dense", "paired", 0, order=2).exact_kernel(np.ones((2, 3)))
 
 
