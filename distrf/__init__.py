@@ -20,6 +20,7 @@ _EXPORTS = {
     "CompactNonlinearMap": "distrf.learned",
     "CompactNonlinearClassifier": "distrf.learned",
     "CompactNonlinearRegressor": "distrf.learned",
+    "LearnedMetric": "distrf.learned",
     "StreamingRidge": "distrf.linear_model",
     "StreamingRidgeClassifier": "distrf.linear_model",
     "StreamingLinearClassifier": "distrf.linear_model",

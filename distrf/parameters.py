@@ -296,7 +296,7 @@ def check_parameters(estimator: Any) -> None:
     if not {"gamma", "length_scale"} <= rules.keys() or estimator.gamma is None:
         return
     usual = inspect.signature(type(estimator)).parameters["length_scale"].default
-    if estimator.length_scale != usual:
+    if not np.array_equal(estimator.length_scale, usual):
         raise InputError(
             f"gamma and length_scale exclude each other, since gamma sets the length scale; got gamma={estimator.gamma!r} "
             f"and length_scale={estimator.length_scale!r}; leave one out"

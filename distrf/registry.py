@@ -27,7 +27,7 @@ from .features import (
     WithColumns,
 )
 from .features.base import FeatureEstimator
-from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor
+from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor, LearnedMetric
 from .linear_model import (
     StreamingLinearClassifier,
     StreamingLinearRegressor,
@@ -141,6 +141,7 @@ for _name, _map in {
     "nystroem": NystroemFeatures,
     "tefm": TEFM,
     "cnm": CompactNonlinearMap,
+    "learned": LearnedMetric,
     "blockwise": Blockwise,
 }.items():
     register_map(_name, _map)

@@ -293,7 +293,7 @@ def phase_error(map_, X, eps):
     For a matrix product |x|.|w| eps for each of d + 4 roundings; fast transforms round by norms instead.
     """
     W = map_.frequencies()
-    if map_.projection == "dense" and map_.whitening is None:
+    if map_.projection == "dense" and map_.root is None:
         size = abs(X) @ abs(W).T
     else:
         size = np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1)

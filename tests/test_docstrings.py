@@ -140,6 +140,7 @@ SMALL = {
     "CompactNonlinearClassifier": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearMap": {"n_components": 2, "n_epochs": 1},
     "CompactNonlinearRegressor": {"n_components": 2, "n_epochs": 1},
+    "LearnedMetric": {"n_components": 8},
     "StreamingLinearClassifier": {"loss": "squared_hinge", "calibrate": True},
     "StreamingLinearRegressor": {"calibrate": True},
     "StreamingRidge": {"calibrate": True, "keep_state": True},

@@ -76,7 +76,7 @@ MODELS = {
     **{f"fourier {k}": (fourier(kernel=k), None) for k in ("laplacian", "cauchy", "matern")},
     "fourier kernel object": (fourier(kernel=Matern(2.5)), None),
     "fourier offset": (fourier(phase="offset"), None),
-    "fourier whitened": (fourier(whiten=True), None),
+    "fourier whitened": (fourier(metric="whiten"), None),
     "fourier rule": (fourier(length_scale="knn"), None),
     "fourier gamma": (fourier(length_scale="knn", gamma=0.3), None),
     "laplace": (RandomLaplaceFeatures(projection="dense", **SEEDED), None),

@@ -125,7 +125,7 @@ def test_numpy_scalars_are_the_numbers_that_they_hold(kind):
     ("kind", "name", "value", "message"),
     [
         (distrf.RandomFourierFeatures, "n_components", 10.5, "n_components must be an integer >= 1, got 10.5"),
-        (distrf.RandomFourierFeatures, "whiten", "yes", "whiten must be True or False, got 'yes'"),
+        (distrf.RandomFourierFeatures, "metric", "yes", "metric must be 'whiten', a symmetric matrix"),
         (distrf.RandomFourierFeatures, "length_scale", True, "length_scale must be a finite number > 0, .*True"),
         (distrf.StreamingRidge, "cv", 0, "cv must be an integer >= 2, 'holdout' or 'auto', got 0"),
         (distrf.StreamingRidge, "fit_intercept", "x", "fit_intercept must be True or False, got 'x'"),

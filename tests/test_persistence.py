@@ -29,6 +29,7 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 
 from distrf import (
     TEFM,
+    LearnedMetric,
     NystroemFeatures,
     RandomBinningFeatures,
     RandomFourierFeatures,
@@ -57,7 +58,15 @@ THREE = np.array([10, -3, 7])[np.digitize(NUMBERS, [-1, 1])]
 MODELS = {
     "fourier": (RandomFourierFeatures(n_components=32, random_state=1), None),
     "fourier-seedless": (RandomFourierFeatures(n_components=32, length_scale=2.0), None),
-    "fourier-whitened": (RandomFourierFeatures(n_components=32, whiten=True, random_state=1), None),
+    "fourier-whitened": (RandomFourierFeatures(n_components=32, metric="whiten", random_state=1), None),
+    "learned-metric": (
+        LearnedMetric(n_components=32, metric="full", random_state=1),
+        NUMBERS,
+    ),
+    "fourier-metric": (
+        RandomFourierFeatures(n_components=32, length_scale=np.arange(1.0, 7.0), order=2, random_state=1),
+        None,
+    ),
     "fourier-offset": (RandomFourierFeatures(gamma=0.1, n_components=9, phase="offset", random_state=1), None),
     "fourier-matern": (RandomFourierFeatures("matern", nu=2.5, n_components=32, random_state=1), None),
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
@@ -74,7 +83,7 @@ MODELS = {
     "pipeline": (make_pipeline(StreamingScaler(), RandomFourierFeatures(n_components=64, random_state=2), StreamingRidgeClassifier()), TWO),
     "nested": (Pipeline([
         ("prepare", Pipeline([("scale", StreamingScaler("minmax"))])),
-        ("map", RandomFourierFeatures("laplacian", n_components=64, whiten=True, random_state=2)),
+        ("map", RandomFourierFeatures("laplacian", n_components=64, metric="whiten", random_state=2)),
         ("model", StreamingRidge()),
     ]), NUMBERS),
 }  # fmt: skip
@@ -218,7 +227,7 @@ def test_steps_of_scikit_learn(tmp_path):
         TruncatedSVD(3, random_state=0),
         FeatureUnion([("its own", StreamingScaler()), ("theirs", StandardScaler())]),
         ColumnTransformer([("map", RandomFourierFeatures(n_components=8, random_state=1), [0, 1])]),
-        Pipeline([("a/b c", StandardScaler()), ("d", RandomFourierFeatures(whiten=True, random_state=1))]),
+        Pipeline([("a/b c", StandardScaler()), ("d", RandomFourierFeatures(metric="whiten", random_state=1))]),
     ],
     ids=lambda step: type(step).__name__,
 )

@@ -305,12 +305,13 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         str or None
-            Its name for `set_params`. None if there is none, or if `gamma` is set in its place.
+            Its name for `set_params`. None if there is none, if each column has its own, or if `gamma` is set in its place.
         """
         known = self.get_params(deep=True)
         for prefix in ("", "base__"):
-            if f"{prefix}length_scale" in known and known.get(f"{prefix}gamma") is None:
-                return f"{prefix}length_scale"
+            name = f"{prefix}length_scale"
+            if np.ndim(known.get(name, ())) == 0 and known.get(f"{prefix}gamma") is None:
+                return name
         return None
 
     def facts(self) -> dict[str, Any]:

@@ -13,25 +13,13 @@ from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
-from ..parameters import (
-    FLAG,
-    JOBS,
-    NONE,
-    SEED,
-    estimator,
-    instance,
-    name_in,
-    number,
-    one_of,
-    param,
-    whole,
-)
+from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, choose_projection
 from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator, validate_rows
-from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
-from .moments import covariance
+from .length_scale import LENGTH_SCALES, METRIC, WEIGHTS, known_length_scale, resolve_length_scale, rule_costs
+from .moments import CovarianceReduction, covariance
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
 PROJECTION = one_of("auto", *PROJECTIONS)
@@ -53,10 +41,10 @@ class RandomFourierFeatures(FeatureEstimator):
         With v = x - y and l the length scale: "gaussian" is exp(-|v|^2 / (2 l^2)), "laplacian" exp(-|v|_1 /
         l), "cauchy" prod_j 1 / (1 + (v_j / l)^2), "matern" the Matern kernel of |v| / l. Or an object of
         `distrf.kernels.shift_invariant`.
-    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
-        l, in the units of the columns, or a rule that sets it from at most 1,000 sampled rows: "knn" is the
-        mean distance to the 50th neighbour, "knn-cnm" half of that, "median" the median distance between
-        rows, "scale" scikit-learn's rule.
+    length_scale : float, sequence of float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        l, in the units of the columns, one for each column, or a rule that sets it from at most 1,000 sampled rows:
+        "knn" is the mean distance to the 50th neighbour, "knn-cnm" half of that, "median" the median distance
+        between rows, "scale" scikit-learn's rule.
     gamma : float or None, default=None
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
@@ -71,9 +59,15 @@ class RandomFourierFeatures(FeatureEstimator):
     phase : {"paired", "offset"}, default="paired"
         "paired" takes cosine and sine of D/2 frequencies: less variance for near rows, and exactly
         shift-invariant. "offset" takes cos(w.x + b) of D frequencies.
-    whiten : bool, default=False
-        Map rows to unit covariance first, for columns of unlike units: columns to unit variance, then the
-        inverse square root of their correlation. One pass learns the matrix, and the map keeps it.
+    metric : {"whiten"}, matrix of shape (d, d) or None, default=None
+        M, in which distances are measured: |v|^2 is v'Mv. Rows are multiplied by S R^(1/2) first, where S holds the
+        roots of the diagonal of M = S R S. "whiten" is the inverse covariance, for columns of unlike units; one pass
+        learns it. The map keeps the matrix.
+    order : int or None, default=None
+        q, the columns that each frequency looks at. The kernel is then the mean of kernels of q columns, whose
+        differences are multiplied by sqrt(d / q). Give columns like spreads first. None is all.
+    column_weights : sequence of float or None, default=None
+        Columns of a frequency of order q are drawn in proportion to these. None draws all alike.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel. Read by that kernel alone.
     n_jobs : int or None, default=-1
@@ -84,9 +78,9 @@ class RandomFourierFeatures(FeatureEstimator):
     Attributes
     ----------
     map_ : FourierMap
-        The frozen map. It pickles to a few hundred bytes unless it whitens.
+        The frozen map. It pickles to a few hundred bytes unless it has a metric, of which `map_.root` is the root.
     length_scale_ : float
-        l, in the units of the columns (of whitened ones with whiten=True).
+        l, in the units of the columns, or of the metric; 1 where each column has its own.
     projection_ : str
         Name of the projection in use.
     n_features_in_ : int
@@ -109,12 +103,14 @@ class RandomFourierFeatures(FeatureEstimator):
     """
 
     kernel: str | Kernel = param(default="gaussian", rule=KERNEL, kw_only=False)
-    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    length_scale: float | str | ArrayLike = param(default="knn", rule=LENGTH_SCALES)
     gamma: float | None = param(default=None, rule=GAMMA)
     n_components: int = param(default=1024, rule=whole())
     projection: str = param(default="auto", rule=PROJECTION)
     phase: str = param(default="paired", rule=one_of(*PHASES))
-    whiten: bool = param(default=False, rule=FLAG)
+    metric: str | ArrayLike | None = param(default=None, rule=METRIC)
+    order: int | None = param(default=None, rule=whole() | NONE)
+    column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)
     nu: float = param(default=1.5, rule=NU)
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
@@ -123,7 +119,7 @@ class RandomFourierFeatures(FeatureEstimator):
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomFourierFeatures:
-        """Set the length scale (and whitening) from the rows, and freeze the map.
+        """Set the length scale (and a whitening metric) from the rows, and freeze the map.
 
         A rule for the length scale reads at most 1,000 rows, a number reads none. Whitening takes one pass.
 
@@ -146,51 +142,64 @@ class RandomFourierFeatures(FeatureEstimator):
             all sampled rows are equal.
         """
         X = validate_rows(self, X, reset=True)
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
-        seed = draw_seed(self.random_state)
-        whitening = whitening_matrix(covariance(X)) if self.whiten else None
-        self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed, whitening)
-        m = count_frequencies(self.phase, int(self.n_components))
-        self.projection_ = choose_projection(self.projection, kernel, X.shape[1], m)
-        self.map_ = FourierMap(
-            n_features_in=X.shape[1],
-            n_components=int(self.n_components),
-            kernel=kernel,
-            length_scale=self.length_scale_,
-            projection=self.projection_,
-            phase=self.phase,
-            seed=seed,
-            whitening=whitening,
-        )
+        self.map_ = self._make_map(X.shape[1], draw_seed(self.random_state), X)
+        self.length_scale_, self.projection_ = self.map_.length_scale, self.map_.projection
         if caution := self.map_.projector.caution:
             warnings.warn(caution, stacklevel=2)
         return self
 
-    def _planned_map(self, d: int) -> FourierMap:
-        D = int(self.n_components)
+    def _make_map(self, d: int, seed: int, X: Any = None) -> FourierMap:
+        """The map for d columns; None in place of rows is a plan."""
         kernel = kernel_with(self.kernel, vars(self), Kernel)
-        projection = choose_projection(self.projection, kernel, d, count_frequencies(self.phase, D))
-        scale = known_length_scale(kernel, self.length_scale, self.gamma)
-        return FourierMap(d, D, kernel, scale, projection, self.phase, 0)
+        scale: Any = self.length_scale
+        root, order = None, None if self.order is None else int(self.order)
+        weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
+        for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
+            value = getattr(self, name)
+            if np.ndim(value) and np.shape(value) != shape:
+                raise InputError(f"{name} must have shape {shape}, as X has {d} columns, got {np.shape(value)}")
+        if np.ndim(scale):
+            if self.metric is not None:
+                raise InputError(
+                    "length scales of columns are a metric; give metric= or length_scale=, not both"
+                )
+            scale, root = 1.0, 1.0 / np.asarray(scale, dtype=np.float64)
+        if self.metric is not None:
+            whitens = isinstance(self.metric, str)
+            M = np.eye(d) if X is None else covariance(X) if whitens else np.asarray(self.metric, np.float64)
+            root = root_of(M, whitens)
+        if X is None:
+            scale = known_length_scale(kernel, scale, self.gamma)
+        else:
+            scale = resolve_length_scale(kernel, scale, self.gamma, X, seed, root)
+        D, m = int(self.n_components), count_frequencies(self.phase, int(self.n_components))
+        projection = choose_projection(self.projection, kernel, d, m, order)
+        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
+
+    def _planned_map(self, d: int) -> FourierMap:
+        return self._make_map(d, 0)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
+        if isinstance(self.metric, str):
+            costs += rows.costs_of(CovarianceReduction(rows.width, (0.0,) * rows.width))
         if self.projection != "auto":
             return costs
         note = f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns"
         return costs + Costs(notes=(note,))
 
 
-def whitening_matrix(C: np.ndarray) -> np.ndarray:
-    """The matrix A that whitens rows of covariance C: A' C A = 1 on all directions in which the rows vary.
+def root_of(M: np.ndarray, inverse: bool = False) -> np.ndarray:
+    """A matrix A with A A' = M, or the inverse of M on all directions in which it is not 0.
 
-    A = S^(-1) R^(-1/2), where S is the diagonal matrix of standard deviations and R the correlation matrix: C = S R S.
-    Directions are dropped if R has no variance along them. C^(-1/2) would instead drop columns that are small beside a
-    column in large units.
+    A = S R^(1/2), where S is the diagonal matrix with M = S R S and a diagonal of ones in R; the inverse is S^(-1) R^(-1/2).
+    Directions are dropped if R is 0 along them. M^(-1/2) would instead drop columns that are small beside a column in large
+    units, as a covariance has them.
 
     Parameters
     ----------
-    C : array of shape (d, d)
+    M : array of shape (d, d), symmetric
+    inverse : whether M is a covariance, whose inverse is the metric
 
     Returns
     -------
@@ -198,19 +207,22 @@ def whitening_matrix(C: np.ndarray) -> np.ndarray:
 
     Raises
     ------
-    InputError : no column varies
+    InputError : M has no positive entry on its diagonal, or negative eigenvalues
     """
-    deviations = np.sqrt(np.diag(C))
-    varies = deviations > 0
+    sizes = np.sqrt(np.maximum(np.diag(M), 0.0))
+    varies = sizes > 0
     if not varies.any():
+        what = "metric='whiten' needs columns that vary, got a covariance" if inverse else "metric is a matrix"
+        raise InputError(f"{what} of zeros (n_samples = 1, or equal rows); drop metric")
+    inverted = np.where(varies, 1.0 / np.where(varies, sizes, 1.0), 0.0)
+    values, vectors = np.linalg.eigh(inverted[:, None] * M * inverted)
+    if values[0] < -1e-8 * values[-1]:
         raise InputError(
-            "whiten=True needs columns that vary, got a covariance of zeros (n_samples = 1, or equal rows); "
-            "drop whiten"
+            f"metric must have no negative eigenvalues, got {values[0]:.3g} beside {values[-1]:.3g}"
         )
-    inverse = np.where(varies, 1.0 / np.where(varies, deviations, 1.0), 0.0)
-    values, vectors = np.linalg.eigh(inverse[:, None] * C * inverse)
-    keep = values > values.max() * len(values) * np.finfo(float).eps
-    return inverse[:, None] * ((vectors[:, keep] / np.sqrt(values[keep])) @ vectors[:, keep].T)
+    kept = values > values[-1] * len(values) * np.finfo(float).eps
+    units, power = (inverted, -0.5) if inverse else (sizes, 0.5)
+    return units[:, None] * ((vectors[:, kept] * values[kept] ** power) @ vectors[:, kept].T)
 
 
 def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeatures | None:
@@ -218,5 +230,9 @@ def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeat
     known = map_.get_params(deep=False)
     if not KERNEL.allows(known["kernel"]):
         return None
-    parts = {name: known[name] for name in ("kernel", "nu", "whiten", "length_scale", "gamma") if name in known}
+    parts = {
+        name: known[name]
+        for name in ("kernel", "nu", "metric", "order", "column_weights", "length_scale", "gamma")
+        if name in known
+    }
     return RandomFourierFeatures(**parts, n_components=D, random_state=seed)

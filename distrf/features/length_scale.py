@@ -13,17 +13,28 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..parameters import number, one_of
+from ..maps.fourier import times_root
+from ..parameters import NONE, Rule, number, one_of, several
 from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
-_SAMPLE = 1000
+LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
+WEIGHTS = several(number(0)) | NONE
+SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Columns from which distances come from one product of matrices.
 _WIDE = 64
 #: Squares of differences of entries up to it are finite, and so are their sums.
 _LARGEST = 1e149
+
+
+def _is_symmetric(value: Any) -> bool:
+    M: Any = np.asarray(value) if np.ndim(value) == 2 else np.empty(0)
+    return M.dtype.kind in "iuf" and M.shape == (len(M), len(M)) and np.allclose(M, M.T)
+
+
+METRIC = one_of("whiten") | Rule(("a symmetric matrix of shape (d, d)",), _is_symmetric) | NONE
 
 
 def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float | None) -> Costs:
@@ -36,8 +47,8 @@ def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float |
     """
     if gamma or not isinstance(length_scale, str) or not (isinstance(kernel, Kernel) or kernel in KERNELS):
         return Costs()
-    note = f"length scale by the rule {length_scale!r}, from at most {_SAMPLE:,} sampled rows"
-    return rows.sample_costs(_SAMPLE, note)
+    note = f"length scale by the rule {length_scale!r}, from at most {SAMPLE:,} sampled rows"
+    return rows.sample_costs(SAMPLE, note)
 
 
 def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:
@@ -69,7 +80,7 @@ def resolve_length_scale(
     gamma: float | None,
     X: ArrayLike,
     seed: int,
-    whitening: np.ndarray | None = None,
+    root: np.ndarray | None = None,
 ) -> float:
     """The number that `length_scale` or `gamma` stands for on the rows of X.
 
@@ -82,11 +93,11 @@ def resolve_length_scale(
     gamma : scikit-learn's parameter in place of `length_scale`; for the gaussian and laplacian kernels
     X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows
     seed : int, of the sample
-    whitening : matrix of shape (d, d) by which the rows are multiplied first
+    root : matrix of shape (d, d), or its diagonal, by which the rows are multiplied first
 
     Returns
     -------
-    float, in the units of the columns, or of the whitened columns
+    float, in the units of the columns, or of those after the root
 
     Raises
     ------
@@ -97,14 +108,12 @@ def resolve_length_scale(
     if not isinstance(length_scale, str):
         return float(length_scale)
     sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
-    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "length-scale")
-    rows = take_rows(X, picked, sparse=sparse and whitening is None and length_scale != "scale").astype(
-        np.float64
-    )
+    picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
+    rows = take_rows(X, picked, sparse=sparse and root is None and length_scale != "scale").astype(np.float64)
     refuse_not_finite(rows)
     refuse_huge(rows)
-    if whitening is not None:
-        rows = rows @ whitening
+    if root is not None:
+        rows = times_root(rows, root)
     if length_scale == "scale":
         value = kernel.length_scale_of_gamma(1.0 / (rows.shape[1] * rows.var())) if rows.var() > 0 else 0.0
     else:

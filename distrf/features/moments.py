@@ -125,7 +125,9 @@ def column_moments(X: Any) -> Moments:
 
 
 @dataclass(frozen=True)
-class _CovarianceReduction:
+class CovarianceReduction:
+    """Count, sum and products of rows of d columns less a shift."""
+
     d: int
     shift: tuple[float, ...]
 
@@ -178,7 +180,7 @@ def covariance(X: Any) -> np.ndarray:
         A value is not finite.
     """
     shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
-    reduction = _CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
+    reduction = CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
     count, total, squares = run_pass(
         reduction, [X], label="covariance", block_rows=rows_per_block(8 * X.shape[1])
     )

@@ -1,6 +1,7 @@
-"""Compact nonlinear maps: Fourier features that learn."""
+"""Maps that learn from targets: compact nonlinear maps, and metrics."""
 
 from .features import CompactNonlinearMap
+from .metric import LearnedMetric
 from .models import CompactNonlinearClassifier, CompactNonlinearRegressor
 
-__all__ = ["CompactNonlinearClassifier", "CompactNonlinearMap", "CompactNonlinearRegressor"]
+__all__ = ["CompactNonlinearClassifier", "CompactNonlinearMap", "CompactNonlinearRegressor", "LearnedMetric"]

@@ -40,7 +40,11 @@ class FourierMap(SeededMap):
     projection : str, key in `distrf.projections.PROJECTIONS`
     phase : "paired" or "offset"
     seed : seed of all draws
-    whitening : array of shape (d, d) by which rows are multiplied first, or None
+    order : q, the columns that a frequency looks at; None is all
+    root : array A of shape (d, d), or its diagonal, by which rows are multiplied first: distances are those in the metric
+        A A'. None is the identity
+    column_weights : array of shape (d,), in proportion to which the columns of a frequency of order q are drawn; None draws
+        all alike
 
     References
     ----------
@@ -52,7 +56,9 @@ class FourierMap(SeededMap):
     projection: str
     phase: str
     seed: int
-    whitening: np.ndarray | None = field(default=None, compare=False, repr=False)
+    order: int | None = None
+    root: np.ndarray | None = field(default=None, compare=False, repr=False)
+    column_weights: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "fourier"
 
@@ -87,12 +93,14 @@ class FourierMap(SeededMap):
     def projector(self) -> Projection:
         """The projection that draws the frequencies, for length scale 1."""
         d, m = self.n_features_in, self.n_frequencies
-        return make_projection(self.projection, self.kernel, d, m, self.seed)
+        weights = None if self.column_weights is None else tuple(self.column_weights.tolist())
+        few = None if self.order is None else (self.order, weights)
+        return make_projection(self.projection, self.kernel, d, m, self.seed, few)
 
     def frequencies(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Frequencies start:stop as rows of a matrix of shape (stop - start, d), in radians, float64."""
         W = self.projector.weights(start, stop) / self.length_scale
-        return W if self.whitening is None else W @ self.whitening.T
+        return W if self.root is None else times_root(W, self.root.T)
 
     def offsets(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Offsets b of frequencies start:stop for the phase "offset", shape (stop - start,), in turns, float64."""
@@ -146,38 +154,57 @@ class FourierMap(SeededMap):
     def _tiles(
         self, X: Rows, out: np.ndarray, projector: Projection, dtype: np.dtype, far: list[int]
     ) -> Iterator[tuple[Rows, np.ndarray]]:
-        """Tiles of rows, whitened, in `dtype`, and the rows of `out` that belong to each."""
-        whitening = None if self.whitening is None else self.whitening.astype(dtype)
-        sizes, keep_csr = self._column_sizes, projector.accepts_sparse and whitening is None
+        """Tiles of rows times the root, in `dtype`, and the rows of `out` that belong to each."""
+        root = None if self.root is None else self.root.astype(dtype)
+        sizes, keep_csr = self._column_sizes, projector.accepts_sparse and (root is None or root.ndim < 2)
         for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
             tile = near_tile(X, a, b, sizes, dtype, far, keep_csr)
-            yield tile if whitening is None else tile @ whitening, out[a:b]
+            yield tile if root is None else times_root(tile, root), out[a:b]
 
     @property
     def _column_sizes(self) -> np.ndarray | float:
         """Factors f for which |f * x| is the size of a row x, see `distrf.maps.reach`."""
-        if self.whitening is None:
+        if self.root is None:
             return 1.0 / self.length_scale
-        # A is the whitening. The size is that of the products x_i A_ij before they are summed: they may cancel
+        if self.root.ndim == 1:
+            return np.abs(self.root) / self.length_scale
+        # A is the root. The size is that of the products x_i A_ij before they are summed: they may cancel
         # in the sum, but their rounding does not.
-        return np.sqrt((self.whitening**2).sum(axis=1)) / self.length_scale
+        return np.sqrt((self.root**2).sum(axis=1)) / self.length_scale
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        if self.whitening is not None:
-            X, Y = X @ self.whitening, None if Y is None else Y @ self.whitening
+        if self.order is not None:
+            raise InputError(
+                f"order={self.order} is a mean of too many kernels to be computed; compare without order"
+            )
+        if self.root is not None:
+            X, Y = times_root(X, self.root), None if Y is None else times_root(Y, self.root)
         return self.kernel(X, Y, self.length_scale)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.projector.work()
-        if self.whitening is not None:
-            operations += 2.0 * self.n_features_in**2
+        if self.root is not None:
+            operations += 2.0 * self.root.size
         return operations + COSINE_COST * self.n_components, parameters
+
+    def held_bytes(self, itemsize: int) -> int:
+        # The root, and a copy in the dtype of the rows.
+        return 0 if self.root is None else (8 + itemsize) * self.root.size
 
     def _sum_of_weights(self) -> float:
         """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
         m = self.n_frequencies
         head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]
         return float(head.sum() + tail.sum())
+
+
+def times_root(X: Rows, root: np.ndarray) -> Rows:
+    """Rows times a matrix, or times a diagonal of shape (d,); CSR rows stay CSR then."""
+    if root.ndim == 2:
+        return X @ root
+    if isinstance(X, np.ndarray):
+        return X * root
+    return type(X)((X.data * root[X.indices], X.indices, X.indptr), shape=X.shape)
 
 
 def _within(number: float, bounds: tuple[float, float]) -> bool:

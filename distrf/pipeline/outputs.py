@@ -169,6 +169,6 @@ def _keeping(steps: list[Any]) -> Iterable[Any]:
     if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
         raise InputError(
             "checkpoint= is for jobs of many passes: models logistic, svm, huber, sgd-classifier and sgd-regressor, "
-            "solver='cg', map='tefm' and map='cnm'"
+            "solver='cg', map='tefm', map='cnm' and map='learned'"
         )
     return keeping

@@ -57,6 +57,16 @@ MAPS = {
             D, kernel="cauchy", length_scale=4.0, phase="paired", n_epochs=5, random_state=3
         ),
     ),
+    "learned": (
+        ["--length-scale", "4", "--set", "map__metric=diagonal", "--set", "map__n_rounds=2"],
+        distrf.LearnedMetric(
+            distrf.RandomFourierFeatures(length_scale=4.0),
+            metric="diagonal",
+            n_rounds=2,
+            n_components=D,
+            random_state=3,
+        ),
+    ),
     "cnm-hinge": (
         ["--set", "map__objective=hinge", "--set", "map__structure=circulant", "--set", "map__n_epochs=2"],
         distrf.CompactNonlinearMap(D, "hinge", structure="circulant", n_epochs=2, random_state=3),

@@ -43,8 +43,9 @@ COMMANDS = {
     ],
     "tefm": ["-D", 64, "--map", "tefm", "--set", "map__base__n_components=512", "--alpha", 1e-4, "--seed", 1],
     "cnm": ["-D", 16, "--map", "cnm", "--set", "map__n_epochs=3", "--seed", 1],
+    "learned": ["-D", 256, "--map", "learned", "--set", "map__n_rounds=2", "--seed", 1],
 }
-RESUMED = ("cg", "passes", "sgd", "tefm", "cnm")
+RESUMED = ("cg", "passes", "sgd", "tefm", "cnm", "learned")
 VICTIMS = ("client", "worker", "workers", "group")
 ROWS = 20_000
 #: Differ from run to run: when and how a model was made.

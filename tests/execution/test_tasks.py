@@ -40,9 +40,12 @@ PASSES = {
     "tefm": fits.tefm,
     "srht": lambda X, y, folder: TEFM(fourier(), n_components=4, sketch="srht", random_state=0).fit(X),
     "scaler": lambda X, y, folder: StreamingScaler().fit(X),
-    "whitened": lambda X, y, folder: RandomFourierFeatures(whiten=True, n_components=16, random_state=0).fit(X),
+    "whitened": lambda X, y, folder: RandomFourierFeatures(
+        metric="whiten", n_components=16, random_state=0
+    ).fit(X),
     "sgd": fits.sgd,
     "cnm": fits.cnm,
+    "metric": lambda X, y, folder: distrf.LearnedMetric(fourier(), n_rounds=1).fit(X, y.astype(np.float32)),
     "table": table,
 }
 

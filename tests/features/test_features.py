@@ -66,7 +66,7 @@ def expected_failures(estimator):
         RandomFourierFeatures("laplacian", length_scale="knn-cnm", phase="offset", n_components=16),
         RandomFourierFeatures(phase="offset", n_components=15),
         RandomFourierFeatures("matern", nu=2.5, length_scale="median", phase="offset", n_components=15),
-        RandomFourierFeatures(phase="offset", n_components=15, whiten=True, n_jobs=1),
+        RandomFourierFeatures(phase="offset", n_components=15, metric="whiten", n_jobs=1),
         *(
             StreamingScaler(method)
             for method in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")
@@ -131,7 +131,7 @@ def test_same_bits_for_one_and_two_workers(client, one_worker_client):
         with worker.as_current():
             dX = da.from_array(X, chunks=((1, 300, 250, 149), 9))
             model = make_pipeline(
-                StreamingScaler(), RandomFourierFeatures(n_components=300, whiten=True, random_state=3)
+                StreamingScaler(), RandomFourierFeatures(n_components=300, metric="whiten", random_state=3)
             )
             made.append(model.fit_transform(dX).compute())
             made.append(pickle.dumps(model[-1].map_.arrays))
@@ -270,15 +270,15 @@ def test_scaler_reads_once(tmp_path):
 
 def test_the_exact_kernel_of_whitened_rows(rng):
     X = rng.normal(size=(20, 3)) * [1.0, 10.0, 0.1]
-    map_ = RandomFourierFeatures(length_scale=2.0, n_components=8, whiten=True, random_state=0).fit(X).map_
-    W = X @ map_.whitening
+    map_ = RandomFourierFeatures(length_scale=2.0, n_components=8, metric="whiten", random_state=0).fit(X).map_
+    W = X @ map_.root
     np.testing.assert_allclose(map_.exact_kernel(X), rbf_kernel(W, gamma=1 / 8), rtol=1e-9)
     np.testing.assert_allclose(map_.exact_kernel(X, X[:5]), rbf_kernel(W, W[:5], gamma=1 / 8), rtol=1e-9)
 
 
 def test_whitening_reads_once_and_a_few_rows(tmp_path):
     dX = counted(rows(6400, 3), 10, tmp_path)
-    RandomFourierFeatures(length_scale=1.0, n_components=8, whiten=True, random_state=0).fit(dX)
+    RandomFourierFeatures(length_scale=1.0, n_components=8, metric="whiten", random_state=0).fit(dX)
     assert 640 < reads(tmp_path) <= 640 + 64
 
 
@@ -401,9 +401,9 @@ def test_kernel_object():
 def test_whitening(kind):
     X = rows(500, 4) @ np.diag([1e3, 1.0, 1e-2, 5.0]) @ rows(4, 4, seed=1) + 7.0
     given_ = {"numpy": X, "dask": da.from_array(X, chunks=(90, 4)), "csr": sp.csr_array(X)}[kind]
-    est = RandomFourierFeatures(whiten=True, length_scale="median", n_components=20_000, random_state=2)
+    est = RandomFourierFeatures(metric="whiten", length_scale="median", n_components=20_000, random_state=2)
     Z = est.fit_transform(given_)
-    A = est.map_.whitening
+    A = est.map_.root
     np.testing.assert_allclose(np.cov((X @ A).T, bias=True), np.eye(4), atol=1e-6)
     assert est.length_scale_ == pytest.approx(np.median(pdist(X @ A)), rel=1e-6)
     K = Gaussian()(X[:40] @ A, None, est.length_scale_)
@@ -415,14 +415,14 @@ def test_whitening_of_dependent_columns():
     """Directions without variance are dropped, and the rest is whitened."""
     X = rows(300, 3)
     X = np.column_stack([X, X.sum(axis=1), np.ones(300)])
-    A = RandomFourierFeatures(whiten=True, n_components=2).fit(X).map_.whitening
+    A = RandomFourierFeatures(metric="whiten", n_components=2).fit(X).map_.root
     C = np.cov((X @ A).T, bias=True)
     np.testing.assert_allclose(np.linalg.eigvalsh(C), [0, 0, 1, 1, 1], atol=1e-10)
 
 
 def test_whitening_of_constant_columns():
-    with pytest.raises(InputError, match="whiten=True needs columns that vary"):
-        RandomFourierFeatures(whiten=True).fit(np.ones((10, 2)))
+    with pytest.raises(InputError, match="metric='whiten' needs columns that vary"):
+        RandomFourierFeatures(metric="whiten").fit(np.ones((10, 2)))
 
 
 # ---- scikit-learn's conventions ---------------------------------------------------------------------
@@ -678,3 +678,52 @@ def test_length_scales_of_wide_rows_are_those_of_all_distances(rule):
     for rows_ in (X, da.from_array(X, chunks=(70, 80)), sp.csr_array(X)):
         found = RandomFourierFeatures(length_scale=rule, n_components=2, random_state=1).fit(rows_)
         assert found.length_scale_ == pytest.approx(wanted, rel=1e-12)
+
+
+# ---- metrics ----------------------------------------------------------------------------------------
+
+
+def test_a_metric_is_a_matrix_in_which_distances_are_measured(rng):
+    X, A = rng.normal(size=(40, 5)) * [1, 10, 1e3, 1e-3, 1], rng.normal(size=(5, 5))
+    M = A @ A.T / np.outer([1, 10, 1e3, 1e-3, 1], [1, 10, 1e3, 1e-3, 1])
+    est = RandomFourierFeatures(metric=M, n_components=8, random_state=0).fit(X)
+    np.testing.assert_allclose(est.map_.root @ est.map_.root.T, M, rtol=1e-9)
+    squares = cdist(X, X, "mahalanobis", VI=M) ** 2
+    np.testing.assert_allclose(
+        est.map_.exact_kernel(X), np.exp(-squares / (2 * est.length_scale_**2)), atol=1e-9
+    )
+    white = RandomFourierFeatures(metric="whiten", n_components=8, random_state=0).fit(X)
+    same = clone(white).set_params(metric=np.linalg.inv(np.cov(X.T, bias=True))).fit(X)
+    np.testing.assert_allclose(same.map_.exact_kernel(X), white.map_.exact_kernel(X), rtol=1e-6)
+
+
+def test_a_length_scale_for_each_column(rng):
+    X, scales = rng.normal(size=(40, 3)), [0.5, 2.0, 8.0]
+    est = RandomFourierFeatures(length_scale=scales, n_components=8, random_state=0)
+    plain = RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0)
+    Z = est.fit_transform(X)
+    np.testing.assert_allclose(Z, plain.fit_transform(X / scales), atol=1e-14)
+    assert est.planned_map(3).work() > plain.planned_map(3).work()
+    assert est.planned_map(3).held_bytes(8) == 48
+    lazy = est.fit(da.from_array(X, chunks=(7, 3))).transform(da.from_array(X, chunks=(7, 3)))
+    np.testing.assert_allclose(lazy.compute(), Z, atol=1e-14)
+    few = clone(est).set_params(order=2, column_weights=[1.0, 2.0, 3.0]).fit(X)
+    assert few.projection_ == "quasi"
+    assert (few.map_.frequencies() != 0).sum(axis=1).tolist() == [2] * 4
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"metric": np.eye(4)}, r"metric must have shape \(3, 3\), as X has 3 columns, got \(4, 4\)"),
+        ({"metric": -np.eye(3)}, "metric is a matrix of zeros"),
+        ({"metric": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, "no negative eigenvalues"),
+        ({"metric": np.triu(np.ones((3, 3)))}, "metric must be 'whiten', a symmetric matrix"),
+        ({"metric": np.eye(3), "length_scale": [1.0, 1.0, 1.0]}, "give metric= or length_scale=, not both"),
+        ({"length_scale": [1.0, 1.0]}, r"length_scale must have shape \(3,\)"),
+        ({"gamma": 1.0, "length_scale": [1.0, 1.0, 1.0]}, "gamma and length_scale exclude each other"),
+    ],
+)
+def test_metrics_that_are_refused(given, message, rng):
+    with pytest.raises(InputError, match=message):
+        RandomFourierFeatures(**given).fit(rng.normal(size=(10, 3)))

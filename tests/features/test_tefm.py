@@ -158,7 +158,7 @@ def test_fold_into_the_base_features(rows, tefm, whiten):
 
 @pytest.mark.parametrize("based", [True, False])
 def test_save_and_load(tmp_path, rows, based):
-    base = RandomFourierFeatures(length_scale=2.0, n_components=64, whiten=True) if based else None
+    base = RandomFourierFeatures(length_scale=2.0, n_components=64, metric="whiten") if based else None
     model = TEFM(base, n_components=5, whiten=True, random_state=0).fit(rows)
     save_model(model, tmp_path / "m")
     again = load_model(tmp_path / "m")

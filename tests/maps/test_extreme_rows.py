@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
 from distrf.errors import InputError
-from distrf.features.fourier import whitening_matrix
+from distrf.features.fourier import root_of
 from distrf.kernels import Gaussian, Laplacian, Matern
 from distrf.kernels.exact import kernel_block
 from distrf.maps import BinningMap, FourierMap, LearnedFourierMap
@@ -25,16 +25,16 @@ def test_whitening_of_columns_of_unlike_units(kind, rng):
     X[:, 2] += X[:, 1]  # correlated at their own size
     given = {"numpy": X, "dask": da.from_array(X, chunks=(90, 3)), "csr": sp.csr_array(X)}[kind]
     A = (
-        RandomFourierFeatures(whiten=True, length_scale=1.0, n_components=2, random_state=0)
+        RandomFourierFeatures(metric="whiten", length_scale=1.0, n_components=2, random_state=0)
         .fit(given)
-        .map_.whitening
+        .map_.root
     )
     # Whitened rows, hence the kernel, know no units.
     plain = X / [3e7, 0.1, 1.0]
     B = (
-        RandomFourierFeatures(whiten=True, length_scale=1.0, n_components=2, random_state=0)
+        RandomFourierFeatures(metric="whiten", length_scale=1.0, n_components=2, random_state=0)
         .fit(plain)
-        .map_.whitening
+        .map_.root
     )
     error = abs(Gaussian()(X @ A) - Gaussian()(plain @ B)).max()
     print(f"kernel error of unlike units: {error:.2g}")
@@ -47,9 +47,9 @@ def test_whitening_drops_constant_columns_of_any_size(rng):
     for constant in (0.1, 1e9 / 3, 1e-300):
         X = np.column_stack([rng.normal(size=(200, 2)), np.full(200, constant)])
         A = (
-            RandomFourierFeatures(whiten=True, length_scale=1.0, n_components=2, random_state=0)
+            RandomFourierFeatures(metric="whiten", length_scale=1.0, n_components=2, random_state=0)
             .fit(X)
-            .map_.whitening
+            .map_.root
         )
         assert not A[2].any()
         assert not A[:, 2].any()
@@ -126,9 +126,9 @@ def test_a_constant_column_of_large_size(projection, rng):
 def test_far_whitened_rows(rng):
     """Whitened rows are far where their entries are, in units of their columns."""
     X = rng.normal(size=(50, 4)) * [1e-3, 1.0, 1e4, 1.0]
-    A = whitening_matrix(np.cov(X.T))
+    A = root_of(np.cov(X.T), inverse=True)
     X[25:, 0] += 1e5 * np.arange(25)
-    map_ = FourierMap(4, 4096, Gaussian(), 1.0, "dense", "paired", seed=1, whitening=A)
+    map_ = FourierMap(4, 4096, Gaussian(), 1.0, "dense", "paired", seed=1, root=A)
     Z = map_(X.astype(np.float32))
     np.testing.assert_allclose(Z, map_(X.astype(np.float32).astype(np.float64)), atol=1e-4)
     ordinary = map_(X[:25].astype(np.float32))

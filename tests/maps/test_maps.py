@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -63,13 +65,13 @@ class TestWhitenedFourier(FourierContract):
     def make(self):
         def make(d, D):
             A = np.random.default_rng(2).normal(size=(d, d))
-            return FourierMap(d, D, Gaussian(), 1.3, "dense", "paired", seed=5, whitening=A @ A.T / d)
+            return FourierMap(d, D, Gaussian(), 1.3, "dense", "paired", seed=5, root=A @ A.T / d)
 
         return make
 
     def tolerance(self, map_, X, dtype):
         # Whitened rows are rounded once more, by norms of X and of the columns of the matrix.
-        A, W = map_.whitening, map_.without_arrays().frequencies()
+        A, W = map_.root, map_.without_arrays().frequencies()
         rounded = np.linalg.norm(X, axis=1)[:, None] * (np.linalg.norm(A, axis=0).sum() * abs(W).max(axis=1))
         extra = EPS[dtype] * (X.shape[1] + 4) * np.repeat(rounded, 2, axis=1)
         return super().tolerance(map_, X, dtype) + np.sqrt(2.0 / map_.n_components) * extra
@@ -77,8 +79,37 @@ class TestWhitenedFourier(FourierContract):
     def test_token_knows_the_matrix(self, map_):
         from dask.base import tokenize
 
-        other = map_.with_arrays({"whitening": 2 * map_.whitening})
+        other = map_.with_arrays({"root": 2 * map_.root})
         assert tokenize(other) != tokenize(map_)
+
+
+class TestDiagonalFourier(FourierContract):
+    """Length scales of columns, and frequencies of few of them."""
+
+    seeded = False
+
+    @pytest.fixture(params=[None, 3], ids=["all", "order"])
+    def make(self, request):
+        def make(d, D):
+            root, q = np.random.default_rng(2).uniform(0.5, 2.0, size=d), request.param
+            weights = None if q is None else np.arange(1.0, d + 1)
+            return FourierMap(d, D, Gaussian(), 1.3, "dense", "paired", 5, q, root, weights)
+
+        return make
+
+    def test_spec_with_a_missing_entry(self, map_):
+        for name in ("order", "kernel"):
+            with pytest.raises(SpecMismatchError, match=f"lacks the entry '{name}'"):
+                map_from_spec({k: v for k, v in map_.spec().items() if k != name}, map_.arrays)
+
+
+class TestFewColumns(FourierContract):
+    @pytest.fixture(params=["dense", "quasi"])
+    def make(self, request):
+        return lambda d, D: FourierMap(d, D, Gaussian(), 1.3, request.param, "offset", 5, order=2)
+
+    def test_pickle_is_small(self, map_):
+        assert len(pickle.dumps(map_)) < 1024
 
 
 class TestScaling(MapContract):
@@ -183,6 +214,68 @@ def test_fourier_refuses(change, message):
     FourierMap(**good)
     with pytest.raises(InputError, match=message):
         FourierMap(**(good | change))
+
+
+@pytest.mark.parametrize("projection", sorted(PROJECTIONS))
+@pytest.mark.parametrize("kind", ["diagonal", "matrix"])
+def test_a_root_stands_before_every_projection(projection, kind, rng):
+    """Features in a metric are those of rows times its root; CSR rows as dense ones."""
+    root = rng.uniform(0.5, 2, 40) if kind == "diagonal" else rng.normal(size=(40, 40))
+    X = rng.normal(size=(30, 40)) * (rng.random((30, 40)) < 0.04)
+    plain = FourierMap(40, 128, Gaussian(), 1.3, projection, "paired", 5)
+    map_ = replace(plain, root=root)
+    moved = X * root if kind == "diagonal" else X @ root
+    np.testing.assert_allclose(map_(X), plain(moved), atol=1e-13)
+    np.testing.assert_allclose(map_(sp.csr_array(X)), plain(moved), atol=1e-13)
+    np.testing.assert_allclose(map_(X), fourier_formula(map_, X), atol=1e-11)
+    np.testing.assert_allclose(map_.exact_kernel(X), plain.exact_kernel(moved), atol=1e-13)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Laplacian(), Cauchy(), Matern(1.5)], ids=repr)
+def test_frequencies_of_two_columns_estimate_the_mean_of_their_kernels(kernel, rng):
+    X, d, D = rng.normal(size=(6, 4)), 4, 2**16
+    map_ = FourierMap(d, D, kernel, 2.0, "dense", "paired", 5, order=2)
+    assert ((map_.frequencies() != 0).sum(axis=1) == 2).all()
+    factor = 2.0 if kernel.heavy_tailed else np.sqrt(2.0)
+    expected = np.mean(
+        [kernel(factor * X[:, S], None, 2.0) for S in map(list, combinations(range(d), 2))], axis=0
+    )
+    Z = map_(X)
+    np.testing.assert_allclose(Z @ Z.T, expected, atol=5 / np.sqrt(D / 2))
+
+
+def test_columns_are_drawn_by_weight():
+    """As one after the other, in proportion to the weights of those that are left."""
+    weights = np.array([4.0, 2.0, 1.0, 0.0])
+    map_ = FourierMap(4, 20_000, Gaussian(), 1.0, "quasi", "offset", 5, order=2, column_weights=weights)
+    drawn = map_.frequencies() != 0
+    p = weights / weights.sum()
+    pairs = {(i, j): p[i] * p[j] / (1 - p[i]) + p[j] * p[i] / (1 - p[j]) for i, j in combinations(range(3), 2)}
+    for pair, chance in pairs.items():
+        assert abs(drawn[:, pair].all(axis=1).mean() - chance) < 4 * np.sqrt(chance * (1 - chance) / 20_000)
+    assert not drawn[:, 3].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": 4}, "order=4 .* 3 such columns"),
+        ({"order": 3, "column_weights": np.array([1.0, 0.0, 2.0])}, "order=3 .* 2 such columns"),
+        ({"order": 2, "projection": "circulant"}, "of projection 'dense' or 'quasi'"),
+    ],
+)
+def test_order_refuses(change, message):
+    with pytest.raises(InputError, match=message):
+        FourierMap(
+            **(
+                {"n_features_in": 3, "n_components": 8, "kernel": Gaussian(), "length_scale": 1.0}
+                | {"projection": "dense", "phase": "paired", "seed": 0}
+                | change
+            )
+        )
+    if "projection" not in change:
+        with pytest.raises(InputError, match="order=2 is a mean of too many kernels"):
+            FourierMap(3, 8, Gaussian(), 1.0, "dense", "paired", 0, order=2).exact_kernel(np.ones((2, 3)))
 
 
 @pytest.mark.parametrize("phase", PHASES)

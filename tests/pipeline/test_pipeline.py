@@ -720,7 +720,7 @@ def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
             sample_targets(lazy_y, 0, [0, 5, 13, 21])
 
 
-@pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "binning", "tensor-sketch"])
+@pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "learned", "binning", "tensor-sketch"])
 def test_maps_by_name(name):
     X, y = load_wine(return_X_y=True)
     fitted = distrf.train(X[::2], y[::2], map=name)

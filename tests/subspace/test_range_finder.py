@@ -406,13 +406,13 @@ def test_rows_without_energy():
 
 
 def test_map_with_learned_arrays_travels_apart(client, rows):
-    base = RandomFourierFeatures(gamma=0.05, n_components=64, whiten=True, random_state=3).fit(rows).map_
+    base = RandomFourierFeatures(gamma=0.05, n_components=64, metric="whiten", random_state=3).fit(rows).map_
     assert isinstance(base, FeatureMap)
     lazy = RangeFinder(10, solver="finder").find(da.from_array(rows, chunks=(700, 5)), base)
     now = RangeFinder(10, solver="finder").find(rows, base)
     np.testing.assert_allclose(lazy.singular_values, now.singular_values, rtol=1e-9)
     fold = ProductReduction(FeatureTiles(base, 64), now.basis, 10, 0, 64)
-    assert set(fold.arrays) == {"basis", "base.whitening"}
+    assert set(fold.arrays) == {"basis", "base.root"}
     stub = fold.without_arrays()
     assert not stub.arrays
     state = stub.with_arrays(fold.arrays).update(fold.initial(), 0, rows)

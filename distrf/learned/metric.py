@@ -1,0 +1,398 @@
+"""A metric learned in rounds of ridge fits: the average outer product of the gradients, in the pass that is made anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from dask.utils import format_bytes
+from sklearn.base import clone
+from sklearn.utils import Tags
+
+from ..errors import InputError
+from ..execution.memory import check_client
+from ..execution.passes import run_pass
+from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import rows_per_block
+from ..execution.sampling import sampled_rows, take_rows
+from ..features import RandomFourierFeatures
+from ..features.base import BASE, FeatureEstimator, seed_base
+from ..features.length_scale import SAMPLE, median_distance, resolve_length_scale
+from ..features.with_columns import column_scale
+from ..folds import given_folds
+from ..linear_model.validation import validate_fit
+from ..maps import FourierMap, WithColumnsMap
+from ..maps.fourier import times_root
+from ..maps.tiles import FeatureTiles
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, number, one_of, param, several, whole
+from ..randomness import draw_seed
+from ..ridge.alphas import ALPHAS, given_alphas
+from ..ridge.folds import given_reductions, gram_reductions
+from ..ridge.gram import GramReduction
+from ..ridge.normal_equations import NormalEquations, compare_alphas
+from ..ridge.solver import choose_solver, first_that_fits
+from ..sgd.fit_checkpoint import open_checkpoint
+from ..sgd.rows import Rows
+from ..targets import Targets, class_targets, regression_targets, target_phase
+from ..typing import Alphas, ArrayLike, RandomState
+from .outer_products import average_outer_product
+
+#: Columns up to which "auto" learns a matrix.
+_FULL_UP_TO = 1024
+#: What is added to the metric, in units of its mean over columns of unit variance: no direction is lost for good.
+_FLOOR = 1e-6
+#: Share of the frequencies of few columns that are drawn whatever was learned.
+_UNIFORM = 0.2
+#: Rows from which penalties are compared on one held-out fifth: five folds would cost more than the pass.
+_MANY_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class _RoundReduction(GramReduction):
+    """Gram states of the features of a map at several length scales, after the columns; blocks are (X, y[, weight][, folds]).
+
+    map : None in the fields of a GramReduction alone; column_scale : None without the columns
+    """
+
+    map: Any = None
+    length_scales: tuple[float, ...] = ()
+    column_scale: float | None = None
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        return self.map.arrays
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        return replace(self, map=self.map.with_arrays(arrays))
+
+    def without_arrays(self) -> Self:
+        return self.with_arrays({})
+
+    @property
+    def nbytes(self) -> int:
+        return len(self.length_scales) * super().nbytes
+
+    @property
+    def flops_per_row(self) -> float:
+        return len(self.length_scales) * (super().flops_per_row + self.map.work()[0])
+
+    @property
+    def scratch_bytes(self) -> int:
+        return super().scratch_bytes + FeatureTiles(self.map, self.n_features).scratch_bytes()
+
+    @property
+    def solve_bytes(
+        self,
+    ) -> int:  # with second moments, their parts by cosines and sines, and eigenvectors of the metric
+        return super().solve_bytes + 24 * (self.n_features**2 + self.map.n_features_in**2)
+
+    def initial(self) -> Any:
+        return [super(_RoundReduction, self).initial() for _ in self.length_scales]
+
+    def update(self, state: Any, first_row: int, Z: Any, y: Any, *more: Any) -> Any:
+        for length, one in zip(self.length_scales, state, strict=True):
+            map_ = replace(self.map, length_scale=length)
+            map_ = map_ if self.column_scale is None else WithColumnsMap.over(map_, self.column_scale)
+            tiles = FeatureTiles(map_, self.n_features)
+            for a, rows in tiles.row_tiles(Z):
+                part = slice(a, a + rows.shape[0])
+                super().update(one, first_row + a, tiles.all(rows), y[part], *(other[part] for other in more))
+        return state
+
+    def combine(self, left: Any, right: Any) -> Any:
+        return [super(_RoundReduction, self).combine(a, b) for a, b in zip(left, right, strict=True)]
+
+
+class _Round(NamedTuple):
+    """What a round found: held-out error, penalty, the map at its best length scale, the average outer product or its diagonal."""
+
+    loss: float
+    alpha: float
+    map: FourierMap
+    outer: np.ndarray
+
+
+@estimator
+class LearnedMetric(FeatureEstimator):
+    """Fourier features in a metric that is learned from targets.
+
+    Each round fits ridge regression to the features, in one pass, and takes the average outer product of the gradients of the
+    fitted function as the metric of the next round: directions in which the function changes count, the others hardly. The
+    outer product follows from the sums of that same pass.
+
+    Parameters
+    ----------
+    base : RandomFourierFeatures or None, default=None
+        Of which kernel, how many and which features; phase="paired". None is RandomFourierFeatures(). With
+        base=RandomFourierFeatures(order=q), the weights of the columns of its frequencies are learned in place of a
+        metric.
+    metric : {"auto", "full", "diagonal"}, default="auto"
+        Whether a matrix or a weight for each column is learned. A matrix takes d^2 numbers, d^3 operations a round, and
+        d multiplications more for each column of a row. "auto" is "full" up to 1,024 columns.
+    n_rounds : int, default=3
+        Most metrics that are learned one after the other, in n_rounds + 1 passes: the last one is judged too. They end
+        where the error of held-out rows no longer falls, and the best round is kept.
+    alpha : float, sequence of float or {"auto"}, default="auto"
+        Penalties that each round compares on held-out rows, as in StreamingRidge.
+    length_scales : sequence of float, default=(0.7, 1.0, 1.4)
+        Multiples of the length scale of the base that each round compares in its pass. Each takes the time of a ridge fit.
+    linear : bool, default=True
+        Whether ridge gets the columns of the rows beside the features, as with WithColumns: up to D / 2 columns.
+    labels : bool, default=False
+        Whether y are labels, which are coded as in StreamingRidgeClassifier. `train` sets it.
+    n_components : int or None, default=None
+        D, the number of features. None is that of the base.
+    checkpoint : str, PathLike or None, default=None
+        Folder or URL that keeps the result of each round. A fit that was interrupted and is called again goes on from
+        there.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one seed.
+
+    Attributes
+    ----------
+    map_ : FourierMap
+        The frozen map of the best round.
+    metric_ : array of shape (d, d) or (d,)
+        M, in which its distances are measured, or the diagonal of M. The median distance between rows is that of the base.
+    columns_ : array of shape (d,)
+        Importance of the columns: the mean squared derivative of the function of the best round with respect to each, times
+        the variance of the column, as shares of their sum.
+    rounds_ : list of dict
+        For each round "loss" (mean squared error of held-out rows), "alpha", "length_scale" and "kept", from round 0,
+        that of the base, on.
+    length_scale_ : float
+        l of the best round.
+    projection_ : str
+        Name of the projection in use.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] A. Radhakrishnan, D. Beaglehole, P. Pandit and M. Belkin, "Mechanism for Feature Learning in Neural Networks and
+           Backpropagation-Free Machine Learning Models", Science 383, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import LearnedMetric, RandomFourierFeatures
+    >>> X = np.random.default_rng(0).normal(size=(1000, 10))
+    >>> learned = LearnedMetric(RandomFourierFeatures(n_components=128)).fit(X, np.sin(2 * X[:, 3]))
+    >>> int(learned.columns_.argmax()), bool(learned.columns_.max() > 0.9)
+    (3, True)
+    """
+
+    #: Where the command line keeps its rounds, below a folder of checkpoints.
+    checkpoint_folder: ClassVar[str] = "subspace"
+
+    base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
+    metric: str = param(default="auto", rule=one_of("auto", "full", "diagonal"))
+    n_rounds: int = param(default=3, rule=whole())
+    alpha: Alphas = param(default="auto", rule=ALPHAS)
+    length_scales: ArrayLike = param(default=(0.7, 1.0, 1.4), rule=several(number(above=0)))
+    linear: bool = param(default=True, rule=FLAG)
+    labels: bool = param(default=False, rule=FLAG)
+    n_components: int | None = param(default=None, rule=whole() | NONE)
+    checkpoint: str | None = param(default=None, rule=FOLDER)
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=0, rule=SEED)
+
+    @classmethod
+    def named_base(cls, n_components: int) -> FeatureEstimator:
+        return RandomFourierFeatures()
+
+    def target_parameters(self, labels: bool) -> dict[str, Any]:
+        return {"labels": labels}
+
+    def trial_map(self, D: int, seed: int) -> FeatureEstimator:
+        return self._base().trial_map(D, seed)
+
+    def _base(self) -> FeatureEstimator:
+        """The base, not fitted, with the number of features asked for."""
+        base = RandomFourierFeatures() if self.base is None else clone(self.base)
+        if not isinstance(base, RandomFourierFeatures) or base.phase != "paired":
+            raise InputError(
+                "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
+                f"RandomFourierFeatures with phase='paired', got {base!r}"
+            )
+        return base if self.n_components is None else base.set_params(n_components=self.n_components)
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
+    ) -> LearnedMetric:
+        """Fit the base, then learn metrics in rounds of one pass each.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,) or (n, C)
+            Targets: numbers, one or C for each row; labels with labels=True. Of several targets, each counts in its own units.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, as StreamingRidge takes them. None cuts folds at random.
+
+        Returns
+        -------
+        LearnedMetric
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, the base has offset phases, or X holds NaN or infinity.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        MemoryPlanError
+            The job cannot fit into memory.
+        """
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=not self.labels)  # type: ignore[arg-type]
+        given = given_folds(X, folds)
+        targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
+        seed = draw_seed(self.random_state)
+        base = self._base()
+        seed_base(base, seed, "metric base")
+        start: FourierMap = base.fit(X).map_
+        sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
+        scale = column_scale(X, seed) if self._joins(start) else None
+        arrays = [X, y] if weight is None else [X, y, weight]
+        reductions = self._reductions(start, scale, X.shape[0], targets, seed, given)
+        reduction: Any = choose_solver("gram", reductions, arrays)[0]
+        if given is not None and reduction.rule.given:
+            arrays.append(given.values)
+        checkpoint = open_checkpoint(
+            self.checkpoint, lambda: self._job(start), Rows.of(X, y, weight, given), targets, seed, True
+        )
+        rounds, map_ = list[_Round](), start
+        while True:
+            lengths = tuple(map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist())
+            made, k = replace(reduction, map=map_, length_scales=lengths), len(rounds)
+            found = checkpoint.run(partial(self._round, made, arrays, k))
+            loss, alpha, length = found[f"numbers{k}"].tolist()
+            rounds.append(_Round(loss, alpha, replace(map_, length_scale=length), found[f"outer{k}"]))
+            best = min(rounds, key=lambda one: one.loss)
+            if best is not rounds[-1] or k == self.n_rounds or not rounds[-1].outer.any():
+                break
+            map_ = self._next(rounds[-1], base, sample, seed)
+        self._publish(rounds, best, sample)
+        return self
+
+    def _job(self, start: FourierMap) -> dict[str, Any]:
+        """What determines the numbers of a fit, for its checkpoint."""
+        free = ("base", "checkpoint", "n_jobs", "random_state", "n_components", "n_rounds")
+        known = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
+        known["length_scales"] = np.ravel(self.length_scales).tolist()
+        return known | {"kind": "metric", "start": start.spec()}
+
+    def _reductions(
+        self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
+    ) -> list[Any]:
+        """The reductions that would serve a round, in order of preference; they differ in their folds."""
+        D = map_.n_components + (0 if scale is None else map_.n_features_in)
+        if folds is None:
+            cv = "auto" if n < _MANY_ROWS else "holdout"
+            grams = gram_reductions(self.alpha, cv, n, D, targets, seed, held_out=True)
+        else:
+            grams = given_reductions(self.alpha, "auto", folds, D, targets, True)
+        lengths = (map_.length_scale,) * np.size(self.length_scales)
+        return [
+            _RoundReduction(**vars(gram), map=map_, length_scales=lengths, column_scale=scale) for gram in grams
+        ]
+
+    def _round(self, reduction: Any, arrays: list[Any], k: int, known: Any) -> dict[str, np.ndarray]:
+        """One pass: the best length scale and penalty, and the average outer product of that fit."""
+        check_client(reduction.solve_bytes, type(self).__name__)
+        rows = rows_per_block(arrays[0].dtype.itemsize * reduction.n_features)
+        states = run_pass(reduction, arrays, label="metric", block_rows=rows)
+        tried = []
+        for state in states:
+            system = NormalEquations(state, reduction.n_features, True)
+            compared = compare_alphas(system, given_alphas(self.alpha), reduction)
+            tried.append((np.inf if compared.errors is None else compared.errors.min(), compared.alpha, system))
+        best = int(np.argmin([loss for loss, _, _ in tried]))
+        (loss, alpha, system), length = tried[best], reduction.length_scales[best]
+        state, d = system.state, reduction.n_features - reduction.map.n_components
+        sums = (part.sum(axis=0) for part in (state.targets, state.squares))
+        factors, _ = reduction.targets.error_factors(state.weight.sum(), *sums)
+        weights = next(system.solve([alpha])).weights * np.sqrt(factors)
+        S, mean = system.moments()
+        linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
+        W = replace(reduction.map, length_scale=length).frequencies()
+        diagonal = not self._full(reduction.map)
+        outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=diagonal)
+        return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
+
+    def _joins(self, map_: FourierMap) -> bool:
+        """Whether the columns stand beside the features."""
+        return bool(self.linear) and 2 * map_.n_features_in <= map_.n_components
+
+    def _full(self, map_: FourierMap) -> bool:
+        """Whether a matrix is learned."""
+        most = {"full": np.inf, "auto": _FULL_UP_TO, "diagonal": 0}
+        return map_.order is None and map_.n_features_in <= most[self.metric]
+
+    def _next(self, last: _Round, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
+        """The map of the next round."""
+        map_, M, spread = last.map, last.outer, sample.std(axis=0)
+        spread = np.where(spread > 0, spread, 1.0)
+        energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * spread**2
+        if map_.order is not None:
+            shares = np.sqrt(energy) / np.sqrt(energy).sum()
+            return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
+        if M.ndim == 1:
+            root = np.sqrt(energy / energy.mean() + _FLOOR) / spread
+        else:
+            values, vectors = np.linalg.eigh(spread[:, None] * M * spread / energy.mean())
+            root = (vectors * np.sqrt(np.maximum(values, 0.0) + _FLOOR)) @ vectors.T / spread[:, None]
+        before = np.ones(len(root)) if map_.root is None else map_.root
+        old, new = (median_distance(times_root(sample, A), map_.kernel.metric) for A in (before, root))
+        root *= old / new if old > 0 < new else 1.0
+        length = map_.length_scale
+        if isinstance(base.length_scale, str) and base.gamma is None:
+            length = resolve_length_scale(map_.kernel, base.length_scale, None, sample, seed, root)
+        return replace(map_, root=root, length_scale=length)
+
+    def _publish(self, rounds: list[_Round], best: _Round, sample: np.ndarray) -> None:
+        self.map_, M = best.map, best.outer
+        self.length_scale_, self.projection_ = best.map.length_scale, best.map.projection
+        root = np.ones(best.map.n_features_in) if best.map.root is None else best.map.root
+        self.metric_ = root**2 if root.ndim == 1 else root @ root.T
+        energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
+        self.columns_ = energy / (energy.sum() or 1.0)
+        self.rounds_ = [
+            {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "kept": one is best}
+            for one in rounds
+        ]
+
+    def _planned_map(self, d: int) -> FourierMap:
+        map_: Any = self._base().planned_map(d)
+        return replace(map_, root=np.eye(d) if self._full(map_) else np.ones(d)) if map_.order is None else map_
+
+    def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        scale = 1.0 if self._joins(planned) else None
+        reductions = self._reductions(planned, scale, rows.n, Targets(None, np.zeros(rows.outputs)), 0)
+        reduction: Any = first_that_fits("gram", reductions, rows.pass_memory, rows.workers)[0]
+        passes, d = int(self.n_rounds) + 1, planned.n_features_in
+        learned = f"a {d} x {d} matrix" if self._full(planned) else f"a weight for each of {d} columns"
+        note = (
+            f"metric, {learned}, learned in {passes} passes or fewer, of {np.size(self.length_scales)} fit(s) with "
+            f"{reduction.n_features} features each: {format_bytes(reduction.nbytes)} a state"
+        )
+        sent = int(planned.work()[1]) + planned.held_bytes(rows.itemsize)
+        return self._base().planned_costs(rows, planned) + Costs(
+            (target_phase(rows.n, rows.blocks), rows.passes(passes, reduction)),
+            memory=rows.pass_memory(reduction, sent),
+            client_bytes=reduction.solve_bytes,
+            notes=(note,),
+        )
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
