@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from ..execution.scheduler import SMALL_ROWS
 from ..planning.workers import running
 from .errors import debugging, print_line
 
@@ -76,6 +75,8 @@ class Session:
 
     def need_no_workers(self, data: Any) -> None:
         """Run in threads of this process where the Input `data` is small, and nothing was said of where to run."""
+        from ..execution.scheduler import SMALL_ROWS
+
         if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
             self.where["cluster"] = "none"
 
