@@ -28,7 +28,16 @@ from ..tables.encoder import TableEncoder
 from ..targets import Targets, class_targets, regression_targets
 from . import deciding
 from .deciding import Decisions
-from .sample import Sample, as_rows, as_targets, look_at_target, numbers_of, read_sample, wants_labels
+from .sample import (
+    Sample,
+    as_rows,
+    as_targets,
+    look_at_target,
+    numbers_of,
+    read_sample,
+    wants_labels,
+    weigh_classes,
+)
 from .search import Verdict, judge_columns, judge_constant
 from .target import Target, check_target
 from .whole_numbers import tell_apart
@@ -244,7 +253,7 @@ def prepare(
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
     sample = sample or reading()
-    sample = _weigh_classes(sample, getattr(learner, "class_weight", None))
+    sample = weigh_classes(sample, getattr(learner, "class_weight", None))
     decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
     decisions.note("model", _name(learner), why)
     if split is not None:
@@ -474,17 +483,6 @@ def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
 def _name(learner: Any) -> str:
     loss = getattr(learner, "loss", None)
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
-
-
-def _weigh_classes(sample: Sample, class_weight: Any) -> Sample:
-    """The sample with the weights that the fit gives to classes: candidates are judged by what it optimises."""
-    if class_weight is None or deciding.all_equal(sample.y):
-        return sample
-    if isinstance(class_weight, dict):  # it may name labels that no sampled row has
-        class_weight = {label: class_weight[label] for label in set(sample.y.tolist()) & set(class_weight)}
-    targets = class_targets(sample.y, sample.weight, class_weight)
-    weight = targets.encode(sample.y, sample.weight)[1]
-    return sample if weight is None or not weight.any() else replace(sample, weight=weight / weight.mean())
 
 
 def _encode_targets(sample: Sample, labels: bool) -> Targets | None:

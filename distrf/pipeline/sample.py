@@ -25,7 +25,7 @@ from ..registry import named_model
 from ..splits import Split
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import ColumnWarning
-from ..targets import as_columns, checked_weights, read_numbers
+from ..targets import as_columns, checked_weights, class_targets, read_numbers
 from .target import Target, look_at, written_form
 
 #: Rows of a sample; fewer of wide rows, whose n x n systems grow with the cube.
@@ -254,6 +254,17 @@ def read_sample(
     splits = _splits(first, seed) if split is None else _given_splits(given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
     return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given, *marks[1:])
+
+
+def weigh_classes(sample: Sample, class_weight: Any) -> Sample:
+    """The sample with the weights that the fit gives to classes: candidates are judged by what it optimises."""
+    there = set(sample.y.tolist()) if class_weight is not None else set()
+    if len(there) < 2:
+        return sample
+    if isinstance(class_weight, dict):  # it may name labels that no sampled row has
+        class_weight = {label: class_weight[label] for label in there & set(class_weight)}
+    weight = class_targets(sample.y, sample.weight, class_weight).encode(sample.y, sample.weight)[1]
+    return sample if weight is None or not weight.any() else replace(sample, weight=weight / weight.mean())
 
 
 def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
