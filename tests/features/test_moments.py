@@ -10,7 +10,7 @@ from peaks import traced
 
 from distrf.errors import InputError
 from distrf.execution.sampling import take_aligned
-from distrf.features.moments import _CovarianceReduction, column_moments
+from distrf.features.moments import CovarianceReduction, column_moments
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_sampled_arrays_have_the_same_rows():
 
 def test_scratch_of_a_covariance():
     """The rows less the shift as float64, dense, and a product of the size of the state."""
-    reduction, rows = _CovarianceReduction(300, (0.0,) * 300), np.ones((20_000, 300), dtype=np.float32)
+    reduction, rows = CovarianceReduction(300, (0.0,) * 300), np.ones((20_000, 300), dtype=np.float32)
     state = reduction.initial()
     _, peak, _ = traced(lambda: reduction.update(state, 0, rows))
     assert 0.95 * peak <= 20_000 * reduction.scratch_per_row + reduction.scratch_bytes <= 1.1 * peak
