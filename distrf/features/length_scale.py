@@ -19,7 +19,7 @@ from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
-LENGTH_SCALES = several(number(above=0)) | LENGTH_SCALE
+LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
 WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
 _NEIGHBOUR = 50

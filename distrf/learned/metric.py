@@ -256,8 +256,7 @@ class LearnedMetric(FeatureEstimator):
         X, y, weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
-        seed = draw_seed(self.random_state)
-        base = self._base()
+        seed, base = draw_seed(self.random_state), self._base()
         seed_base(base, seed, "metric base")
         start: FourierMap = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
