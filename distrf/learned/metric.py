@@ -134,7 +134,7 @@ class LearnedMetric(FeatureEstimator):
         d multiplications more for each column of a row. "auto" is "full" up to 1,024 columns.
     n_rounds : int, default=3
         Most metrics that are learned one after the other, in n_rounds + 1 passes: the last one is judged too. They end
-        where the error of held-out rows no longer falls, and the best round is kept.
+        where the error of held-out rows no longer falls, and the best round is kept. 0 chooses the length scale alone.
     alpha : float, sequence of float or {"auto"}, default="auto"
         Penalties that each round compares on held-out rows, as in StreamingRidge.
     length_scales : sequence of float, default=(0.7, 1.0, 1.4)
@@ -192,7 +192,7 @@ class LearnedMetric(FeatureEstimator):
 
     base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
     metric: str = param(default="auto", rule=one_of("auto", "full", "diagonal"))
-    n_rounds: int = param(default=3, rule=whole())
+    n_rounds: int = param(default=3, rule=whole(0))
     alpha: Alphas = param(default="auto", rule=ALPHAS)
     length_scales: ArrayLike = param(default=(0.7, 1.0, 1.4), rule=several(number(above=0)))
     linear: bool = param(default=True, rule=FLAG)
@@ -252,11 +252,11 @@ class LearnedMetric(FeatureEstimator):
         MemoryPlanError
             The job cannot fit into memory.
         """
-        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=not self.labels)  # type: ignore[arg-type]
+        numeric = not np.any(self.labels)  # whatever it is: its rule is checked next
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
-        seed = draw_seed(self.random_state)
-        base = self._base()
+        seed, base = draw_seed(self.random_state), self._base()
         seed_base(base, seed, "metric base")
         start: FourierMap = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)

@@ -417,6 +417,23 @@ def cnm():
     return figure
 
 
+def learned_metric():
+    figure, (left, right) = plt.subplots(1, 2, figsize=(7.2, 2.8))
+    X = rng(0).normal(size=(3000, 20))
+    y = np.sin(2 * X[:, 3]) + X[:, 8] * X[:, 14] + 0.05 * rng(1).normal(size=len(X))
+    base = distrf.RandomFourierFeatures(n_components=256, random_state=0)
+    for color, metric in ((BLUE, "full"), (ORANGE, "diagonal")):
+        learned = distrf.LearnedMetric(base, metric=metric, n_rounds=5).fit(X, y)
+        left.bar(np.arange(20) + (0.2 if metric == "full" else -0.2), learned.columns_, 0.4, color=color)
+        losses = [one["loss"] / y.var() for one in learned.rounds_]
+        right.semilogy(losses, "o-", markersize=3, color=color, label=metric)
+    left.set(xlabel="column", ylabel="importance")
+    left.set_xticks([3, 8, 14])
+    right.set(xlabel="round", ylabel="error over variance")
+    right.legend()
+    return figure
+
+
 def blockwise():
     figure, ax = plt.subplots(figsize=(5.4, 3.0))
     y = np.geomspace(0.01, 20, 300)[:, None]

@@ -60,7 +60,11 @@ def test_each_parameter_of_a_map_can_be_set(name):
         name, {}
     )
     plain = Parts(map=name, set=NEEDED.get(name, {})).made_map(None)
-    assert str(Parts(map=name, set=given).made_map(None).get_params()) == str(plain.get_params())
+    made, plain = (
+        {n: list(v) if isinstance(v, tuple) else v for n, v in map_.get_params().items()}
+        for map_ in (Parts(map=name, set=given).made_map(None), plain)
+    )
+    assert str(made) == str(plain)
 
 
 @pytest.mark.parametrize("name", MODELS)

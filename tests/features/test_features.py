@@ -364,7 +364,7 @@ def test_gamma(gamma):
         ({"length_scale": 0}, "length_scale must be a finite number > 0, 'median'"),
         ({"length_scale": None}, "length_scale must be a finite number > 0, 'median'.* got None"),
         ({"length_scale": np.nan}, "length_scale must be a finite number > 0"),
-        ({"length_scale": "mean"}, "length_scale must be .*'scale', got 'mean'"),
+        ({"length_scale": "mean"}, "length_scale must be .*'scale'.*, got 'mean'"),
         ({"n_components": 7}, "must be even, got 7"),
         ({"n_components": 0}, "an integer >= 1, got 0"),
         ({"n_components": 8.0}, "n_components must be an integer >= 1, got 8.0"),

@@ -323,7 +323,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
 def test_nothing_to_keep(cli, store, tmp_path):
     kept = ["train", store, tmp_path / "m", "--checkpoint", tmp_path / "c"]
     printed = cli(*kept, "--set", "model__solver=gram", code=1)
-    assert "solver='cg', map='tefm' and map='cnm'" in printed.err
+    assert "solver='cg', map='tefm', map='cnm' and map='learned'" in printed.err
     assert not (tmp_path / "c").exists()
 
 
