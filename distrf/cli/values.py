@@ -75,9 +75,10 @@ def by_rules(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def several(name: str, text: str, rule: Rule) -> list[Any]:
-    """The values of a text: one that the rule allows, else those between commas. Raises ParameterError as `checked`."""
-    value = read(text, rule)
-    values = [value] if rule.allows(value) else [checked(name, part, rule) for part in _parts(text)]
+    """The values of a text: those between commas, or one that is a list, such as [1, 2]. Raises ParameterError as `checked`."""
+    value, parts = read(text, rule), [] if text.strip()[:1] in "[{" else _parts(text)
+    one = rule.allows(value) and not (parts and all(rule.allows(read(part, rule)) for part in parts))
+    values = [value] if one else [checked(name, part, rule) for part in parts or _parts(text)]
     if len(set(map(repr, values))) < len(values):
         raise typer.BadParameter(f"{name} has one value or several, between commas, got {text!r}")
     return values

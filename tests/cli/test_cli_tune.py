@@ -116,7 +116,7 @@ def test_a_search_on_few_bytes_starts_no_workers(cli, store, tmp_path, monkeypat
         raise ClusterError("no workers in this test")
 
     monkeypatch.setattr("distrf.cluster._started", start)
-    monkeypatch.setattr("distrf.cli.session._SMALL", limit)
+    monkeypatch.setattr("distrf.execution.scheduler.SMALL_ROWS", limit)
     words = ["tune", store, "--out", tmp_path / "b.yaml", "-D", 64, "--n-rows", 500]
     printed = cli(*words, code=1 if workers else 0)
     assert bool(started) == workers

@@ -10,6 +10,7 @@ import typer
 
 from distrf.cli.estimators import _NOT_SET, Parts
 from distrf.cli.values import column_names, pairs, read, several
+from distrf.features.length_scale import LENGTH_SCALES
 from distrf.parameters import CLASS_WEIGHT, COLUMNS, FLAG, NONE, SEED, number, one_of, whole
 from distrf.pipeline.target import Target
 from distrf.registry import MAPS, MODELS
@@ -36,7 +37,9 @@ def test_a_text_is_read_as_its_rule_allows(text, rule, value):
 
 def test_lists_and_pairs():
     assert several("n", "1,2,3", whole()) == [1, 2, 3]
-    assert several("n", "1e-6,1", ALPHAS) == [[1e-6, 1]]  # one value
+    assert several("n", "0.5,2", LENGTH_SCALES) == [0.5, 2]
+    assert several("n", "[0.5, 2]", LENGTH_SCALES) == [[0.5, 2]]  # one value, as is what no part is by itself
+    assert several("n", "a,b", COLUMNS) == [["a", "b"]]
     assert pairs("set", ["a=1", " b =x=y", "a=2"]) == {"a": "2", "b": "x=y"}
     assert column_names("columns", ["a,b", '"size, mm"," id"', "c d"]) == ["a", "b", "size, mm", " id", "c d"]
     with pytest.raises(typer.BadParameter, match="one value or several"):
