@@ -252,8 +252,8 @@ class LearnedMetric(FeatureEstimator):
         MemoryPlanError
             The job cannot fit into memory.
         """
-        numeric = not np.any(self.labels)  # whatever it is: its rule is checked next
-        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
+        # Whatever `labels` is: its rule is checked there.
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=not np.any(self.labels))  # type: ignore[arg-type]
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
         seed, base = draw_seed(self.random_state), self._base()
