@@ -9,7 +9,6 @@ import typer
 
 from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
-from ..features.length_scale import LENGTH_SCALE
 from ..parameters import FLAG, check_parameters, one_of, whole
 from ..pipeline.inputs import Input
 from ..pipeline.making import Options, model_name
@@ -171,8 +170,7 @@ def _set(
         elif searched is None:
             owner.set_params(**{last: checked(f"{step}__{name}", given[name], rules[last])})
         else:
-            rule = LENGTH_SCALE if last == "length_scale" else rules[last]  # several are not one of each column
-            values = several(f"{step}__{name}", given[name], rule)
+            values = several(f"{step}__{name}", given[name], rules[last])
             if len(values) > 1:
                 searched["__".join([*path, last])] = values
             owner.set_params(**{last: max(values) if last == "n_components" else values[0]})

@@ -200,8 +200,10 @@ class FourierMap(SeededMap):
 
 def times_root(X: Rows, root: np.ndarray) -> Rows:
     """Rows times a matrix, or times a diagonal of shape (d,); CSR rows stay CSR then."""
-    if root.ndim == 2 or isinstance(X, np.ndarray):
-        return X @ root if root.ndim == 2 else X * root
+    if root.ndim == 2:
+        return X @ root
+    if isinstance(X, np.ndarray):
+        return X * root
     return type(X)((X.data * root[X.indices], X.indices, X.indptr), shape=X.shape)
 
 
