@@ -97,13 +97,14 @@ def with_header(array: da.Array, X: Any) -> da.Array:
 
 def with_reading(array: da.Array, **reading: Any) -> da.Array:
     """The array, which remembers where it was read and how: path, target, columns, impute."""
-    array.__dict__[_READING] = reading
+    array.__dict__[_READING] = array.name, reading
     return array
 
 
 def reading_of(X: Any) -> dict[str, Any]:
-    """What `with_reading` noted; nothing of other arrays, such as some of these rows."""
-    return vars(X).get(_READING, {}) if isinstance(X, da.Array) else {}
+    """What `with_reading` noted; nothing of other arrays, such as some of these rows, or these after an edit in place."""
+    name, reading = vars(X).get(_READING, ("", {})) if isinstance(X, da.Array) else ("", {})
+    return reading if reading and X.name == name else {}
 
 
 def frame_blocks(X: Any) -> da.Array:

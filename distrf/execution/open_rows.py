@@ -94,7 +94,7 @@ def open_rows(
     """
     selection = Selection(
         target=target,
-        columns=columns,
+        columns=None if columns is None else list(columns),  # an array has no truth value
         rows_per_block=rows_per_block,
         uniform=uniform,
         missing=impute is not None,
@@ -106,9 +106,8 @@ def open_rows(
             opened.check_missing(strict)
     source, filled = fill(source, impute)
     names = source.columns if isinstance(source, TableSource) else columns
-    reading = {
-        "path": source.path, "target": target, "columns": names and list(names), "impute": filled and list(filled)
-    }  # fmt: skip
+    listed = {name: None if v is None else list(v) for name, v in (("columns", names), ("impute", filled))}
+    reading = {"path": source.path, "target": target, **listed}
     X = with_reading(lazy_rows(source), **reading)
     y = None if labels is None else with_reading(lazy_rows(labels), **reading)
     if weights is None:

@@ -54,12 +54,13 @@ _MANY_ROWS = 2000
 class _RoundReduction(GramReduction):
     """Gram states of the features of a map at several length scales, after the columns; blocks are (X, y[, weight][, folds]).
 
-    map : None in the fields of a GramReduction alone; column_scale : None without the columns
+    map : None in the fields of a GramReduction alone; column_scale : None without the columns; full : whether a matrix is learned
     """
 
     map: Any = None
     length_scales: tuple[float, ...] = ()
     column_scale: float | None = None
+    full: bool = False
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -84,10 +85,10 @@ class _RoundReduction(GramReduction):
         return super().scratch_bytes + FeatureTiles(self.map, self.n_features).scratch_bytes()
 
     @property
-    def solve_bytes(
-        self,
-    ) -> int:  # with second moments, their parts by cosines and sines, and eigenvectors of the metric
-        return super().solve_bytes + 24 * (self.n_features**2 + self.map.n_features_in**2)
+    def solve_bytes(self) -> int:
+        """With second moments, their parts by cosines and sines, frequencies, sampled rows, and eigenvectors of the metric."""
+        D, d = self.n_features, self.map.n_features_in
+        return super().solve_bytes + 24 * D**2 + 8 * d * (D + SAMPLE) + 24 * d**2 * self.full
 
     def initial(self) -> Any:
         return [super(_RoundReduction, self).initial() for _ in self.length_scales]
@@ -163,7 +164,7 @@ class LearnedMetric(FeatureEstimator):
         Importance of the columns: the mean squared derivative of the function of the best round with respect to each, times
         the variance of the column, as shares of their sum.
     rounds_ : list of dict
-        For each round "loss" (mean squared error of held-out rows), "alpha", "length_scale" and "kept", from round 0,
+        For each round "loss" (mean squared error of held-out rows), "alpha", "length_scale" and "best", from round 0,
         that of the base, on.
     length_scale_ : float
         l of the best round.
@@ -287,7 +288,7 @@ class LearnedMetric(FeatureEstimator):
         """What determines the numbers of a fit, for its checkpoint."""
         free = ("base", "checkpoint", "n_jobs", "random_state", "n_components", "n_rounds")
         known = {name: value for name, value in self.get_params(deep=False).items() if name not in free}
-        known["length_scales"] = np.ravel(self.length_scales).tolist()
+        known |= {name: np.ravel(known[name]).tolist() for name in ("length_scales", "alpha")}
         return known | {"kind": "metric", "start": start.spec()}
 
     def _reductions(
@@ -301,9 +302,8 @@ class LearnedMetric(FeatureEstimator):
         else:
             grams = given_reductions(self.alpha, "auto", folds, D, targets, True)
         lengths = (map_.length_scale,) * np.size(self.length_scales)
-        return [
-            _RoundReduction(**vars(gram), map=map_, length_scales=lengths, column_scale=scale) for gram in grams
-        ]
+        more = {"map": map_, "length_scales": lengths, "column_scale": scale, "full": self._full(map_)}
+        return [_RoundReduction(**vars(gram), **more) for gram in grams]
 
     def _round(self, reduction: Any, arrays: list[Any], k: int, known: Any) -> dict[str, np.ndarray]:
         """One pass: the best length scale and penalty, and the average outer product of that fit."""
@@ -324,8 +324,7 @@ class LearnedMetric(FeatureEstimator):
         S, mean = system.moments()
         linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
         W = replace(reduction.map, length_scale=length).frequencies()
-        diagonal = not self._full(reduction.map)
-        outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=diagonal)
+        outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=not reduction.full)
         return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
 
     def _joins(self, map_: FourierMap) -> bool:
@@ -366,7 +365,7 @@ class LearnedMetric(FeatureEstimator):
         energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
         self.columns_ = energy / (energy.sum() or 1.0)
         self.rounds_ = [
-            {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "kept": one is best}
+            {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "best": one is best}
             for one in rounds
         ]
 

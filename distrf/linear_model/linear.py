@@ -157,9 +157,7 @@ class BaseLinear(LinearModel):
         P, targets, loss = D + bool(self.fit_intercept), Targets(None, np.zeros(C)), LOSSES[self.loss]()
         reduction = LineReduction(D, targets, loss, bool(self.fit_intercept), steps=STEPS, n_slopes=SLOPED)
         size = sample_size(n, D, rows.itemsize)
-        factor = (
-            8 * min(size, P) * min(size, P)
-        )  # of the Hessian with and without damping, and of the Gram matrix
+        factor = 8 * min(size, P) ** 2  # of the Hessian with and without damping, and of the Gram matrix
         factors = 2 * max(factor, min(C * factor, int(FACTORS))) + 2 * factor
         fitted = 40 * D * min(size, fitted_rows(D, C)) if self.alpha == "auto" else 0
         client = 4 * size * P * rows.itemsize + fitted + factors + 40 * reduction.nbytes

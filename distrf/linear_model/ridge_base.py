@@ -25,7 +25,7 @@ from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramPair, GramReduction, GramState
 from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
-from ..ridge.path import is_short, turned_rows
+from ..ridge.path import SHORT_BYTES, is_short, turned_rows
 from ..ridge.plan import ridge_costs
 from ..ridge.solver import SOLVERS, choose_solver
 from ..sgd.rows import Rows
@@ -188,7 +188,8 @@ class BaseRidge(LinearModel):
         """Fit to rows as the user gives them; see `_fit` for the result."""
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         keep, basis = keep or self.keep_state, None
-        if self.solver != "cg" and not keep and any(A is not None and is_short(*A.shape) for A in (X, columns)):
+        short = any(A is not None and is_short(*A.shape) for A in (X, columns))
+        if short and 8 * X.shape[0] * X.shape[1] <= SHORT_BYTES and self.solver != "cg" and not keep:
             X, columns, y, sample_weight, folds = computed(X, columns, y, sample_weight, folds)
             if columns is not None and is_short(*columns.shape):
                 columns = turned_rows(columns)[0]

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..compiled import cos_offset, cos_sin
 from ..errors import InputError
+from ..kernels.base import as_float64
 from ..kernels.shift_invariant import Kernel
 from ..projections import Projection, make_projection
 from ..projections.base import COSINE_COST
@@ -178,7 +179,8 @@ class FourierMap(SeededMap):
                 f"order={self.order} is a mean of too many kernels to be computed; compare without order"
             )
         if self.root is not None:
-            X, Y = times_root(X, self.root), None if Y is None else times_root(Y, self.root)
+            X = times_root(as_float64(X), self.root)
+            Y = None if Y is None else times_root(as_float64(Y), self.root)
         return self.kernel(X, Y, self.length_scale)
 
     def work(self) -> tuple[float, float]:

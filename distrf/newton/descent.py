@@ -116,12 +116,18 @@ def descend(
             length = _to_lowest(points, now.value, slope, direction) if quadratic else steps[best]
             if points.losses[best] < now.value:
                 break
-            if looks >= most or quadratic or (level >= _FAILURES and not points.losses.min() < now.value):
+            if (
+                looks >= most
+                or quadratic
+                or (level >= (1 if exact else _FAILURES) and not points.losses.min() < now.value)
+            ):
                 return now
             if exact and points.losses.min() < now.value:
                 steps = tuple(steps[int(np.argmin(points.losses))] * t for t in STEPS)
                 continue
-            level, Q, pairs, failed = level + 1, None, pairs * (not failed), True
+            if failed:
+                pairs = []
+            level, Q, failed = level + 1, None, True
         if level and points.losses[2] < now.value:  # a step three times as long would not have failed
             level, Q = level - 1, None
         step = -length * direction

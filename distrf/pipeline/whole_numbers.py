@@ -94,11 +94,11 @@ def tell_apart(target: Target, sample: Sample, scale: Any, map_: Any, seed: int)
         with threadpool_limits(1, user_api="blas"):
             nats.append(held_out_nats(rows, encoding(*arguments), *features))
     labels = nats[0] < nats[1] - LEAD
-    taken, other, option = (
+    chosen, other, option = (
         ("labels", "numbers", "ridge") if labels else ("numbers", "labels", "ridge-classifier")
     )
     why = (
-        f"whole numbers with {target.distinct:,} distinct values in {target.rows:,} rows looked at are taken for {taken}: log "
+        f"whole numbers with {target.distinct:,} distinct values in {target.rows:,} rows looked at are taken for {chosen}: log "
         f"loss {nats[0]:.2f} as labels and {nats[1]:.2f} as numbers, on {sample.judged:,} held-out rows; model={option!r} takes "
         f"them for {other}"
     )

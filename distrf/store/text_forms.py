@@ -101,15 +101,15 @@ class TextForm(ABC):
         As of `Found`.
     fewest : int
         Distinct texts that must be of the form.
-    said : bool
-        Whether only a column that is said to be of the kind has the form.
+    needs_kind : bool
+        Whether only a column whose kind is given has the form.
     """
 
     name: ClassVar[str]
     base: ClassVar[str] = "number"
     kind: ClassVar[str] = "number"
     fewest: ClassVar[int] = 1
-    said: ClassVar[bool] = False
+    needs_kind: ClassVar[bool] = False
 
     @abstractmethod
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
@@ -237,7 +237,7 @@ def _begins_months(seconds: np.ndarray) -> bool:
 class StampForm(TextForm):
     """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
 
-    name, base, kind, said = "stamp", "time", "date", True
+    name, base, kind, needs_kind = "stamp", "time", "date", True
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if 2 * np.isfinite(self.read(texts, "ymd")).sum() >= len(texts):
@@ -384,7 +384,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     if not len(texts):
         return None
     for form in FORMS.values():
-        if kind not in (None, form.kind) or (form.said and kind is None):
+        if kind not in (None, form.kind) or (form.needs_kind and kind is None):
             continue
         if len(texts) > _QUICK and form.find(texts[:: len(texts) // _QUICK * 2]) is None:
             continue  # a quick look at some of many

@@ -164,7 +164,7 @@ def test_the_best_round_is_kept():
     X, y = made(600)
     learned = LearnedMetric(base(), n_rounds=8).fit(X, y)
     losses = [one["loss"] for one in learned.rounds_]
-    assert [one["kept"] for one in learned.rounds_] == [loss == min(losses) for loss in losses]
+    assert [one["best"] for one in learned.rounds_] == [loss == min(losses) for loss in losses]
     assert losses[:-1] == sorted(losses[:-1], reverse=True)
     assert len(losses) == 9 or losses[-1] >= losses[-2]
     assert (
@@ -291,6 +291,20 @@ def test_the_plan_counts_passes_and_the_state(metric):
     assert f"metric, {learned}, learned in 3 passes or fewer, of 3 fit(s) with 76 features each" in text
     map_ = LearnedMetric(base(), metric=metric).planned_map(12)
     assert map_.held_bytes(4) == 12 * (144 if metric == "full" else 12)
+
+
+def test_a_diagonal_of_wide_rows_needs_no_matrix(monkeypatch):
+    X = sp.random(50, 20_000, density=1e-3, random_state=0, format="csr", dtype=np.float32)
+    monkeypatch.setattr("distrf.execution.memory.machine_memory", lambda: 2**30)
+    learned = LearnedMetric(base(8), alpha=np.array([1e-3, 1.0]), metric="auto", **SMALL).fit(
+        X, X[:, :1].toarray()[:, 0]
+    )
+    assert learned.metric_.shape == learned.columns_.shape == (20_000,)
+
+
+def test_penalties_may_be_an_array_beside_a_checkpoint(tmp_path, rng):
+    X = rng.normal(size=(80, 3))
+    LearnedMetric(base(8), alpha=np.array([1e-3, 1.0]), checkpoint=tmp_path / "state", **SMALL).fit(X, X[:, 0])
 
 
 def test_refuses():

@@ -393,6 +393,17 @@ def test_a_model_of_opened_rows_goes_back_to_files(rng, tmp_path, saved, trained
         np.testing.assert_array_equal(written["prediction"], wanted)
 
 
+def test_rows_edited_in_place_are_those_of_no_file(rng, tmp_path):
+    """Keys of other rows were written behind rows that had been turned round."""
+    frame = pd.DataFrame(rng.normal(size=(60, 2)), columns=["a", "b"]).assign(y=range(60))
+    frame.to_parquet(tmp_path / "rows.parquet")
+    X, y = distrf.open_rows(tmp_path / "rows.parquet", target="y", columns=np.array(["a", "b"]))
+    model = StreamingRidge(alpha=1e-6).fit(X, y)
+    X[:] = X[::-1]
+    with pytest.raises(InputError, match="keys"):
+        distrf.predict(model, X, tmp_path / "out.parquet", keys=["y"])
+
+
 def test_columns_of_files_for_a_model_of_arrays(rng, tmp_path):
     frame = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd")).assign(note="text")
     path = tmp_path / "rows.parquet"
