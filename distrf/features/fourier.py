@@ -154,6 +154,8 @@ class RandomFourierFeatures(FeatureEstimator):
         scale: Any = self.length_scale
         root, order = None, None if self.order is None else int(self.order)
         weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
+        if weights is not None and order is None:
+            raise InputError("column_weights draw the columns of frequencies of few columns; give order=, too")
         for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
             value = getattr(self, name)
             if np.ndim(value) and np.shape(value) != shape:
@@ -220,9 +222,9 @@ def root_of(M: np.ndarray, inverse: bool = False) -> np.ndarray:
         raise InputError(
             f"metric must have no negative eigenvalues, got {values[0]:.3g} beside {values[-1]:.3g}"
         )
-    kept = values > values[-1] * len(values) * np.finfo(float).eps
+    varied = values > values[-1] * len(values) * np.finfo(float).eps
     units, power = (inverted, -0.5) if inverse else (sizes, 0.5)
-    return units[:, None] * ((vectors[:, kept] * values[kept] ** power) @ vectors[:, kept].T)
+    return units[:, None] * ((vectors[:, varied] * values[varied] ** power) @ vectors[:, varied].T)
 
 
 def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeatures | None:

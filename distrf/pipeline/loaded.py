@@ -117,8 +117,8 @@ class Loaded:
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
             raise InputError(
-                f"{source!r} has {data.d} features, but the model {self.path!r} was trained on {width} features"
-                f"{remedy if data.d < width else ''}"
+                f"{source!r} has {data.d} features, but the model{f' {self.path!r}' if self.path else ''} was trained on {width} "
+                f"features; columns= names them{remedy if data.d < width else ''}"
             )
         return data
 

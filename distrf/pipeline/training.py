@@ -420,7 +420,7 @@ def _check_fitted(prepared: Prepared) -> list[str]:
         return []
     other = "" if hasattr(fitted[-1], "cv_errors_") else "more epochs, model='ridge' or "
     return [
-        f"the fitted machine scores {score:.4f} on sampled rows that it was trained on, where ridge in the trial or a "
+        f"the fitted model scores {score:.4f} on sampled rows that it was trained on, where ridge in the trial or a "
         f"constant reached {reached:.4f} on rows that it had not seen: training has failed; give {other}another alpha"
     ]
 

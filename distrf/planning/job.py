@@ -211,6 +211,7 @@ def _outputs(job: str, steps: Sequence[Any], y: Any, known: int) -> tuple[int, l
         return 1 if y is None or y.ndim == 1 else int(y.shape[1]), []
     seen = planned_target(y, known)
     notes = [f"classes: at least {seen.distinct:,}, in {seen.rows:,} sampled rows"] if seen.rows else []
+    notes += ["train may take these whole numbers for numbers: one output"] if seen.either else []
     return 1 if seen.distinct == 2 else seen.distinct, notes
 
 

@@ -720,6 +720,7 @@ def test_a_length_scale_for_each_column(rng):
         ({"metric": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, "no negative eigenvalues"),
         ({"metric": np.triu(np.ones((3, 3)))}, "metric must be 'whiten', a symmetric matrix"),
         ({"metric": np.eye(3), "length_scale": [1.0, 1.0, 1.0]}, "give metric= or length_scale=, not both"),
+        ({"column_weights": [1.0, 1.0, 1.0]}, "give order=, too"),
         ({"length_scale": [1.0, 1.0]}, r"length_scale must have shape \(3,\)"),
         ({"gamma": 1.0, "length_scale": [1.0, 1.0, 1.0]}, "gamma and length_scale exclude each other"),
     ],
