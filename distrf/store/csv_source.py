@@ -233,7 +233,10 @@ def _scan(name: str, wanted: CsvFormat) -> tuple[list[str], str, list[Group]]:
                     "(or the row is over 64 MiB); correct the file"
                 )
             pieces = 1 if len(found) else pieces + 1
-            while (i := int(np.searchsorted(found, marks[-1][0] + step - at))) < len(found):
+            # The last row may end behind the file, with the line break that it lacks.
+            while marks[-1][0] < size and (i := int(np.searchsorted(found, marks[-1][0] + step - at))) < len(
+                found
+            ):
                 marks.append((min(at + int(found[i]), size), row + i + 1))
             row += len(found)
             at = size if last else at + (int(found[-1]) if len(found) else 0)
