@@ -78,7 +78,7 @@ def test_a_parquet_file_of_pandas_is_one_block(tmp_path):
 @pytest.mark.parametrize("D", [64, 2048])
 def test_rows_that_workers_hold(client, D, monkeypatch):
     """As many segments as the pass has, and nothing is read."""
-    X = da.zeros((2000, 8), chunks=(10, 8), dtype=np.float32).persist()
+    X = da.zeros((2100, 8), chunks=(10, 8), dtype=np.float32).persist()  # more than features
     Z = fourier(D).fit(X).transform(X)
     made = distrf.plan(distrf.StreamingRidge(1.0), Z)
     assert made.bytes_read == 0
@@ -89,5 +89,5 @@ def test_rows_that_workers_hold(client, D, monkeypatch):
         return real(task, *more)
 
     monkeypatch.setattr(passes, "compute", counting)
-    distrf.StreamingRidge(1.0).fit(Z, np.arange(2000.0))
+    distrf.StreamingRidge(1.0).fit(Z, np.arange(2100.0))
     assert made.at_once == (counted[-1], counted[-1])
