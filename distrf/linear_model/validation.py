@@ -44,7 +44,8 @@ def validate_fit(
         if target := reading_of(y).get("target"):
             estimator.target_ = target
     if numeric and getattr(getattr(y, "dtype", None), "kind", "") in ("U", "S"):
-        raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; take a classifier")
+        remedy = "say labels=True" if hasattr(estimator, "labels") else "take a classifier"
+        raise InputError(f"{type(estimator).__name__} needs numbers as y, got text; {remedy}")
     if is_dask_collection(X):
         X = validate_rows(estimator, X, reset=reset)
         y = align_rows(X, as_columns(y), "y")

@@ -317,3 +317,5 @@ def test_refuses():
         LearnedMetric(StreamingRidge()).fit(X, y)
     with pytest.raises(InputError, match="at least one non-zero number"):
         LearnedMetric(base()).fit(X, y, np.zeros(50))
+    with pytest.raises(InputError, match="got text; say labels=True"):
+        LearnedMetric(base()).fit(X, np.where(y > 0, "a", "b"))
