@@ -116,13 +116,10 @@ def descend(
             length = _to_lowest(points, now.value, slope, direction) if quadratic else steps[best]
             if points.losses[best] < now.value:
                 break
-            if (
-                looks >= most
-                or quadratic
-                or (level >= (1 if exact else _FAILURES) and not points.losses.min() < now.value)
-            ):
+            lower, failures = points.losses.min() < now.value, 1 if exact else _FAILURES
+            if looks >= most or quadratic or (level >= failures and not lower):
                 return now
-            if exact and points.losses.min() < now.value:
+            if exact and lower:
                 steps = tuple(steps[int(np.argmin(points.losses))] * t for t in STEPS)
                 continue
             if failed:
