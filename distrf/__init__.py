@@ -14,7 +14,6 @@ _EXPORTS = {
     "StreamingScaler": "distrf.features",
     "Blockwise": "distrf.features",
     "NystroemFeatures": "distrf.features",
-    "RandomMaclaurinFeatures": "distrf.features",
     "TensorSketchFeatures": "distrf.features",
     "TEFM": "distrf.features",
     "CompactNonlinearMap": "distrf.learned",

@@ -20,9 +20,7 @@ import test_golden_files as files
 import test_golden_models as models
 
 #: The maps of golden_files.zip whose weights come from the seed.
-MAPS = [
-    name for name in files.MODELS if name.startswith(("fourier", "laplace", "binning", "tensor", "maclaurin"))
-]
+MAPS = [name for name in files.MODELS if name.startswith(("fourier", "laplace", "binning", "tensor"))]
 
 
 def entries(path: Path) -> dict[str, np.ndarray]:

@@ -62,7 +62,7 @@ SPLIT: dict[str, Any] = {
     "by": _text("Column of their groups or times. Of evaluate: score the rows of each of its values too.", "NAME"),
 }
 MAP: dict[str, Any] = {
-    "map": _text("fourier, laplace, binning, tensor-sketch, maclaurin, nystroem, tefm, cnm, learned, blockwise, none or auto.", "NAME"),
+    "map": _text("fourier, laplace, binning, tensor-sketch, nystroem, tefm, cnm, learned, blockwise, none or auto.", "NAME"),
     "kernel": _text("Kernel of the map.", "NAME"),
     "n_components": _text("D, number of features of the map, or auto.", "INT", "--n-components", "-D"),
     "length_scale": _text("Length scale of the kernel, a rule such as knn, or auto."),

@@ -1,4 +1,4 @@
-"""Count sketches of rows, and products of neighbouring columns."""
+"""Count sketches of rows."""
 
 from __future__ import annotations
 
@@ -56,27 +56,3 @@ def count_sketch_csr(
             for at in range(a, b):
                 j = indices[at]
                 o[h[j]] += w[j] * values[at]
-
-
-@jit
-def column_products(P: np.ndarray, ends: np.ndarray, factors: np.ndarray, out: np.ndarray, column: int) -> None:
-    """Write products of neighbouring columns: ``out[i, column + f] = factors[f] * prod(P[i, ends[f] : ends[f + 1]])``.
-
-    The products are made in float64, because single factors may leave the range of float32.
-
-    Parameters
-    ----------
-    P : C-contiguous array of shape (n, R)
-    ends : array of shape (F + 1,), ascending; a product of no columns is 1
-    factors : array of shape (F,), float64
-    out : C-contiguous array of shape (n, at least column + F), written in place
-    column : first column of `out` to write
-    """
-    for i in range(out.shape[0]):
-        p = P[i]
-        o = out[i, column : column + factors.size]
-        for f in range(factors.size):
-            product = factors[f]
-            for r in range(ends[f], ends[f + 1]):
-                product *= p[r]
-            o[f] = product

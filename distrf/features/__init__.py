@@ -4,7 +4,6 @@ from .binning import RandomBinningFeatures
 from .blockwise import Blockwise
 from .fourier import RandomFourierFeatures
 from .laplace import RandomLaplaceFeatures
-from .maclaurin import RandomMaclaurinFeatures
 from .nystroem import NystroemFeatures
 from .scaler import StreamingScaler
 from .tefm import TEFM
@@ -18,7 +17,6 @@ __all__ = [
     "RandomBinningFeatures",
     "RandomFourierFeatures",
     "RandomLaplaceFeatures",
-    "RandomMaclaurinFeatures",
     "StreamingScaler",
     "TensorSketchFeatures",
     "WithColumns",

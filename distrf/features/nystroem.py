@@ -46,8 +46,8 @@ class NystroemFeatures(FeatureEstimator):
     Parameters
     ----------
     kernel : str or kernel object, default="gaussian"
-        Any kernel by name: "gaussian", "laplacian", "cauchy", "matern"; "polynomial", "homogeneous",
-        "exponential"; "exponential_semigroup", "reciprocal_semigroup". Or an object of
+        Any kernel by name: "gaussian", "laplacian", "cauchy", "matern"; "polynomial", "exponential";
+        "exponential_semigroup", "reciprocal_semigroup". Or an object of
         `distrf.kernels.shift_invariant`, `distrf.kernels.dot_product` or `distrf.kernels.semigroup`.
     length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
         l of a shift-invariant kernel, in the units of the columns, or a rule, as in RandomFourierFeatures.
@@ -55,9 +55,9 @@ class NystroemFeatures(FeatureEstimator):
         scikit-learn's parameter. It sets l of the gaussian and laplacian kernels. For dot-product kernels
         it is the factor on x.y, with None 1 / mean |x|^2.
     degree : int, default=2
-        Power, at least 1. Read by the polynomial kernels alone.
+        Power, at least 1. Read by the polynomial kernel alone.
     coef0 : float, default=1.0
-        Weight of the lower powers. Read by the polynomial kernel alone.
+        Weight of the lower powers, 0 leaves the highest alone. Read by the polynomial kernel alone.
     beta : float or {"median"}, default="median"
         Rate of the exponential semigroup kernel. "median" is 1 over the median, over sampled pairs, of
         sum_j sqrt(x_j + y_j): the median pair has k = 1/e.

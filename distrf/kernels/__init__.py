@@ -5,7 +5,6 @@ from .dot_product import (
     DOT_PRODUCTS,
     DotProductKernel,
     Exponential,
-    Homogeneous,
     Polynomial,
 )
 from .semigroup import (
@@ -31,7 +30,6 @@ __all__ = [
     "Exponential",
     "ExponentialSemigroup",
     "Gaussian",
-    "Homogeneous",
     "Kernel",
     "KernelParameter",
     "Laplacian",

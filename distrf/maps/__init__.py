@@ -14,7 +14,6 @@ from .blockwise import BlockwiseMap
 from .fourier import FourierMap
 from .laplace import LaplaceMap
 from .learned import LearnedFourierMap
-from .maclaurin import MaclaurinMap
 from .nystroem import NystroemMap
 from .scaling import ScalingMap
 from .subspace import SubspaceMap
@@ -31,7 +30,6 @@ MAPS: dict[str, type[FeatureMap]] = {
         BinningMap,
         ScalingMap,
         BlockwiseMap,
-        MaclaurinMap,
         NystroemMap,
         SubspaceMap,
         TableMap,
@@ -82,7 +80,6 @@ __all__ = [
     "FourierMap",
     "LaplaceMap",
     "LearnedFourierMap",
-    "MaclaurinMap",
     "NystroemMap",
     "ScalingMap",
     "SubspaceMap",

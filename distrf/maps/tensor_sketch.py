@@ -72,7 +72,7 @@ class TensorSketchMap(SeededMap):
         super().__post_init__()
         if not isinstance(self.kernel, Polynomial):
             raise InputError(
-                f"TensorSketch is for the polynomial kernel, got {self.kernel!r}; use random Maclaurin features"
+                f"TensorSketch is for the polynomial kernel, got {self.kernel!r}; Nystroem features serve any kernel"
             )
         if not 1 <= self.n_components < 2**31:
             raise InputError(f"n_components must lie in [1, 2**31), got {self.n_components}")

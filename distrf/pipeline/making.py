@@ -123,7 +123,7 @@ def make_model(
         alpha="auto" of ridge may be chosen.
     map : str, estimator or None, default="auto"
         "auto" is Fourier features, or no map if a linear model on the columns does better. None or "none" is no map.
-        Or a name: "fourier", "laplace", "binning", "tensor-sketch", "maclaurin", "nystroem", "tefm", "cnm", "learned".
+        Or a name: "fourier", "laplace", "binning", "tensor-sketch", "nystroem", "tefm", "cnm", "learned".
         An unfitted map is taken as it is, but for a length scale and a number of features that are at their defaults.
     scale : str, StreamingScaler or None, default="auto"
         "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None

@@ -21,7 +21,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf.kernels import Exponential, Gaussian, get_kernel
+from distrf.kernels import Gaussian, get_kernel
 from distrf.plot import displays
 
 HERE = Path(__file__).parent
@@ -327,22 +327,6 @@ def tensor_sketch():
         )
 
     errors_by_size(ax, X, {f"degree {p}": line(p) for p in (2, 3, 5)}, 2 ** np.arange(6, 13))
-    return figure
-
-
-def maclaurin():
-    figure, ax = plt.subplots(figsize=(5.4, 3.2))
-    X = digits()[0][:300]
-    gamma = 1 / np.mean((X**2).sum(axis=1))
-    exact = Exponential(gamma=gamma)(X)
-
-    def line(columns):
-        return exact, lambda seed, D: distrf.RandomMaclaurinFeatures(
-            "exponential", gamma=gamma, exact=columns, n_components=D, random_state=seed
-        )
-
-    names = {-1: "all degrees drawn", 0: "constant column exact (default)", 1: "constant and d columns exact"}
-    errors_by_size(ax, X, {name: line(columns) for columns, name in names.items()}, 2 ** np.arange(7, 13))
     return figure
 
 

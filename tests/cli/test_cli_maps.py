@@ -33,10 +33,6 @@ MAPS = {
         ["--set", "map__degree=3", "--set", "map__coef0=0.5", "--set", "map__gamma=0.1"],
         distrf.TensorSketchFeatures(3, gamma=0.1, coef0=0.5, n_components=D, random_state=3),
     ),
-    "maclaurin": (
-        ["--kernel", "exponential", "--set", "map__gamma=0.1"],
-        distrf.RandomMaclaurinFeatures("exponential", gamma=0.1, n_components=D, random_state=3),
-    ),
     "nystroem": (
         ["--set", "map__landmarks=kmeans", "--length-scale", "4"],
         distrf.NystroemFeatures(length_scale=4.0, n_components=D, landmarks="kmeans", random_state=3),

@@ -33,7 +33,6 @@ from distrf import (
     RandomBinningFeatures,
     RandomFourierFeatures,
     RandomLaplaceFeatures,
-    RandomMaclaurinFeatures,
     StreamingRidge,
     StreamingScaler,
     TensorSketchFeatures,
@@ -163,7 +162,6 @@ def test_n_jobs(jobs):
 DENSE = [
     RandomFourierFeatures(length_scale=1.0, n_components=8, random_state=0),
     RandomLaplaceFeatures(n_components=8, random_state=0),
-    RandomMaclaurinFeatures(n_components=8, random_state=0),
     TensorSketchFeatures(n_components=8, random_state=0),
     NystroemFeatures("exponential_semigroup", n_components=8, random_state=0),
     CompactNonlinearMap(n_components=8, length_scale=1.0, n_epochs=1, random_state=0),
@@ -197,7 +195,7 @@ def test_threads_run_the_map(est, kind, monkeypatch):
 @pytest.mark.parametrize(
     "est",
     [
-        *(est for est in DENSE if not isinstance(est, (RandomMaclaurinFeatures, TensorSketchFeatures))),
+        *(est for est in DENSE if not isinstance(est, TensorSketchFeatures)),
         BINNED,
         RandomLaplaceFeatures(n_components=8, projection="circulant", random_state=0),
         WithColumns(DENSE[-2], random_state=0),

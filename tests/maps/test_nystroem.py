@@ -188,7 +188,7 @@ def test_all_rows_equal():
 def test_low_rank_kernel(rng):
     """(x.y)^2 in three columns has rank 6: so many features, and exact."""
     X = rng.normal(size=(100, 3))
-    est = NystroemFeatures("homogeneous", gamma=1.0, n_components=50).fit(X)
+    est = NystroemFeatures("polynomial", coef0=0.0, gamma=1.0, n_components=50).fit(X)
     Z = est.transform(X)
     assert Z.shape == (100, 6)
     assert est.get_feature_names_out().shape == (6,)
@@ -209,7 +209,7 @@ def test_rank(rng):
 
 def test_zero_kernel():
     with pytest.raises(InputError, match="zero between all landmarks"):
-        NystroemFeatures("homogeneous", gamma=1.0).fit(np.zeros((5, 2)))
+        NystroemFeatures("polynomial", coef0=0.0, gamma=1.0).fit(np.zeros((5, 2)))
     with pytest.raises(InputError, match="the kernel overflows between landmarks"):
         NystroemFeatures("exponential", gamma=1.0).fit(np.full((5, 2), 1e3))
 

@@ -22,21 +22,20 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import (
-    RandomMaclaurinFeatures,
+    NystroemFeatures,
     TensorSketchFeatures,
     load_model,
     save_model,
 )
 from distrf.cli.estimators import Parts
 from distrf.errors import InputError
-from distrf.kernels import DOT_PRODUCTS, DotProductKernel, Exponential, Homogeneous, Polynomial, get_kernel
-from distrf.maps import MaclaurinMap, TensorSketchMap
+from distrf.kernels import DotProductKernel, Exponential, Polynomial, get_kernel
+from distrf.maps import TensorSketchMap
 
 KERNELS = [
     Polynomial(1),
     Polynomial(2, 0.3, 0.7),
     Polynomial(3, 0.2, 0.0),
-    Homogeneous(2, 0.5),
     Exponential(0.2),
 ]
 
@@ -45,11 +44,7 @@ KERNELS = [
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_series_is_the_kernel(kernel):
-    t = np.linspace(-2, 2, 9)
-    series = sum(kernel.coefficient(n) * t**n for n in range(40))
-    np.testing.assert_allclose(series, kernel.of_products(t), rtol=1e-13, atol=1e-14)
-    assert all(kernel.coefficient(n) >= 0 for n in range(40))
+def test_spec_is_the_kernel(kernel):
     assert get_kernel(kernel.spec()) == kernel
 
 
@@ -63,12 +58,12 @@ def test_polynomial_is_scikit_learns(rng):
 @pytest.mark.parametrize(
     ("name", "parameters", "message"),
     [
-        ("sigmoid", {}, "unknown dot-product kernel 'sigmoid'; known: exponential, homogeneous, polynomial"),
+        ("sigmoid", {}, "unknown dot-product kernel 'sigmoid'; known: exponential, polynomial"),
         ("polynomial", {"degree": 0}, "degree must be an integer >= 1, got 0"),
         ("polynomial", {"degree": 2.5}, "an integer >= 1, got 2.5"),
         ("polynomial", {"coef0": -1}, "coef0 must be a finite number >= 0, got -1"),
         ("exponential", {"gamma": 0}, "gamma must be a finite number > 0, got 0"),
-        ("homogeneous", {"gamma": math.nan}, "> 0, got nan"),
+        ("polynomial", {"gamma": math.nan}, "> 0, got nan"),
         ("exponential", {"degree": 2}, r"does not take the parameters \['degree'\]"),
     ],
 )
@@ -168,104 +163,11 @@ def test_hashes_cover_their_range():
     assert abs(np.corrcoef(places[0], signs[0])[0, 1]) < 5 / np.sqrt(50_000)
 
 
-# ---- random Maclaurin features ----------------------------------------------------------------------
-
-
-class TestMaclaurin(MapContract):
-    @pytest.fixture(params=[-1, 0, 1])
-    def exact(self, request):
-        return request.param
-
-    @pytest.fixture(params=[Polynomial(3, 0.2, 0.7), Homogeneous(2, 0.5), Exponential(0.1)], ids=repr)
-    def make(self, request, exact):
-        return lambda d, D: MaclaurinMap(d, D, request.param, 2.0, exact, seed=5)
-
-    def parts(self, map_, X):
-        """Features, and the size of the terms each is made of."""
-        kernel, m = map_.kernel, map_.n_components - map_.n_exact
-        columns, sizes = [], []
-        if map_.n_constant:
-            columns.append(np.full(len(X), np.sqrt(kernel.coefficient(0))))
-            sizes.append(columns[-1])
-        if map_.n_exact > map_.n_constant:
-            columns += list(np.sqrt(kernel.coefficient(1)) * X.T)
-            sizes += list(abs(np.sqrt(kernel.coefficient(1)) * X.T))
-        W, at = map_.sign_vectors(0, m).astype(float), 0
-        probability = dict(zip(map_.degrees.tolist(), map_.probabilities, strict=True))
-        for n in map_.drawn_degrees(0, m):
-            factor = np.sqrt(kernel.coefficient(int(n)) / (m * probability[n]))
-            columns.append(factor * (X @ W[at : at + n].T).prod(axis=1))
-            sizes.append(factor * abs(X).sum(axis=1) ** n * (n + 1))
-            at += n
-        assert at == len(W)
-        return np.array(columns).T, np.array(sizes).T
-
-    def explicit(self, map_, X):
-        return self.parts(map_, X)[0]
-
-    def tolerance(self, map_, X, dtype):
-        return 2 * EPS[dtype] * (X.shape[1] + 6) * self.parts(map_, X)[1] + 1e-300
-
-    def test_parts_of_blocks(self, make):
-        map_ = make(self.d, 700)
-        whole = map_.sign_vectors(0, 600)
-        drawn = map_.drawn_degrees(0, 600)
-        for a, b in [(0, 1), (100, 300), (255, 257), (511, 600)]:
-            np.testing.assert_array_equal(map_.drawn_degrees(a, b), drawn[a:b])
-            np.testing.assert_array_equal(map_.sign_vectors(a, b), whole[drawn[:a].sum() : drawn[:b].sum()])
-
-
-@pytest.mark.parametrize("exact", [-1, 0, 1])
-@pytest.mark.parametrize(
-    "kernel", [Polynomial(1), Polynomial(2, 0.5, 0.4), Homogeneous(3, 0.4), Exponential(0.3)], ids=repr
-)
-def test_maclaurin_moments(kernel, exact):
-    X, Y = PAIRS / 2
-    E = estimates(lambda seed: MaclaurinMap(3, 8, kernel, 2.0, exact, seed), X, Y, 500)
-    assert_moments(E, np.diag(kernel(X, Y)), MaclaurinMap(3, 8, kernel, 2.0, exact, 0).variance(X, Y))
-
-
-@pytest.mark.parametrize("base", [1.2, 2.0, 5.0])
-def test_law_of_degrees(base):
-    map_ = MaclaurinMap(3, 20_001, Exponential(), base, -1, 3)
-    p = map_.probabilities
-    np.testing.assert_allclose(p[:5], (base - 1) / base ** np.arange(1, 6), rtol=1e-12)
-    assert p.sum() == pytest.approx(1)
-    counts = np.bincount(map_.drawn_degrees(0, 20_000), minlength=len(p))
-    assert (abs(counts - 20_000 * p) <= 5 * np.sqrt(20_000 * p) + 3).all()
-
-
-def test_exact_columns_alone(rng):
-    X = rng.normal(size=(6, 3))
-    kernel = Polynomial(1, 0.5, 2.0)
-    map_ = MaclaurinMap(3, 6, kernel, 2.0, 1, 0)
-    np.testing.assert_allclose(map_(X) @ map_(X).T, kernel(X), rtol=1e-13)
-    assert not map_(X)[:, 4:].any()
-
-
-def test_exact_constant_helps():
-    X, Y = PAIRS / 2
-    few, more, most = (MaclaurinMap(3, 64, Exponential(0.3), 2.0, e, 0).variance(X, Y) for e in (-1, 0, 1))
-    assert (more < few).all()
-    assert (most <= more + 1e-12).all()
-
-
-def test_bad_maclaurin():
-    with pytest.raises(InputError, match=r"base must be a finite number above 1, got 1.0"):
-        MaclaurinMap(3, 8, Polynomial(2), 1.0, 0, 0)
-    with pytest.raises(InputError, match="exact is -1, 0 or 1"):
-        MaclaurinMap(3, 8, Polynomial(2), 2.0, 2, 0)
-    with pytest.raises(InputError, match=r"exact=1 takes 4 columns .* n_components=4"):
-        MaclaurinMap(3, 4, Polynomial(2), 2.0, 1, 0)
-
-
 # ---- estimators -------------------------------------------------------------------------------------
 
 ESTIMATORS = [
     TensorSketchFeatures(n_components=16, random_state=0),
     TensorSketchFeatures(3, gamma=0.1, coef0=0.0, n_components=15),
-    RandomMaclaurinFeatures(n_components=16, exact=-1, random_state=0),
-    RandomMaclaurinFeatures("exponential", n_components=16, exact=-1, n_jobs=1),
 ]
 
 
@@ -324,9 +226,9 @@ def test_gamma_rule(rng):
     X = rng.normal(size=(500, 3)) * 7
     gamma = TensorSketchFeatures(n_components=8).fit(X).gamma_
     assert gamma == pytest.approx(1 / (X**2).sum(axis=1).mean())
-    assert RandomMaclaurinFeatures(n_components=8).fit(X).map_.kernel.gamma == pytest.approx(gamma)
+    assert NystroemFeatures("exponential", n_components=8).fit(X).map_.kernel.gamma == pytest.approx(gamma)
     kernel = Exponential(0.5)
-    assert RandomMaclaurinFeatures(kernel, n_components=8).fit(X).map_.kernel == kernel
+    assert NystroemFeatures(kernel, n_components=8).fit(X).map_.kernel == kernel
     for bad, message in (("scale", "or 'norm'"), (0, "finite number > 0"), (None, "got None")):
         with pytest.raises(InputError, match=message):
             TensorSketchFeatures(gamma=bad).fit(X)
@@ -334,19 +236,10 @@ def test_gamma_rule(rng):
         TensorSketchFeatures().fit(np.zeros((5, 2)))
 
 
-@pytest.mark.parametrize("name", DOT_PRODUCTS)
-def test_kernels_by_name(name, rng):
-    X = rng.normal(size=(20, 3))
-    map_ = RandomMaclaurinFeatures(name, gamma=0.2, n_components=8).fit(X).map_
-    assert map_.kernel.name == name
-    assert map_.kernel.gamma == 0.2
-
-
 @pytest.mark.parametrize("bad", [0, -1, 2.0, "8", True, None])
 def test_bad_components(bad):
-    for est in (TensorSketchFeatures, RandomMaclaurinFeatures):
-        with pytest.raises(InputError, match="n_components must be an integer >= 1"):
-            est(n_components=bad).fit(np.ones((3, 2)))
+    with pytest.raises(InputError, match="n_components must be an integer >= 1"):
+        TensorSketchFeatures(n_components=bad).fit(np.ones((3, 2)))
 
 
 # ---- command line -----------------------------------------------------------------------------------
@@ -356,9 +249,8 @@ def test_bad_components(bad):
     ("name", "options"),
     [
         ("tensor-sketch", {"degree": "3", "coef0": "0.5"}),
-        ("maclaurin", {"kernel": "exponential", "gamma": "0.2"}),
         ("tefm", {"base": "fourier", "base__n_components": "32"}),
-        ("tefm", {"base": "maclaurin"}),
+        ("tefm", {"base": "tensor-sketch"}),
         ("nystroem", {"kernel": "polynomial", "landmarks": "kmeans"}),
         ("nystroem", {"kernel": "matern", "nu": "2.5"}),
         ("blockwise", {"transformer": "AdditiveChi2Sampler"}),
@@ -377,26 +269,9 @@ def test_maps_of_the_command_line(name, options, rng):
     assert planned.work()[0] == pytest.approx(fitted.work()[0])
 
 
-@pytest.mark.parametrize(
-    ("kernel", "degree"), [("exponential", 2), ("polynomial", 50), ("homogeneous", 50), ("polynomial", 2000)]
-)
-def test_coefficients_beyond_float64_are_refused(kernel, degree):
-    est = RandomMaclaurinFeatures(kernel, degree=degree, gamma=1e8, n_components=16, random_state=0)
-    with pytest.raises(
-        InputError, match=r"coefficient of \(x.y\)\^\d+ of .* beyond float64; choose a smaller gamma"
-    ):
-        est.fit(np.ones((4, 3)))
-
-
-@pytest.mark.parametrize(
-    "est",
-    [
-        TensorSketchFeatures(50, gamma=1e8, n_components=16, random_state=0),
-        RandomMaclaurinFeatures("homogeneous", degree=4, gamma=1e25, n_components=64, random_state=0),
-    ],
-)
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(10, 3))])
-def test_features_beyond_their_dtype_are_refused(est, kind):
+def test_features_beyond_their_dtype_are_refused(kind):
+    est = TensorSketchFeatures(50, gamma=1e8, n_components=16, random_state=0)
     X = rows(20, 3).astype(np.float32)
     with pytest.raises(InputError, match="features overflow float32"):
         np.asarray(clone(est).fit(kind(X)).transform(kind(X)))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf import TEFM, RandomBinningFeatures, RandomFourierFeatures, RandomMaclaurinFeatures, StreamingScaler
+from distrf import TEFM, RandomBinningFeatures, RandomFourierFeatures, StreamingScaler, TensorSketchFeatures
 from distrf.errors import InputError
 from distrf.metrics import kernel_error
 
@@ -81,9 +81,7 @@ def test_refuses_bad_input():
     whitened = TEFM(features, n_components=16, whiten=True, random_state=0).fit(X)
     with pytest.raises(InputError, match=r"whiten=True .* approximate no kernel; .*whiten=False"):
         kernel_error(whitened, X)
-    zero = RandomMaclaurinFeatures("homogeneous", gamma=1.0, n_components=32, random_state=0).fit(
-        np.ones((5, 3))
-    )
+    zero = TensorSketchFeatures(gamma=1.0, coef0=0.0, n_components=32, random_state=0).fit(np.ones((5, 3)))
     with pytest.raises(InputError, match="kernel matrix of the sampled rows is zero"):
         kernel_error(zero, np.zeros((100, 3)))
 
