@@ -7,18 +7,35 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
+from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import InputError
 from .graph_nodes import Alias
 from .scheduler import computed
 
-#: Of an array: an empty data frame of the columns it was made of; whether its blocks are data frames; how it was read.
-_HEADER, _FRAMES, _READING = "distrf_header", "distrf_frames", "distrf_reading"
+
+def noted(array: da.Array, **notes: Any) -> da.Array:
+    """The array with notes, on a copy of its layer: they are copied and pickled with the array, and an edit in place leaves them.
+
+    header : an empty data frame of the columns it was made of; frames : whether its blocks are data frames; reading : where it
+    was read and how; made_from : see `row_blocks.made_from`
+    """
+    layer = copy(array.dask.layers[array.name])
+    layer.__dict__["distrf_notes"] = notes_of(array) | notes
+    graph = HighLevelGraph(array.dask.layers | {array.name: layer}, array.dask.dependencies)
+    return da.Array(graph, array.name, array.chunks, meta=array._meta)
+
+
+def notes_of(X: Any) -> dict[str, Any]:
+    """The notes on a Dask array; {} of other rows."""
+    layers = X.dask.layers if isinstance(X, da.Array) else {}
+    return getattr(layers.get(getattr(X, "name", "")), "distrf_notes", {})
 
 
 def is_lazy_frame(X: Any) -> bool:
@@ -75,36 +92,28 @@ def plain_rows(X: Any, name: str = "X") -> Any:
     labels = X.indexes.get(X.dims[1]) if X.ndim == 2 else None
     if not is_dask_collection(X):
         return X.data if labels is None else X.to_pandas()
-    array = X.data
-    if labels is not None:
-        array = da.Array(array.dask, array.name, array.chunks, meta=array._meta)
-        array.__dict__[_HEADER] = labels.to_series().to_frame().T.iloc[:0]
-    return array
+    return X.data if labels is None else noted(X.data, header=labels.to_series().to_frame().T.iloc[:0])
 
 
 def header(X: Any) -> Any:
     """What scikit-learn finds the names of the columns of X in: X itself, or an empty data frame of the same columns."""
-    return vars(X).get(_HEADER, X) if isinstance(X, da.Array) else X
+    return notes_of(X).get("header", X)
 
 
 def with_header(array: da.Array, X: Any) -> da.Array:
     """The array, which has the columns of X, with the names that X has or remembers."""
-    names = header(X)
-    if names is not X or is_frame(X):
-        array.__dict__[_HEADER] = names if names is not X else X.iloc[:0]
-    return array
+    names = X.iloc[:0] if is_frame(X) else header(X)
+    return array if names is X else noted(array, header=names)
 
 
 def with_reading(array: da.Array, **reading: Any) -> da.Array:
     """The array, which remembers where it was read and how: path, target, columns, impute."""
-    array.__dict__[_READING] = array.name, reading
-    return array
+    return noted(array, reading=reading)
 
 
 def reading_of(X: Any) -> dict[str, Any]:
     """What `with_reading` noted; nothing of other arrays, such as some of these rows, or these after an edit in place."""
-    name, reading = vars(X).get(_READING, ("", {})) if isinstance(X, da.Array) else ("", {})
-    return reading if reading and X.name == name else {}
+    return notes_of(X).get("reading", {})
 
 
 def frame_blocks(X: Any) -> da.Array:
@@ -112,14 +121,12 @@ def frame_blocks(X: Any) -> da.Array:
 
     Text is of dtype object, and missing text NaN, as scikit-learn takes it; Dask makes it a dtype of its own with NA. Only a block function that takes data frames can compute with it: see `map_rows`.
     """
-    array = _blocks(X, "X", object, _with_text)
-    array.__dict__[_FRAMES] = True
-    return array
+    return noted(_blocks(X, "X", object, _with_text), frames=True)
 
 
 def has_frames(X: Any) -> bool:
     """Whether the blocks of a Dask array are data frames."""
-    return _FRAMES in vars(X)
+    return "frames" in notes_of(X)
 
 
 def join_frames(parts: Sequence[Any]) -> Any:
@@ -192,9 +199,7 @@ def _lazy_values(X: Any, name: str) -> da.Array:
             else f"{name} must have at least one column, got shape (n, 0)"
         )
     dtype = np.result_type(*(dtype for dtype in dtypes if dtype is not None))
-    array = _blocks(X, name, dtype, _values, dtype)
-    array.__dict__[_HEADER] = meta
-    return array
+    return noted(_blocks(X, name, dtype, _values, dtype), header=meta)
 
 
 def _numeric(dtype: Any, *, labels: bool = False) -> np.dtype | None:

@@ -26,7 +26,7 @@ from ..store.zarr_arrays import joined
 from ..typing import Rows
 from .csr_rows import csr_row_bytes, stored_row_bytes
 from .graph_nodes import DataNode, Task, TaskRef
-from .labelled import has_frames, plain_rows, with_header
+from .labelled import has_frames, noted, notes_of, plain_rows, with_header
 from .scheduler import current_client
 from .task_names import task_name
 
@@ -142,9 +142,7 @@ def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     """X with other row chunks. It remembers X: see `source_of`."""
     layer = _CutLayer(X, chunks)
     graph = HighLevelGraph(X.dask.layers | {layer.name: layer}, X.dask.dependencies | {layer.name: {X.name}})
-    out = da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta)
-    _remember(out, X, None)
-    return out
+    return _remembering(da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta), X, None)
 
 
 class _CutLayer(Layer):
@@ -212,17 +210,12 @@ def cut_rows(block: Any, first: int, last: int) -> Any:
 
 def take_blocks(X: da.Array, numbers: Sequence[int]) -> da.Array:
     """The blocks of X with these ascending numbers. They remember X: see `made_of`."""
-    out = X.blocks[list(numbers)]
-    _remember(out, X, list(numbers))
-    return out
+    return _remembering(X.blocks[list(numbers)], X, list(numbers))
 
 
-def _remember(X: da.Array, source: da.Array, how: Any) -> None:
-    """Note on the layer of X from which array it was made, and how: the layer is pickled with X, and left by an edit in place.
-
-    The array is copied: an edit in place of the one that the user holds is none of X's.
-    """
-    X.dask.layers[X.name].__dict__["distrf_made_from"] = source.copy(), how
+def _remembering(X: da.Array, source: da.Array, how: Any) -> da.Array:
+    """X with a note from which array it was made, a copy: an edit in place of the one that the user holds is none of X's."""
+    return noted(X, made_from=(source.copy(), how))
 
 
 def made_from(X: Any) -> tuple[da.Array | None, Any]:
@@ -230,8 +223,7 @@ def made_from(X: Any) -> tuple[da.Array | None, Any]:
 
     How is the map, the numbers of the blocks that were taken, or None where rows were cut.
     """
-    layers = X.dask.layers if isinstance(X, da.Array) else {}
-    return getattr(layers.get(getattr(X, "name", "")), "distrf_made_from", (None, None))
+    return notes_of(X).get("made_from", (None, None))
 
 
 def made_of(X: da.Array) -> tuple[list[da.Array], list[Any]]:
@@ -421,10 +413,8 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
         meta=(sp.csr_array if csr else np.empty)((0,) * (1 + len(shape)), dtype=dtype),
         name=f"{name}-{tokenize(X.name, function)}",
     )
-    if not has_frames(X):  # whose blocks are no arrays that others could cut
-        # Lets a reader of a few rows apply the function to those rows alone: see `mapped_from`.
-        _remember(out, X, function)
-    return out
+    # Lets a reader of a few rows apply the function to those rows alone, but where blocks are no arrays that others could cut.
+    return out if has_frames(X) else _remembering(out, X, function)
 
 
 def row_bytes(X: Any) -> float:

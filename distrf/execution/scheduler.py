@@ -175,23 +175,23 @@ class Shared:
     Parameters
     ----------
     make : callable
-        Makes the setting; it returns what puts it back, a context manager.
+        Makes the setting: a context manager.
     """
 
     def __init__(self, make: Callable[[], Any]):
-        self._make, self._inside, self._lock = make, 0, threading.Lock()
+        self._make, self._inside, self._lock, self._made = make, 0, threading.Lock(), ExitStack()
 
     def __enter__(self) -> None:
         with self._lock:
             if not self._inside:
-                self._made = self._make()
+                self._made.enter_context(self._make())
             self._inside += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if not self._inside:
-                self._made.__exit__(None, None, None)
+                self._made.close()
 
 
 #: Context of work in threads of this process.

@@ -10,7 +10,7 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Collection
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from typing import Any
 
 import dask
@@ -44,14 +44,15 @@ class PreparedWorker(WorkerPlugin):
     def setup(self, worker: Any) -> None:
         import scipy.linalg  # noqa: F401  a limit reaches only libraries that are loaded
 
-        ONE_BLAS_THREAD.__enter__()
+        self._settings = ExitStack()
+        self._settings.enter_context(ONE_BLAS_THREAD)
         if not worker.address.startswith("inproc://"):
             keep_freed_memory()
         for history in ("profile_history", "profile_keys_history"):
             setattr(worker, history, deque(getattr(worker, history, ()), maxlen=_PROFILES))
 
     def teardown(self, worker: Any) -> None:
-        ONE_BLAS_THREAD.__exit__()
+        self._settings.close()
 
 
 def keep_freed_memory() -> None:
@@ -128,10 +129,11 @@ class _LocalWorkers(SchedulerPlugin):
     idempotent = True
 
     async def start(self, scheduler: Any) -> None:
-        _LONG_LOST.__enter__()
+        self._settings = ExitStack()
+        self._settings.enter_context(_LONG_LOST)
 
     async def close(self) -> None:
-        _LONG_LOST.__exit__()
+        self._settings.close()
 
 
 #: The workers whose release is known, by client.

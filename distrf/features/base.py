@@ -151,7 +151,8 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
     if jobs == 1 or n <= _TILE or not (fills or map_.sparse_output):
         return map_(X)
     # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few. Maps cut rows at multiples of
-    # _TILE, as here: so the bits do not depend on the number of threads.
+    # _TILE, as here, or of a part of it: so the bits do not depend on the number of threads. TEFM, which cuts by memory, gives
+    # the same to rounding.
     tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
     step = _TILE * -(-n // (_TILE * tiles_each * jobs))
     shape = (0 if map_.sparse_output else n, map_.n_components)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -144,8 +143,6 @@ class RandomFourierFeatures(FeatureEstimator):
         X = validate_rows(self, X, reset=True)
         self.map_ = self._make_map(X.shape[1], draw_seed(self.random_state), X)
         self.length_scale_, self.projection_ = self.map_.length_scale, self.map_.projection
-        if caution := self.map_.projector.caution:
-            warnings.warn(caution, stacklevel=2)
         return self
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> FourierMap:

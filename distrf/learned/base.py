@@ -51,7 +51,7 @@ from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase, weight_unit
-from ..typing import RandomState
+from ..typing import ArrayLike, RandomState
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import MapOptimizer
 from .plan import planned_learning
@@ -414,7 +414,7 @@ def _compare_with_constant(
             f"the map and its linear model were learned to a loss of {loss:.3g}, and a constant has {null:.3g}: steps are "
             "too long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', another eta0, or more epochs",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=4,
         )
 
 
@@ -423,8 +423,54 @@ class CompactModel(MapLearner, LinearModel):
 
     loss: str
 
-    def _fit(self, X: Any, y: Any, weight: Any, folds: Any, given: Sequence[Any]) -> Self:
-        X, y, weight = validate_fit(self, X, y, weight, numeric=is_regressor(self))
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        folds: ArrayLike | None = None,
+        *,
+        X_val: ArrayLike | None = None,
+        y_val: ArrayLike | None = None,
+        sample_weight_val: ArrayLike | None = None,
+    ) -> Self:
+        """Learn the map and the linear model from rows and labels, or numbers.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : array or Dask array of shape (n,) or (n, C)
+            Labels of a classifier: numbers or text, shape (n,). Numbers of a regressor, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
+            block.
+        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
+            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
+            and which epoch is kept; without, `history_` notes their scores.
+        y_val : array or Dask array of shape (m,) or (m, C), default=None
+            Their targets.
+        sample_weight_val : array or Dask array of shape (m,), default=None
+            Their weights. None weighs all alike.
+
+        Returns
+        -------
+        Self
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
+        given = X_val, y_val, sample_weight_val
         targets = self._encoded(y, weight)
         layout, p = self._learn(X, y, weight, targets, self.loss, given, given_folds(X, folds))
         learned = layout.split(p)

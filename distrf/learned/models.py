@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, estimator, number, one_of, param
-from ..typing import ArrayLike, ClassWeight
+from ..typing import ClassWeight
 from .base import CompactModel
 
 
@@ -56,54 +56,6 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
     loss: str = param(default="multinomial", rule=loss_rule("classification"), kw_only=False)
     class_weight: ClassWeight = param(default=None, rule=CLASS_WEIGHT)
 
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
-    ) -> CompactNonlinearClassifier:
-        """Learn the map and the linear model from rows and labels.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : array or Dask array of shape (n,)
-            Labels: numbers or text.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
-            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
-            block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
-
-        Returns
-        -------
-        CompactNonlinearClassifier
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
-            numbers.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        return self._fit(X, y, sample_weight, folds, (X_val, y_val, sample_weight_val))
-
 
 @estimator
 class CompactNonlinearRegressor(LinearRegressor, CompactModel):
@@ -143,51 +95,3 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
 
     loss: str = param(default="squared", rule=loss_rule("regression"), kw_only=False)
     epsilon: float | str = param(default="auto", rule=number(0) | one_of("auto"))
-
-    def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
-    ) -> CompactNonlinearRegressor:
-        """Learn the map and the linear model from rows and targets.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : array or Dask array of shape (n,) or (n, C)
-            Targets: numbers, one or C for each row.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
-            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
-            block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
-
-        Returns
-        -------
-        CompactNonlinearRegressor
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
-            numbers.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        return self._fit(X, y, sample_weight, folds, (X_val, y_val, sample_weight_val))

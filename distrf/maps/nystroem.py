@@ -26,8 +26,6 @@ from ..kernels.exact import exact_kernel, kernel_block, lean, middle
 from ..typing import Rows
 from .base import FeatureMap, require_arrays, row_tiles
 
-#: Numbers in the kernel matrix of one tile of rows and all landmarks (16 MiB).
-_TILE_NUMBERS = 2**21
 #: Results of `_once`, by the name of the function and the `id` of the landmarks; removed when that array is freed.
 _results: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
@@ -106,13 +104,18 @@ class NystroemMap(FeatureMap):
         assert self.landmarks is not None
         assert self.normalization is not None
         self.kernel.check_rows(X)
-        M, most, centre = self.normalization[:, start:stop], 512, None
+        M, centre = self.normalization[:, start:stop], None
         if isinstance(X, np.ndarray):
             L, centre = self.landmarks.astype(np.float64, copy=False), _once(middle, self.landmarks)
         else:
-            X, most, L = sp.csr_array(X), 4096, _once(_beside_csr, self.landmarks)
-        for a, b in row_tiles(X.shape[0], max(64, min(most, _TILE_NUMBERS // self.n_landmarks))):
+            X, L = sp.csr_array(X), _once(_beside_csr, self.landmarks)
+        for a, b in row_tiles(X.shape[0], self._tile_rows):
             out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale, centre) @ M
+
+    @property
+    def _tile_rows(self) -> int:
+        """Rows of a tile: 512, a half for each doubling of the landmarks beyond 4,096, at least 64."""
+        return max(64, 512 >> max(0, (self.n_landmarks - 1).bit_length() - 12))
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y, self.length_scale)

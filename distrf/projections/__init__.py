@@ -56,8 +56,17 @@ def choose_projection(
     Returns
     -------
     `name` itself; for "auto", what `auto_projection` chooses.
+
+    Raises
+    ------
+    InputError : the projection is not for so few columns
     """
     if name != "auto":
+        if n_features_in < (least := PROJECTIONS[name].least_features):
+            raise InputError(
+                f"projection={name!r} is for {least} columns or more, X has {n_features_in}: with fewer, its kernel is wrong "
+                "for rows far apart along a column; take 'orthogonal' or 'dense', which are as fast at this width, or 'auto'"
+            )
         return name
     if order is not None:
         return "quasi" if order < n_frequencies else "dense"

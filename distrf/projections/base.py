@@ -40,6 +40,7 @@ class Projection:
     ----------
     name : str, key in `PROJECTIONS` and in specs
     rows_per_tile : int, how many rows of X to hand to `phases` at once
+    least_features : int, the fewest columns for which an estimator takes it: with fewer its kernel is far off
     accepts_sparse : bool, whether `phases` takes CSR rows as they are; otherwise the map makes them dense
     """
 
@@ -50,6 +51,7 @@ class Projection:
 
     name: ClassVar[str]
     rows_per_tile: ClassVar[int] = 512
+    least_features: ClassVar[int] = 1
     accepts_sparse: ClassVar[bool] = False
 
     @classmethod
@@ -84,11 +86,6 @@ class Projection:
         return list(
             cut_at_multiples(start, stop, grid * max(1, int(weight_cache.max_bytes / 2 / (row_bytes * grid))))
         )
-
-    @property
-    def caution(self) -> str | None:
-        """The text of a warning if the estimate of the kernel is far off at this number of columns; else None."""
-        return None
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Rows start:stop of W as an explicit matrix, shape (stop - start, d), float64."""

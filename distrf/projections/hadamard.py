@@ -27,7 +27,7 @@ squared bias to the squared error.
 Farther out the bound is above 1 and says nothing, and the estimate can be wrong. Along an axis, v = t e_i, all
 entries of H B v are +-t, and y_j = (t / p) n_j with even integers n_j. So k_hat returns to 1 at t = pi p / 2,
 which is 25 length scales for p = 16. It is off by more than 0.1 from 6 (p = 16), 24 (p = 32) and 49 (p = 64)
-length scales on. `fit` warns for p < 64.
+length scales on. `fit` refuses p < 64.
 
 The variance of paired features to first order in 1 / p, divided by that of as many independent weights, with
 q = k^2 s^2 / (1 - k^2)^2 <= 1 and u = sum_j v_j^4 / s^2 (from the fourth moments of H B v), is
@@ -51,8 +51,6 @@ from .cache import weight_cache
 
 #: The least p. Narrower blocks would leave SORF a handful of distinct weights, and fill no vector of the processor.
 _NARROWEST = 16
-#: From this p on, rows of data do not usually lie as far apart as SORF's error begins, so that no warning is due.
-_WIDE = 64
 #: Columns of one column block, which holds at least one block of W: enough to make few calls for small d, and
 #: few enough to stay in the cache.
 _COLUMNS = 1024
@@ -219,17 +217,8 @@ class StructuredOrthogonalProjection(HadamardProjection):
     name: ClassVar[str] = "structured_orthogonal"
     n_diagonals: ClassVar[int] = 2
     permutes: ClassVar[bool] = False
-
-    @property
-    def caution(self) -> str | None:
-        p = self.block_rows
-        if p >= _WIDE:
-            return None
-        return (
-            f"projection='structured_orthogonal' over {self.n_features_in} columns has blocks of {p} rows, whose kernel "
-            f"is wrong for rows far apart along a column: 1 in place of 0 at {np.pi * p / 2:.0f} length scales; "
-            "'orthogonal' and 'dense' are as fast at this width and have no such distance"
-        )
+    # From p = 64 on, rows of data do not usually lie as far apart as the error begins.
+    least_features: ClassVar[int] = 33
 
     def diagonals(self, block: int) -> np.ndarray:
         p = self.block_rows

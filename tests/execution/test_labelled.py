@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import dask
 import dask.array as da
 import dask.bag
@@ -12,9 +14,11 @@ from dask.base import is_dask_collection
 
 from distrf.errors import InputError
 from distrf.execution import labelled
-from distrf.execution.labelled import header, is_frame, plain_rows
+from distrf.execution.labelled import header, is_frame, plain_rows, reading_of
+from distrf.execution.open_rows import open_rows
 from distrf.execution.row_blocks import check_dask_rows
 from distrf.execution.sampling import take_rows
+from distrf.ingestion.ingest import ingest
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")
@@ -162,3 +166,23 @@ def test_refusals():
         plain_rows(lazy(FRAME)[[]])
     with pytest.raises(InputError, match=r"got dask\.bag\.core\.Bag"):
         check_dask_rows(dask.bag.from_sequence([1, 2]))
+
+
+def test_notes_travel_with_an_array(tmp_path):
+    """In copies and pickles; not with an edit in place, nor to another array over the same blocks."""
+    np.save(tmp_path / "x.npy", np.arange(8.0).reshape(4, 2))
+    ingest(tmp_path / "x.npy", tmp_path / "x.zarr")
+    X, _ = open_rows(tmp_path / "x.zarr", columns=[1, 0])
+    assert reading_of(X)["columns"] == [1, 0]
+    for other in (X.copy(), pickle.loads(pickle.dumps(X))):
+        assert reading_of(other) == reading_of(X)
+    values = da.ones((4, 2), chunks=2)
+    first, second = (
+        plain_rows(xr.DataArray(values, dims=("row", "column"), coords={"column": names}))
+        for names in (["a", "b"], ["c", "d"])
+    )
+    assert list(header(pickle.loads(pickle.dumps(first))).columns) == ["a", "b"]
+    assert list(header(second).columns) == ["c", "d"]
+    assert header(values) is values
+    X[0] = 1.0
+    assert reading_of(X) == {}

@@ -192,6 +192,14 @@ def test_threads_run_the_map(est, kind, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_threads_keep_the_bits_of_nystroem(kind):
+    X = kind(rows(9000, 20))
+    est = NystroemFeatures(length_scale=3.0, n_components=300, random_state=0, n_jobs=1).fit(X)
+    alone = est.transform(X)
+    np.testing.assert_array_equal(est.set_params(n_jobs=3).transform(X), alone)
+
+
 @pytest.mark.parametrize(
     "est",
     [

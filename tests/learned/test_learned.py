@@ -446,8 +446,9 @@ def test_frequencies_that_diverge_are_said():
 
 def test_worse_than_a_constant_is_said():
     X, y = waves(400)
-    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'"):
+    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'") as warned:
         CompactNonlinearRegressor(8, n_epochs=5, learning_rate="pegasos").fit(X, y)
+    assert warned[0].filename == __file__  # where `fit` was called
 
 
 def test_rules_of_the_map():

@@ -192,7 +192,7 @@ def test_length_scales_that_leave_float32(projection, length_scale, rng):
 
 @pytest.mark.parametrize("p", [16, 32])
 def test_narrow_sorf_returns_to_one_far_along_an_axis(p):
-    """As its docstring says, and as `fit` warns; dense weights do not."""
+    """As its docstring says, so that `fit` refuses it; dense weights do not."""
     X = np.zeros((2, p))
     X[1, 0] = np.pi * p / 2
     for projection, low, high in (("structured_orthogonal", 0.999, 1.001), ("dense", -0.1, 0.1)):
@@ -201,17 +201,17 @@ def test_narrow_sorf_returns_to_one_far_along_an_axis(p):
 
 
 @pytest.mark.parametrize("d", [2, 17, 33, 64])
-def test_narrow_sorf_is_warned_of(d, rng):
+def test_narrow_sorf_is_refused(d, rng):
     X = rng.normal(size=(20, d))
     est = RandomFourierFeatures(
         projection="structured_orthogonal", length_scale=2.0, n_components=64, random_state=0
     )
     if d > 32:
-        est.fit(X)  # warnings are errors here
-        return
-    p = max(16, 1 << (d - 1).bit_length())
-    with pytest.warns(UserWarning, match=f"blocks of {p} .* {np.pi * p / 2:.0f} length scales.*'orthogonal'"):
         est.fit(X)
+        return
+    for run in (est.fit, lambda X: est.planned_map(X.shape[1])):
+        with pytest.raises(InputError, match=f"is for 33 columns or more, X has {d}: .* take 'orthogonal'"):
+            run(X)
 
 
 def test_auto_takes_no_narrow_sorf():
