@@ -168,7 +168,7 @@ def fitted(p: Problem, name: str, seed: int, D: int | None = None) -> Record:
     if D:
         record["losses"] = (p.t - predicted) ** 2 / np.var(p.t) if not p.labels else (predicted != p.t) * 1.0
     if name in METRICS:
-        record["held"] = min(one["loss"] for one in model[-2]._fitted_base.rounds_)
+        record["held"] = min(one["loss"] for one in model[-2].base_.rounds_)
     if not p.labels:
         squares, spread_ = (p.t - predicted) ** 2, np.var(p.t)
         score = float(1 - squares.mean() / spread_)
