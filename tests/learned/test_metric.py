@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from distributed import Client
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -283,14 +284,17 @@ def test_rows_in_memory_lazy_stored_and_sparse_give_the_same(tmp_path, rng):
     )
 
 
-def test_same_bits_for_one_worker_and_two(client, one_worker_client):
+def test_same_bits_for_one_worker_two_and_three(client, one_worker_client):
     X, y = made(800, d=12)
     fits = []
-    for one in (client, one_worker_client):
-        with one.as_current():
-            fits.append(LearnedMetric(base(32), n_rounds=2).fit(lazy(X), lazy(y)))
-    np.testing.assert_array_equal(fits[0].metric_, fits[1].metric_)
-    assert fits[0].rounds_ == fits[1].rounds_
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with Client(n_workers=3, set_as_default=False, **options) as three:
+        for one in (client, one_worker_client, three):
+            with one.as_current():
+                fits.append(LearnedMetric(base(32), n_rounds=2).fit(lazy(X), lazy(y)))
+    for one in fits[1:]:
+        np.testing.assert_array_equal(one.metric_, fits[0].metric_)
+        assert one.rounds_ == fits[0].rounds_
 
 
 def test_a_fit_that_was_killed_goes_on(tmp_path, monkeypatch):
