@@ -30,7 +30,7 @@ from .maps.transformers import (
     warn_of_release,
 )
 from .plain_data import Codec, array_name
-from .record import Training
+from .record import Training, telling_columns
 from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
@@ -144,7 +144,9 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
         steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
         training = getattr(model, "training_", None)  # of those that distrf.train made
         record = {} if training is None else {"training": training.to_dict()}
-        return {"class": "Pipeline", "steps": steps, **record}
+        columns = telling_columns(step for _, step in model.steps)
+        record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
+        return {"class": "Pipeline", **record, "steps": steps}
     name = type(model).__name__
     ours = SAVABLE.get(name) is type(model)
     if not ours and listed_transformer(name) is not type(model):

@@ -244,7 +244,7 @@ def test_learned_maps_stop_by_the_rows_of_fold_0_alone():
         WithColumns(CompactNonlinearMap(8, "squared", **options)),
     ):
         fitted = map_.fit(X, Y, folds=BY_GROUP)
-        fitted = getattr(fitted, "_fitted_base", fitted)
+        fitted = getattr(fitted, "base_", fitted)
         assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
 
 

@@ -30,7 +30,7 @@ from sklearn.svm import SVC, SVR, LinearSVC
 
 import distrf
 from benchmarks import results
-from benchmarks.benchmark import MIB, Part, Record, Run, grid, markdown, pm, spread, where
+from benchmarks.benchmark import MIB, Part, Record, Run, markdown, pm, spread, where
 from benchmarks.peers.job import cpu, peak
 from benchmarks.tables.arrays import SETS, TEST_ROWS, Problem, load
 from benchmarks.tables.frames import TABLES, table
@@ -41,11 +41,16 @@ METHODS = {
     "linear": "linear, one-hot",
     "svm": "RBF SVM",
 }
-#: Maps of the same features in metrics that are learned or not; their number, and training rows at most.
+#: Maps of the same features in metrics that are learned or not; {their number: training rows at most}, and which sets.
 METRICS: dict[str, Any] = {
     "none": {"n_rounds": 0}, "diagonal": {"metric": "diagonal"}, "full": {"metric": "full"}, "order 2": {}, "order 3": {},
 }  # fmt: skip
-METRIC_D, METRIC_ROWS = 1024, 8_000
+METRIC_ROWS = {1024: 8_000, 4096: 50_000}
+METRIC_SETS = {
+    1024: [*(f"array {name}" for name, of in SETS.items() if of.kind == "table"), *(f"table {name}" for name in TABLES),
+           *(f"array {name}" for name, of in SETS.items() if of.kind == "image")],
+    4096: [f"array {name}" for name in ("letter", "kin40k", "magic04", "census_house", "protein")],
+}  # fmt: skip
 #: Rows of an SVM at most, columns of CSR rows that boosting may make dense, splits, CPU seconds after which a fit is late.
 SVM_ROWS, DENSE_COLUMNS, SPLITS, LIMIT = 10_000, 1_000, 3, 600
 #: Tables whose rarer class is so rare that a constant gets this accuracy: they go by the area under the curve.
@@ -100,19 +105,19 @@ def one_hot() -> Any:
     )
 
 
-def method(name: str, p: Problem, seed: int) -> Any:
+def method(name: str, p: Problem, seed: int, D: int = 1024) -> Any:
     """An estimator of scikit-learn, not fitted. Arrays go in standard units, but grey values and counts, which stay as they are."""
     frame, sparse, before = p.kind == "frame", sp.issparse(p.X), []
     if name in METRICS:
         order = int(name[-1]) if name.startswith("order") else None
-        base = distrf.RandomFourierFeatures(
-            n_components=min(METRIC_D, 2 * len(p.y)), order=order, random_state=seed
-        )
+        base = distrf.RandomFourierFeatures(n_components=min(D, 2 * len(p.y)), order=order, random_state=seed)
         learned = distrf.LearnedMetric(base, labels=p.labels, random_state=seed, **METRICS[name])
         made = (
             distrf.StreamingRidgeClassifier(cv="holdout") if p.labels else distrf.StreamingRidge(cv="holdout")
         )
-        return make_pipeline(distrf.StreamingScaler(), distrf.WithColumns(learned, random_state=seed), made)
+        coded = [distrf.TableEncoder(random_state=seed)] if frame else [distrf.StreamingScaler()]
+        coded = [] if p.kind == "image" else coded
+        return make_pipeline(*coded, distrf.WithColumns(learned, random_state=seed), made)
     if name == "boosting":
         kind = HistGradientBoostingClassifier if p.labels else HistGradientBoostingRegressor
         made: Any = kind(random_state=seed, categorical_features="from_dtype")
@@ -138,8 +143,11 @@ def error_of(losses: np.ndarray) -> float:
     return float(np.std(losses) / math.sqrt(len(losses)))
 
 
-def fitted(p: Problem, name: str, seed: int) -> Record:
-    """Score, log loss, their standard errors by test rows, processor seconds of fit and predictions, bytes of the process."""
+def fitted(p: Problem, name: str, seed: int, D: int | None = None) -> Record:
+    """Score, log loss, their standard errors by test rows, processor seconds of fit and predictions, bytes of the process.
+
+    D : features of a learned metric, whose held-out error is told then, and the loss of each test row.
+    """
     few = p.first(SVM_ROWS, len(p.t)) if name == "svm" else p
     record: Record = {"rows": len(few.y), "tested": len(p.t)}
     fit = (
@@ -148,7 +156,7 @@ def fitted(p: Problem, name: str, seed: int) -> Record:
     began = cpu()
     with warnings.catch_warnings(action="ignore"), contextlib.redirect_stdout(io.StringIO()):
         try:
-            model = (fit or method(name, p, seed).fit)(few.X, few.y)
+            model = (fit or method(name, p, seed, D or 0).fit)(few.X, few.y)
             predicted = np.asarray(model.predict(p.T))
             proba = (
                 np.asarray(model.predict_proba(p.T), np.float64) if hasattr(model, "predict_proba") else None
@@ -157,6 +165,10 @@ def fitted(p: Problem, name: str, seed: int) -> Record:
         except Exception as error:
             return record | {"error": f"{type(error).__name__}: {error}"[:300]}
     record |= {"seconds": cpu() - began, "peak": peak()}
+    if D:
+        record["losses"] = (p.t - predicted) ** 2 / np.var(p.t) if not p.labels else (predicted != p.t) * 1.0
+    if name in METRICS:
+        record["held"] = min(one["loss"] for one in model[-2].base_.rounds_)
     if not p.labels:
         squares, spread_ = (p.t - predicted) ** 2, np.var(p.t)
         score = float(1 - squares.mean() / spread_)
@@ -325,23 +337,68 @@ def show_guard(records: list[Record]) -> str:
 
 
 def metrics(run: Run) -> Iterator[Record]:
-    """1,024 Fourier features and the columns, 8,000 rows at most: accuracy or $R^2$ in percent, ± the standard error of the test rows;
-    in brackets CPU seconds of fit and predictions.
+    """Fourier features and the columns: accuracy or $R^2$ in percent, ± the standard error of the test rows; in brackets CPU seconds of fit
+    and predictions. The gain over none is of the one whose held-out rows are best, with the standard error of the difference row by row.
     """
-    for name in run.pick(
-        ("kin40k", "kin8nm", "cpu_act", "letter", "census_house", "protein", "magic04", "covtype", "airline"),
-        ("wine",),
-    ):
-        problem = load(name, run.data, 0).first(METRIC_ROWS, TEST_ROWS)
-        for how in (*METRICS, "boosting"):
-            yield {"set": name, "metric": how, "labels": problem.labels} | isolated(fitted, problem, how, 0)
+    for D, sets in run.pick(METRIC_SETS, {64: ("array wine",)}).items():
+        for name in sets:
+            if run.has(set=name, D=D, metric="boosting"):
+                continue
+            kind, _, which = name.partition(" ")
+            problem = (load if kind == "array" else table)(which, run.data, 0).first(
+                METRIC_ROWS.get(D, 100), TEST_ROWS
+            )
+            about = {"set": name, "D": D, "labels": problem.labels}
+            found = {how: isolated(fitted, problem, how, 0, D) for how in (*METRICS, "boosting")}
+            plain = found["none"].get("losses")
+            for how, record in found.items():
+                mine = record.pop("losses", None)
+                yield about | {"metric": how} | record | (gain(problem, plain, mine) if how != "none" else {})
+
+
+def gain(p: Problem, plain: Any, mine: Any) -> Record:
+    """By how much a score is higher, and its standard error, from the losses of the test rows."""
+    if plain is None or mine is None:
+        return {}
+    less = plain - mine
+    share = (
+        0.0 if p.labels else (p.t - p.t.mean()) ** 2 / np.var(p.t)
+    )  # the variance of the test rows is estimated too
+    return {"gain": float(less.mean()), "gain_error": error_of(less - less.mean() * share)}
 
 
 def metric_cell(r: Record) -> str:
-    return r.get("error") or f"{100 * r['score']:.1f} ± {100 * r['score_error']:.1f} ({r['seconds']:.0f} s)"
+    if "error" in r:
+        return "failed"
+    return f"{100 * r['score']:.1f} ± {100 * r['score_error']:.1f} ({r['seconds']:.0f} s)"
+
+
+def show_metrics(records: list[Record]) -> str:
+    """A table for each number of features; below it the mean gain, and the sets that lose more than two standard errors."""
+    shown = []
+    for D in dict.fromkeys(r["D"] for r in records):
+        rows, gains, worse = [], {True: [], False: []}, []
+        for name in dict.fromkeys(r["set"] for r in where(records, D=D)):
+            mine = where(records, D=D, set=name)
+            best = min((r for r in mine if "held" in r), key=lambda r: r["held"])
+            more, error = best.get("gain", 0.0), best.get("gain_error", 0.0)
+            gains[best["labels"]].append(more)
+            worse += [name] if more < -2 * error else []
+            chosen = f"{best['metric']} {100 * more:+.1f} ± {100 * error:.1f}"
+            rows.append([name, *(metric_cell(r) for r in mine), chosen])
+        means = [
+            f"{100 * statistics.fmean(of):+.2f} points of {'accuracy' if labels else 'R²'} over {len(of)} sets"
+            for labels, of in gains.items()
+            if of
+        ]
+        table_ = markdown([f"{D:,} features", *METRICS, "boosting", "chosen by held-out rows: gain"], rows)
+        shown.append(
+            f"{table_}\n\nMean gain: {', '.join(means)}. Worse by two standard errors: {', '.join(worse) or 'none'}."
+        )
+    return "\n\n".join(shown)
 
 
 PARTS = (
     Part(arrays, show, resumes=True), Part(frames, show, resumes=True), Part(guard, show_guard, resumes=True),
-    Part(metrics, grid("{set}", "{metric}", metric_cell, "table")),
+    Part(metrics, show_metrics, resumes=True),
 )  # fmt: skip

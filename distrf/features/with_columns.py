@@ -42,6 +42,10 @@ class WithColumns(FeatureEstimator):
 
     Attributes
     ----------
+    base_ : feature estimator
+        The fitted base, with what it learned.
+    scale_ : float
+        s.
     map_ : WithColumnsMap
         The frozen map. `map_.base` is that of the base.
     n_features_in_ : int
@@ -57,7 +61,8 @@ class WithColumns(FeatureEstimator):
     (100, 69)
     """
 
-    map_: WithColumnsMap = learned()
+    base_: FeatureEstimator = learned()
+    scale_: float = learned()
 
     base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
     scale: float | str = param(default="norm", rule=number(above=0) | one_of("norm"))
@@ -92,15 +97,16 @@ class WithColumns(FeatureEstimator):
         given = {} if folds is None or "folds" not in signature(base.fit).parameters else {"folds": folds}
         fitted = base.fit(X, y, **given)
         scale = column_scale(X, seed) if isinstance(self.scale, str) else self.scale
-        self.map_ = WithColumnsMap.over(fitted.map_, scale)
-        self._fitted_base = fitted  # for reports; the map is all that is saved
+        WithColumnsMap.over(fitted.map_, scale)  # or an error, before anything is set
+        self.base_, self.scale_ = fitted, float(scale)
         return self
 
+    @property
+    def map_(self) -> WithColumnsMap:  # type: ignore[override]
+        return WithColumnsMap.over(self.base_.map_, self.scale_)
+
     def facts(self) -> dict[str, Any]:
-        if hasattr(self, "_fitted_base"):
-            return self._fitted_base.facts()
-        kernel = getattr(self.map_.base, "kernel", None)  # of a loaded one
-        return {} if kernel is None else {"kernel": kernel.spec()}
+        return self.base_.facts()
 
     def _planned_map(self, d: int) -> WithColumnsMap:
         return WithColumnsMap.over(

@@ -27,7 +27,20 @@ from ..linear_model.validation import validate_fit
 from ..maps import FourierMap, WithColumnsMap
 from ..maps.fourier import times_root
 from ..maps.tiles import FeatureTiles
-from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, number, one_of, param, several, whole
+from ..parameters import (
+    FLAG,
+    FOLDER,
+    JOBS,
+    NONE,
+    SEED,
+    estimator,
+    learned,
+    number,
+    one_of,
+    param,
+    several,
+    whole,
+)
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.folds import given_reductions, gram_reductions
@@ -190,6 +203,8 @@ class LearnedMetric(FeatureEstimator):
 
     #: Where the command line keeps its rounds, below a folder of checkpoints.
     checkpoint_folder: ClassVar[str] = "subspace"
+
+    map_: FourierMap = learned()
 
     base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
     metric: str = param(default="auto", rule=one_of("auto", "full", "diagonal"))
@@ -360,14 +375,20 @@ class LearnedMetric(FeatureEstimator):
     def _publish(self, rounds: list[_Round], best: _Round, sample: np.ndarray) -> None:
         self.map_, M = best.map, best.outer
         self.length_scale_, self.projection_ = best.map.length_scale, best.map.projection
-        root = np.ones(best.map.n_features_in) if best.map.root is None else best.map.root
-        self.metric_ = root**2 if root.ndim == 1 else root @ root.T
         energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
         self.columns_ = energy / (energy.sum() or 1.0)
         self.rounds_ = [
             {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "best": one is best}
             for one in rounds
         ]
+
+    @property
+    def metric_(self) -> np.ndarray:
+        root = np.ones(self.map_.n_features_in) if self.map_.root is None else self.map_.root
+        return root**2 if root.ndim == 1 else root @ root.T
+
+    def facts(self) -> dict[str, Any]:
+        return super().facts() | {"rounds": self.rounds_}
 
     def _planned_map(self, d: int) -> FourierMap:
         map_: Any = self._base().planned_map(d)

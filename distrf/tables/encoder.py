@@ -47,6 +47,7 @@ from .encodings import (
     encode_columns,
     feature_names,
     planned_encodings,
+    sources,
 )
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .summary import SummaryReduction, summarise, with_folds
@@ -386,6 +387,15 @@ class TableEncoder(FeatureEstimator):
         """
         check_is_fitted(self)
         return feature_names([column["name"] for column in self.columns_], self.map_.encodings())
+
+    def source_names(self) -> list[str]:
+        """Names of the columns that the features are of.
+
+        Returns
+        -------
+        list of str, of length D
+        """
+        return [self.columns_[j]["name"] for j in sources(self.map_.encodings())]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -72,6 +72,10 @@ def tefm(X, y, folder=None):
     return distrf.TEFM(fourier(), n_components=8, solver="finder", random_state=0).fit(X).map_.basis
 
 
+def metric(X, y, folder=None):
+    return distrf.LearnedMetric(fourier(), alpha=1e-3, n_rounds=1).fit(X, y.astype(np.float32)).metric_
+
+
 def cnm(X, y, folder=None):
     options = {"n_components": 8, "n_epochs": 1, "batch_size": len(X) // 4, "random_state": 0}
     return distrf.CompactNonlinearClassifier(**options).fit(X, y).coef_

@@ -29,6 +29,7 @@ CASES = {
     fits.ridge_of_held_blocks: ("gram", "gram-sum"),
     fits.sgd: ("sgd-gradient", "sample-rows-sum"),
     fits.tefm: ("range-finder-sum", "sample-rows-sum"),
+    fits.metric: ("metric-sum",),
     fits.cnm: ("sgd-gradient", "sample-rows-sum"),
     fits.write: ("featurize-quasi", "featurize-quasi-sum"),
 }

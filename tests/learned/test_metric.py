@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+from distributed import Client
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -15,9 +19,13 @@ from distrf import (
     NystroemFeatures,
     RandomFourierFeatures,
     StreamingRidge,
+    StreamingScaler,
+    TableEncoder,
     WithColumns,
+    load_model,
     open_rows,
     plan,
+    save_model,
     train,
     write_rows,
 )
@@ -25,6 +33,8 @@ from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian, Laplacian
 from distrf.learned.outer_products import average_outer_product
 from distrf.maps import FourierMap, WithColumnsMap
+from distrf.persistence import model_details
+from distrf.record import pipeline_facts, telling_columns
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.ridge.normal_equations import NormalEquations
 from distrf.targets import regression_targets
@@ -203,6 +213,33 @@ def test_labels_are_coded_as_by_ridge(rng):
     assert found.get("base__labels", found.get("labels")) is True
 
 
+@pytest.mark.parametrize("scale", ["auto", "standard"])
+def test_what_was_learned_is_saved_and_told(scale, tmp_path, rng):
+    """Beside the columns in one map, of columns that were coded: by the names of the table."""
+    table = pd.DataFrame(
+        {"age": rng.normal(40, 10, 400), "town": rng.choice(["a", "b", "c"], 400), "noise": rng.random(400)}
+    )
+    y = np.sin(table["age"] / 5) + (table["town"] == "b")
+    table = table if scale == "auto" else table.drop(columns="town")
+    learned = make_pipeline(
+        TableEncoder(numbers="piecewise", random_state=0) if scale == "auto" else StreamingScaler(),
+        WithColumns(LearnedMetric(base(), n_rounds=1), random_state=0), StreamingRidge(1e-3),
+    ).fit(table, y)  # fmt: skip
+    save_model(learned, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    found, map_ = loaded[1].base_, learned[1].base_
+    assert found.rounds_ == map_.rounds_
+    np.testing.assert_array_equal(found.columns_, map_.columns_)
+    np.testing.assert_array_equal(found.metric_, map_.metric_)
+    np.testing.assert_array_equal(loaded.predict(table), learned.predict(table))
+    told = pipeline_facts(loaded)["telling_columns"]
+    assert re.fullmatch(r"(\w+ \d+%(, |$))+", told)
+    assert told.split()[-2] == "noise"
+    assert set(told.split()[::2]) == set(table.columns)
+    assert model_details(tmp_path / "model")["model"]["telling columns"] == told
+    assert re.match(r"x\d+ \d+%, x", telling_columns([map_]))
+
+
 def test_several_targets_count_in_their_own_units(rng):
     X = rng.normal(size=(800, 6))
     Y = np.stack([np.sin(2 * X[:, 0]), 1e4 * np.cos(2 * X[:, 3]), np.zeros(800)], axis=1)
@@ -247,14 +284,17 @@ def test_rows_in_memory_lazy_stored_and_sparse_give_the_same(tmp_path, rng):
     )
 
 
-def test_same_bits_for_one_worker_and_two(client, one_worker_client):
+def test_same_bits_for_one_worker_two_and_three(client, one_worker_client):
     X, y = made(800, d=12)
     fits = []
-    for one in (client, one_worker_client):
-        with one.as_current():
-            fits.append(LearnedMetric(base(32), n_rounds=2).fit(lazy(X), lazy(y)))
-    np.testing.assert_array_equal(fits[0].metric_, fits[1].metric_)
-    assert fits[0].rounds_ == fits[1].rounds_
+    options = {"threads_per_worker": 1, "processes": False, "dashboard_address": ":0"}
+    with Client(n_workers=3, set_as_default=False, **options) as three:
+        for one in (client, one_worker_client, three):
+            with one.as_current():
+                fits.append(LearnedMetric(base(32), n_rounds=2).fit(lazy(X), lazy(y)))
+    for one in fits[1:]:
+        np.testing.assert_array_equal(one.metric_, fits[0].metric_)
+        assert one.rounds_ == fits[0].rounds_
 
 
 def test_a_fit_that_was_killed_goes_on(tmp_path, monkeypatch):
