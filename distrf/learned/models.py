@@ -62,10 +62,6 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> CompactNonlinearClassifier:
         """Learn the map and the linear model from rows and labels.
 
@@ -81,13 +77,6 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
             `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
             block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -102,7 +91,7 @@ class CompactNonlinearClassifier(LinearClassifier, CompactModel):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        return self._fit(X, y, sample_weight, folds, (X_val, y_val, sample_weight_val))
+        return self._fit(X, y, sample_weight, folds)
 
 
 @estimator
@@ -150,10 +139,6 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> CompactNonlinearRegressor:
         """Learn the map and the linear model from rows and targets.
 
@@ -169,13 +154,6 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
             `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
             block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -190,4 +168,4 @@ class CompactNonlinearRegressor(LinearRegressor, CompactModel):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        return self._fit(X, y, sample_weight, folds, (X_val, y_val, sample_weight_val))
+        return self._fit(X, y, sample_weight, folds)

@@ -1,4 +1,4 @@
-"""What the SGD estimators share: parameters and their rules, the trainer of a fit, warm starts and `partial_fit`."""
+"""What the SGD estimators share: parameters and their rules, the trainer of a fit and `partial_fit`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.optimizer import Penalty, PreconditionedSGD
-from ..sgd.rows import GivenRows, Rows, Weights, measure_weights
+from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import Holdout, Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
@@ -35,7 +35,7 @@ from .base import LinearModel, loss_of
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
 from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
-from .validation import validate_fit, validate_given
+from .validation import validate_fit
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
@@ -71,8 +71,6 @@ class BaseSGD(LinearModel):
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D > 1,536; 0 is plain SGD.
     batch_size : int or {"auto"}, default="auto"
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
-    warm_start : bool, default=False
-        Whether `fit` starts from the present weights.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training.
     checkpoint_every : int, default=50
@@ -121,7 +119,6 @@ class BaseSGD(LinearModel):
     calibrate: bool = param(default=False, rule=FLAG)
     n_directions: int | None = param(default=None, rule=whole(0) | NONE)
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
-    warm_start: bool = param(default=False, rule=FLAG)
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=50, rule=whole())
     resume: bool = param(default=False, rule=FLAG)
@@ -153,19 +150,16 @@ class BaseSGD(LinearModel):
         seed: int,
         stream: bool = False,
         sample: Rows | None = None,
-        given: GivenRows | None = None,
     ) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         sample : rows on which to measure the spectrum in place of these; None takes these
-        given : validation rows in place of held-out ones, or None
         """
-        share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
-        holdout = Holdout.of(share, seed, rows.folds is not None)
+        holdout = Holdout.of(0.0 if stream else self.held_out_share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
-            bool(self.resume), given,
+            bool(self.resume),
         )  # fmt: skip
         measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
         spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
@@ -188,9 +182,8 @@ class BaseSGD(LinearModel):
         trainer = Trainer(
             rows.batches(work, spectrum.preconditioner), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
-            rows, bool(self.early_stopping) and given is None and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
+            rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
-            given=given,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -253,10 +246,6 @@ class BaseSGD(LinearModel):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> Self:
         """Fit to features and labels, or numbers.
 
@@ -272,13 +261,6 @@ class BaseSGD(LinearModel):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
             rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
             `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
-            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
-            ends and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -295,19 +277,14 @@ class BaseSGD(LinearModel):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        weight, given = sample_weight, (X_val, y_val, sample_weight_val)
         self.check()
-        X, y, weight = validate_fit(self, X, y, weight, numeric=is_regressor(self))
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         targets, folds = self._encoded(y, weight), given_folds(X, folds)
         if targets.classes is not None:
             self.classes_ = np.asarray(targets.classes)
         self.__dict__.pop("calibration_", None)
-        validation = validate_given(self, given, targets)
-        old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
-        trainer = self._start(rows, measure_weights(rows, targets), targets, seed, given=validation)
-        if old is not None and not trainer.training.history and trainer.state.t == 0:
-            self._warm(trainer, *old)
+        trainer = self._start(rows, measure_weights(rows, targets), targets, seed)
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
@@ -320,12 +297,10 @@ class BaseSGD(LinearModel):
         return self
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
+        """Start from these weights."""
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
-        if coef.shape != (W.shape[1], W.shape[0] - self.fit_intercept):
-            raise InputError(
-                f"warm_start continues from weights of shape {coef.shape}, but the data now need "
-                f"{(W.shape[1], W.shape[0] - self.fit_intercept)}; use warm_start=False"
-            )
+        if len(coef) != W.shape[1]:
+            raise InputError(f"y has {W.shape[1]} columns, and had {len(coef)} in the last call")
         units = trainer.batches.work.units
         W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
         if self.fit_intercept:

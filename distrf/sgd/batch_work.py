@@ -197,14 +197,14 @@ class BatchWork:
 class ScoreReduction:
     """Adds up the score sums of rows at given weights, which each worker gets once.
 
-    starts : first row of each block, and the number of rows, where rows are held out of blocks
-    held : whether rows that are held out are scored, or those that are not; None: all
+    starts : first row of each block, and the number of rows
+    held : whether rows that are held out are scored, or those that are not
     """
 
     work: BatchWork
     weights: np.ndarray | None
-    starts: np.ndarray | None = None
-    held: bool | None = None
+    starts: np.ndarray
+    held: bool
 
     @property
     def nbytes(self) -> int:
@@ -231,17 +231,11 @@ class ScoreReduction:
         assert self.weights is not None
         X, y = check_rows(X, X.shape[1]), np.asarray(y)
         if bad := first_not_finite(y):
-            raise InputError(
-                f"{'y_val' if self.held is None else 'y'} must be finite, but row {first_row + bad[0]} is not"
-            )
-        rows, holdout = np.arange(len(y)), self.work.holdout
-        if self.held is not None:
-            if holdout.given:
-                rows = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held)
-                more = more[:-1]
-            else:
-                assert self.starts is not None
-                rows = holdout.rows(self.starts, first_row, len(y), self.held)
+            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
+        if self.work.holdout.given:
+            rows, more = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held), more[:-1]
+        else:
+            rows = self.work.holdout.rows(self.starts, first_row, len(y), self.held)
         weight = checked_weights(more[0], y, first_row) if more else None
         return state + self.work.score((X, y, weight), rows, self.weights)
 

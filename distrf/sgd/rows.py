@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,12 +23,11 @@ from ..execution.row_blocks import (
     rows_per_block,
     uncut_rows,
 )
-from ..execution.sampling import sampled_rows, take_aligned, take_rows
+from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import SMALL_ROWS, current_client
 from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds
 from ..maps import working_dtype
-from ..maps.base import arrays_fingerprint
 from ..targets import Targets
 from .batch_work import BatchWork, LocalBatches, RowLengths, ScoreReduction, memory_loader
 from .dask_batches import DaskBatches, held_loader, lazy_loader
@@ -38,8 +37,8 @@ from .schedules import Holdout
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
 #: client cost 20 ms each in messages.
 _SMALL_FLOPS = 2.0**37
-#: Bytes of rows in memory that are scored at a time, and rows by which a checkpoint knows given ones.
-_BLOCK_BYTES, _COMPARED = 2**25, 200
+#: Bytes of rows in memory that are scored at a time.
+_BLOCK_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -200,35 +199,6 @@ class Rows:
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
         return DaskBatches(client, arrays, (*self.maps, *lengths), work, row_bytes, folded)
-
-
-@dataclass(frozen=True)
-class GivenRows:
-    """Validation rows that `fit` was given.
-
-    arrays : (X, y) or (X, y, weight), in memory or aligned lazy arrays; X are what the weights are trained on
-    stops : whether they decide when training ends and which epoch is kept; else their scores are noted
-    """
-
-    arrays: tuple[Any, ...]
-    stops: bool
-
-    def score(self, work: BatchWork, weights: np.ndarray) -> np.ndarray:
-        """Score sums of all rows at these weights, by one pass: see `score_sums`."""
-        return _score(ScoreReduction(work, weights), self.arrays, "validation")
-
-    def moved(self, move: Callable[[Any], Any]) -> GivenRows:
-        """The same rows with other features, in the units in which the weights are trained."""
-        return replace(self, arrays=(move(self.arrays[0]), *self.arrays[1:]))
-
-    def identity(self) -> dict[str, Any]:
-        """JSON that tells these rows from others, by a sample."""
-        n, some = self.arrays[0].shape[0], {}
-        for name, array in zip(("X", "y", "weight"), self.arrays, strict=False):
-            rows = sampled_rows(n, min(n, _COMPARED), 0, "validation identity")
-            taken = take_rows(two_dimensional(array), rows)
-            some[name] = np.char.encode(taken, "utf-8") if taken.dtype.kind == "U" else taken
-        return {"rows": int(n), "sample": arrays_fingerprint(some), "stops": self.stops}
 
 
 def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.ndarray:

@@ -290,14 +290,6 @@ def test_early_stopping_holds_out_of_every_block(cls):
     assert sorted_.history_[-1]["validation_score"] > whole.score(Z, y) - 0.09
 
 
-def test_warm_start():
-    X, y = regression(600)
-    model = StreamingSGDRegressor("huber", epsilon=1.0, warm_start=True, n_epochs=30, tol=None).fit(X, y)
-    before = model.history_[-1]["loss"]
-    assert model.fit(X, y).history_[0]["loss"] < 1.5 * before
-    assert cut_short(StreamingSGDRegressor(n_epochs=1, warm_start=True), X + 1e6, y).intercept_ < -1e5
-
-
 def test_saved_models_predict_the_same(tmp_path):
     X, y = digits()
     model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, early_stopping=True).fit(X, y)
