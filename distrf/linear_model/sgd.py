@@ -81,11 +81,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ) -> StreamingSGDClassifier:
         """Train for one epoch on these rows, starting from the weights of the last call.
 
-        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
-        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
-        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
-        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
-        the weights predict a few rows kept from all calls worse than a constant.
+        The first call measures steps, the width of a robust loss and alpha on its rows, so give it some hundred, in the
+        units of all and shuffled: from rows in some order the model learns the last. An automatic alpha falls as one
+        over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -204,11 +202,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     ) -> StreamingSGDRegressor:
         """Train for one epoch on these rows, starting from the weights of the last call.
 
-        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
-        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
-        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
-        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
-        the weights predict a few rows kept from all calls worse than a constant.
+        The first call measures steps, the width of a robust loss and alpha on its rows, so give it some hundred, in the
+        units of all and shuffled: from rows in some order the model learns the last. An automatic alpha falls as one
+        over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -232,8 +228,14 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         """
         first = not hasattr(self, "coef_")
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
+        columns = 1 if y.ndim == 1 else y.shape[1]
+        if not first and columns != len(np.atleast_2d(self.coef_)):
+            raise InputError(
+                f"y has {columns} columns, and had {len(np.atleast_2d(self.coef_))} in the last call"
+            )
         if first or not hasattr(self, "_centre"):
             self._centre = self._encoded(y, sample_weight).centre
-        self._centre = self._partial_fit(X, y, sample_weight, Targets(None, self._centre)).centre
-        self._finish(Targets(None, self._centre), y.ndim == 1 and self.coef_.ndim == 2)
+        targets = Targets(None, self._centre)
+        self._partial_fit(X, y, sample_weight, targets)
+        self._finish(targets, y.ndim == 1 and self.coef_.ndim == 2)
         return self
