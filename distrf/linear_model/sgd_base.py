@@ -38,8 +38,8 @@ from .validation import validate_fit
 _NARROW = 0.5
 #: If the best constant scores do not single out the most frequent class, those of the other classes are lowered by this.
 _TIE = 1e-5
-#: `partial_fit` measures the length of rows in every epoch, and its decaying steps decay over at least this many batches.
-_ALWAYS, _STREAM_DECAY = 1 << 62, 30
+#: Decaying steps of `partial_fit` decay over at least this many batches.
+_STREAM_DECAY = 30
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,10 @@ class BaseSGD(LinearModel):
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
         work = BatchWork(
             targets, loss, spectrum.constant, seed, holdout, spectrum.start, spectrum.shift, spectrum.units,
-            probed=0 if spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
         )  # fmt: skip
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            rows.batches(work, spectrum.preconditioner), schedule, optimizer, optimizer.start(first),
+            rows.batches(work), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
             rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
@@ -396,7 +395,7 @@ class BaseSGD(LinearModel):
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
         return Trainer(
-            rows.batches(stream.work, optimizer.preconditioner), schedule, optimizer, stream.state,
+            rows.batches(stream.work), schedule, optimizer, stream.state,
             Rules(done + 1, None, 1, classes, guarded=True), stream.weight / stream.rows, rows,
             training=training, null_loss=stream.null_loss,
         )  # fmt: skip

@@ -52,7 +52,7 @@ def open_checkpoint(
     if path is None:
         return Checkpoint(None, {})
     job = {
-        "state": 3,  # counts the forms that the arrays of a step have had
+        "state": 4,  # counts the forms that the arrays of a step have had
         "blocks": list(rows.blocks),
         "columns": int(rows.arrays[0].shape[1]),
         "dtype": np.dtype(rows.arrays[0].dtype).name,

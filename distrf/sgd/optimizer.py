@@ -58,8 +58,8 @@ class Optimizer:
         """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
         return {}
 
-    def observe(self, state: Any, curved: float, longest: float) -> None:
-        """Note the curvature of the rows of a batch, as a share of the largest possible, and its largest row, see `RowLengths`."""
+    def observe(self, state: Any, curved: float) -> None:
+        """Note the curvature of the rows of a batch, as a share of the largest possible."""
 
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
         """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
@@ -126,7 +126,6 @@ class SGDState(OptimizerState):
     velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
     scale : factor on the steps, lowered after a divergence
     curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
-    longest : largest weight times z'P z of a row so far, see `RowLengths`
     """
 
     velocity: np.ndarray = None  # type: ignore[assignment]
@@ -134,7 +133,6 @@ class SGDState(OptimizerState):
     averaged: int = 0
     scale: float = 1.0
     curved: float = 1.0
-    longest: float = 0.0
 
     def __post_init__(self) -> None:
         if self.velocity is None:
@@ -166,7 +164,7 @@ class PreconditionedSGD(Optimizer):
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
-        stable = state.scale * self.preconditioner.bounded(state.longest).step(None if whole else rows)
+        stable = state.scale * self.preconditioner.step(None if whole else rows)
         return stable if self.decay is None else stable / float(np.sqrt(1.0 + state.t / self.decay))
 
     def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
@@ -184,9 +182,8 @@ class PreconditionedSGD(Optimizer):
             share = (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + state.averaged)
             state.average = state.average + share * (state.weights - state.average)
 
-    def observe(self, state: SGDState, curved: float, longest: float) -> None:
+    def observe(self, state: SGDState, curved: float) -> None:
         state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
-        state.longest = max(state.longest, longest)
 
     def _momentum(self, state: SGDState) -> float:
         if not self.momentum:

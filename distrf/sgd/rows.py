@@ -29,9 +29,8 @@ from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds
 from ..maps import working_dtype
 from ..targets import Targets
-from .batch_work import BatchWork, LocalBatches, RowLengths, ScoreReduction, memory_loader
+from .batch_work import BatchWork, LocalBatches, ScoreReduction, memory_loader
 from .dask_batches import DaskBatches, held_loader, lazy_loader
-from .preconditioner import Preconditioner
 from .schedules import Holdout
 
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
@@ -182,23 +181,22 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, finite
 
-    def batches(self, work: BatchWork, preconditioner: Preconditioner | None = None) -> Any:
+    def batches(self, work: BatchWork) -> Any:
         """The source of gradients: DaskBatches for lazy rows if there is a cluster and they are not small, else LocalBatches.
 
-        work : BatchWork, what is done with a microbatch; preconditioner : by which it measures the lengths of rows, if it does
+        work : BatchWork, what is done with a microbatch
         """
-        lengths = (RowLengths(preconditioner),) if work.probed and preconditioner is not None else ()
         folded = work.holdout.given
         arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
-            return LocalBatches(memory_loader(arrays, self.blocks, folded), lengths, work)
+            return LocalBatches(memory_loader(arrays, self.blocks, folded), (), work)
         if (client := self.workers_client()) is None:
             load = lazy_loader if current_client() is None else held_loader
-            return LocalBatches(load(arrays, folded), (*self.maps, *lengths), work)
+            return LocalBatches(load(arrays, folded), self.maps, work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
-        return DaskBatches(client, arrays, (*self.maps, *lengths), work, row_bytes, folded)
+        return DaskBatches(client, arrays, self.maps, work, row_bytes, folded)
 
 
 def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.ndarray:

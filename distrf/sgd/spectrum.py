@@ -32,8 +32,7 @@ from .rows import Rows, Weights
 #: Columns with fewer nonzero entries in the sample do not tell whether columns are in unlike units, if others have more.
 _RARE = 20
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
-#: Otherwise the sample does, and the first epoch measures the length of every row.
-_PROBE_GAIN = 2.0
+_NEAR = 2.0
 #: Columns are shifted to mean zero if the mean of one is more than this many standard deviations from 0.
 _FAR = 10.0
 #: Targets are scaled to like spreads if their spreads differ by more than this factor. With steps and an epsilon made for
@@ -170,8 +169,8 @@ def measure_spectrum(
         split, smoothness, penalty.curvature, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
         chosen=requested.directions is None, seed=seed,
     )  # fmt: skip
-    if not (whole or preconditioner.certain) and preconditioner.row_bound * _PROBE_GAIN > smoothness * longest:
-        preconditioner = replace(preconditioner.bounded(longest), certain=True)
+    if not whole and preconditioner.row_bound * _NEAR > smoothness * longest:
+        preconditioner = preconditioner.bounded(longest)
     start = _constant(loss, targets, Y, weight) if requested.intercept else np.zeros(targets.width)
     return Spectrum(
         preconditioner, constant, float(penalty.alpha),

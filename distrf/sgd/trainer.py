@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
 from ..execution.progress import current_listener
-from .batch_work import LOSS, WEIGHT, BatchWork, Sums, validation_score
+from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
 from .rows import Rows
 from .schedules import Batch, Schedule
@@ -170,7 +170,7 @@ class Trainer:
 
     def _objective(self, weights: np.ndarray) -> float:
         """Mean loss plus penalty over all training rows. This reads them once."""
-        sums = self.rows.score(self._work, weights, held=False)
+        sums = self.rows.score(self.batches.work, weights, held=False)
         return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
@@ -235,7 +235,7 @@ class Trainer:
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
         self._add_penalty(weight)
-        self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
+        self.optimizer.observe(self.state, sums.curved / weight)
         self.optimizer.step(self.state, sums.gradient / (batch.rows * self.mean_weight), batch.rows, self.whole)
         listener = current_listener()
         if listener is not None:
@@ -294,14 +294,10 @@ class Trainer:
         """
         score, measures = None, [objective, objective]
         if self.validates:
-            sums = self.rows.score(self._work, weights, held=True)
+            sums = self.rows.score(self.batches.work, weights, held=True)
             score = validation_score(sums, self.rules.classes)
             measures = [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
         return score, [float(f"{m:.12g}") for m in measures]
-
-    @property
-    def _work(self) -> BatchWork:
-        return replace(self.batches.work, probed=0)
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules
