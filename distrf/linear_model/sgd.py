@@ -174,8 +174,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     too far, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective), or
     the constant if no epoch beats it. Steps are as long as the spectrum of the features
     allows, and fall as 1 / sqrt(t) for losses with a kink. Training shifts columns whose mean is ten standard deviations
-    from zero, and scales targets whose spreads differ by more than a factor of four; steps, an automatic epsilon or alpha and the sum of losses then refer to the scaled targets.
-    A number for alpha or epsilon always means the original units, and so do the coefficients. The penalty too applies
+    from zero, and scales several targets to about the spread of the widest; steps, an automatic epsilon and the sum of losses then
+    refer to the scaled targets, and so does alpha of the epsilon-insensitive loss. A number for epsilon always means the
+    original units, and so do the coefficients. The penalty too applies
     to the weights in the units of the rows, so an alpha that suits large columns suppresses small ones; if that is not
     meant, scale the columns.
 

@@ -101,8 +101,7 @@ class BaseSGD(LinearModel):
     Attributes
     ----------
     alpha_ : float
-        The strength of the penalty in use. If the spreads of
-        the targets differ by more than a factor of four, that of the target with the largest spread.
+        The strength of the penalty in use.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
         and "batches". If targets were scaled to like spreads (see Notes), the loss is that of the scaled targets.
@@ -177,9 +176,7 @@ class BaseSGD(LinearModel):
             bool(self.resume),
         )  # fmt: skip
         spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
-        loss = replace(
-            loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon, factors=spectrum.factors
-        )
+        loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
         targets = replace(targets, units=spectrum.target_units)
         n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
@@ -242,8 +239,7 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, stream: bool
     ) -> PreconditionedSGD:
-        penalty = Penalty.of(spectrum.alpha, loss, self.alpha != "auto", spectrum.target_units)
-        penalty = penalty.for_columns(spectrum.units)
+        penalty = Penalty(spectrum.alpha).for_columns(spectrum.units)
         # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
         kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         decay = float(max(per_epoch, _STREAM_DECAY if stream else 1)) if kinked else None

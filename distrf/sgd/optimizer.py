@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import Loss
 from .preconditioner import Preconditioner
 
 #: The largest momentum, and the least one if steps come from a sample, whose bound on the curvature has a margin.
@@ -87,18 +86,6 @@ class Penalty:
 
     alpha: float
     factors: float | np.ndarray = 1.0
-
-    @classmethod
-    def of(cls, alpha: float, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
-        """The penalty for targets that were multiplied by `units`, of an alpha that the user has given (`fixed`) or the sample.
-
-        An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
-        units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
-        """
-        if not fixed or units is None or loss.degree is None:
-            return cls(alpha)
-        shares = units ** float(loss.degree - 2)
-        return cls(alpha, shares if loss.factors is None else shares * loss.factors)
 
     def for_columns(self, units: np.ndarray | None) -> Penalty:
         """The penalty for columns that were multiplied by `units`, shape (D,), and weights that were divided by these."""

@@ -45,7 +45,7 @@ def test_an_automatic_epsilon_for_each_target(loss):
     np.testing.assert_allclose(both.coef_, np.outer([1, 1024], alone.coef_), rtol=0.02, atol=1e-3 * 1024)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_numbers_are_in_the_units_of_the_targets(loss):
     """A given alpha and a given epsilon mean the same for a target, whatever stands beside it."""
     Z, y, _ = linear_rows()
