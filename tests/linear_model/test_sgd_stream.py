@@ -41,15 +41,6 @@ def test_a_stream_comes_within_a_point_of_fit(loss):
     assert stream.score(test_Z, test_y) > whole - 0.01 > 0.93
 
 
-def test_a_stream_of_numbers():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(6000, 10))
-    y = X @ rng.normal(size=10) + 1e4 + 0.5 * rng.normal(size=6000)
-    whole = StreamingSGDRegressor(n_epochs=1, tol=None).fit(X, y).score(X, y)
-    for rows in (100, 1500):
-        assert batches(StreamingSGDRegressor(), X, y, rows).score(X, y) > whole - 0.01 > 0.9
-
-
 def test_pickling_between_calls_changes_no_bit():
     """Counters of steps, averages and steps themselves go along."""
     Z, y, _, _ = digits(1200)

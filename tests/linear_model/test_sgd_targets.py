@@ -72,18 +72,6 @@ def test_streams_know_the_units(loss):
     assert scores(model, Z, Y).min() > 0.95
 
 
-def test_the_validation_score_of_a_constant_target():
-    """An output without spread counts 1 if it is predicted exactly, else 0, as scikit-learn's r2_score has it."""
-    from distrf.sgd.batch_work import validation_score
-
-    sums = np.array(
-        [[4.0, 4.0], [1.0, 1.0], [8.0, 4.0], [16.0, 8.0], [0.0, 0.0]]
-    )  # weight, errors, y, y^2, loss
-    assert validation_score(sums, False) == 0.75 / 2
-    sums[1, 0] = 0.0
-    assert validation_score(sums, False) == (1.0 + 0.75) / 2
-
-
 @pytest.mark.parametrize(
     "model",
     [

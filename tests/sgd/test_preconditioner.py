@@ -112,13 +112,6 @@ def test_curvature_holds_for_rows_that_were_not_sampled(chosen):
         assert max(too_little) > 9
 
 
-def test_a_known_bound_of_the_rows_is_taken():
-    Z = heavy()
-    longest = float((Z**2).sum(axis=1).max())
-    P = make_preconditioner(SampledRows(Z[:600], Z[600:900], longest=longest), 1.0, 1e-9, most=0)
-    assert P.row_bound <= longest + 1e-9
-
-
 def test_lengths_are_the_quadratic_form():
     Z, held = rows(400, 30)[:300], rows(400, 30)[300:]
     P = make_preconditioner(SampledRows(Z, held), 0.25, 1e-3, most=7, chosen=False)

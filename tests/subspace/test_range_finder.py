@@ -8,7 +8,6 @@ import os
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
 from strategies import cuts
 
@@ -22,7 +21,6 @@ from distrf.subspace import RangeFinder, choice, range_finder
 from distrf.subspace.choice import Search, choose, column_blocks, sketch_width, subspace_costs
 from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from distrf.subspace.sketches import make_sketch
-from distrf.subspace.spectrum import probe_residual
 from distrf.subspace.tsqr import qr_positive
 
 N, D = 3000, 256
@@ -207,23 +205,6 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
     write_model_folder(tmp_path / "b", {"model": 1}, {})
     with pytest.raises(StoreError, match="not a checkpoint"):
         RangeFinder(9, checkpoint=tmp_path / "b").find(rows, base)
-
-
-def test_confidence_of_neighbours_that_are_alike():
-    """Beyond 64,000 rows, rows are drawn eight neighbours at a time: no more is known than from one of each eight."""
-    X = np.random.default_rng(0).normal(size=(10_000, 6)) * np.random.default_rng(1).gamma(1, size=(10_000, 1))
-    X = np.repeat(X, 8, axis=0)
-    found = [RangeFinder(2, solver="gram", seed=seed).find(X, None) for seed in range(30)]
-    exact = residual(X, found[0].basis)
-    inside = sum(f.residual.low <= exact <= f.residual.high for f in found)
-    assert all(f.residual.rows == 1000 for f in found)
-    assert inside >= 24  # fewer once in 1,000 times where 95 % hold it
-    one = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9)
-    eight = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9, 8)
-    assert eight.value == pytest.approx(one.value)
-    widths = [r.high**2 - r.low**2 for r in (one, eight)]
-    quantiles = scipy.stats.t.ppf(0.975, [799, 99]) / np.sqrt([799, 99])
-    assert widths[1] / widths[0] == pytest.approx(quantiles[1] / quantiles[0])
 
 
 @pytest.mark.parametrize(
