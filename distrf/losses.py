@@ -28,8 +28,6 @@ class Loss:
     Parameters
     ----------
     epsilon : float >= 0, for the losses that name it; or an array of shape (C,), one for each column
-    factors : array of shape (C,), factors on the loss of each column, so that one length of steps suits columns of
-        unlike epsilon; None is 1
 
     Attributes
     ----------
@@ -44,14 +42,11 @@ class Loss:
         smoothness allows are then right near the minimum only
     epsilon_in_spreads : float, the value of epsilon="auto" in robust standard deviations of the targets; None for a loss
         without an epsilon
-    degree : int, the power of s by which the loss grows if residuals and epsilon are multiplied by s; None if it does
-        not grow by a power
     search_factor : float, the best constant score lies between the smallest and the largest target, each times this
     shift_free : bool, whether a number added to all scores of a row changes nothing
     """
 
     epsilon: float | np.ndarray = 0.1
-    factors: np.ndarray | None = None
 
     name: ClassVar[str]
     smoothness: ClassVar[float | None]
@@ -60,7 +55,6 @@ class Loss:
     robust: ClassVar[bool] = False
     flat_tail: ClassVar[bool] = False
     epsilon_in_spreads: ClassVar[float | None] = None
-    degree: ClassVar[int | None] = None
     search_factor: ClassVar[float] = 1.0
     shift_free: ClassVar[bool] = False
 
@@ -141,16 +135,6 @@ class Loss:
         """
         return 1.0 / max(spread, 1e-12) if self.smoothness is None else self.smoothness
 
-    def in_units(self, units: np.ndarray, spread: float) -> Loss:
-        """The loss for targets that were multiplied by factors.
-
-        Parameters
-        ----------
-        units : array of shape (C,), the factors
-        spread : float, the spread of each target after it
-        """
-        return replace(self, epsilon=self.epsilon * units)
-
     def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
         """The constant scores of least mean loss, found from values of the loss, since its slope may jump.
 
@@ -164,7 +148,7 @@ class Loss:
         Array of shape (C,).
         """
         epsilons = np.broadcast_to(self.epsilon, Y.shape[1]).tolist()
-        alone = [replace(self, epsilon=epsilon, factors=None) for epsilon in epsilons]
+        alone = [replace(self, epsilon=epsilon) for epsilon in epsilons]
         return np.array([loss._best_score(y[:, None], w) for loss, y in zip(alone, Y.T, strict=True)])
 
     def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
@@ -317,7 +301,6 @@ class Squared(Loss):
     name = "squared"
     smoothness = 1.0
     task = "both"
-    degree = 2
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         residual = scores - targets
@@ -339,7 +322,6 @@ class Huber(Loss):
     task = "regression"
     robust = True
     flat_tail = True
-    degree = 2
     epsilon_in_spreads = 1.0
 
     def __post_init__(self) -> None:
@@ -351,23 +333,13 @@ class Huber(Loss):
         residual = scores - targets
         epsilon = np.asarray(self.epsilon, dtype=residual.dtype)
         gradient = np.clip(residual, -epsilon, epsilon)
-        value = gradient * (residual - 0.5 * gradient)
-        if self.factors is not None:
-            factors = self.factors.astype(residual.dtype)
-            value, gradient = value * factors, gradient * factors
-        return value.sum(axis=1), gradient
+        return (gradient * (residual - 0.5 * gradient)).sum(axis=1), gradient
 
     def second(self, gradient: np.ndarray) -> np.ndarray:
-        factors = np.ones(gradient.shape[1]) if self.factors is None else self.factors
-        return (np.abs(gradient) < self.epsilon * factors) * factors
+        return 1.0 * (np.abs(gradient) < self.epsilon)
 
     def curved(self, gradient: np.ndarray) -> np.ndarray:
         return np.count_nonzero(self.second(gradient), axis=1) / gradient.shape[1]
-
-    def in_units(self, units: np.ndarray, spread: float) -> Loss:
-        # Columns with a narrow parabola are flat. They would need longer steps than the other columns allow.
-        curvatures = np.minimum(1.0, self.epsilon * units / max(spread, 1e-12))
-        return replace(self, epsilon=self.epsilon * units, factors=curvatures.max() / curvatures)
 
     def curvature(self, spread: float) -> float:
         return min(1.0, float(np.max(self.epsilon)) / max(spread, 1e-12))
@@ -381,7 +353,6 @@ class EpsilonInsensitive(Loss):
     smoothness = None
     task = "regression"
     robust = True
-    degree = 1
     epsilon_in_spreads = 0.1
 
     def __call__(self, scores: np.ndarray, targets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

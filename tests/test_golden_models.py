@@ -168,7 +168,6 @@ CASES = {
     "circulant map of a kernel": lambda: kernel_map(structure="circulant", phase="paired"),
     "ridge by passes": lambda: kept(ridge, linear),
     "tefm": lambda: kept(tefm, subspace),
-    "tefm by tol": lambda: kept(lambda path: tefm(path, tol=0.05, values="sample"), subspace),
 }  # fmt: skip
 
 

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import RandomFourierFeatures, StreamingRidge, make_model, train, tune
+from distrf import RandomFourierFeatures, StreamingRidge, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.search import Verdict
-from distrf.splits import column_keys, hold_copies_together, make_split
+from distrf.splits import hold_copies_together, make_split
 from distrf.tuning import read_sample as tuning_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
@@ -57,27 +57,6 @@ def test_no_group_is_in_two_folds(values, chunks):
         assert len(set(folds[by == group])) == 1
     assert (folds == folds_of("group", by)).all()
     assert np.bincount(folds).max() < 1.1 * N / 5
-
-
-def test_more_groups_than_are_counted():
-    n = 30_000
-    by = np.random.default_rng(5).integers(0, 9000, n)
-    rows = np.zeros((n, 1))
-    split = make_split("group", rows, np.zeros(n), by, seed=3)
-    folds = split.folds.values
-    assert "more than 4,096 groups" in split.why
-    assert all(len(set(folds[by == group])) == 1 for group in np.unique(by)[:300])
-    # A fifth of 9,000 groups, to within five standard errors of a share.
-    assert np.abs(np.array(split.folds.counts) / n - 0.2).max() < 5 * np.sqrt(0.16 / 9000) + 0.01
-    blocks = make_split("group", lazy(rows, 7001), lazy(np.zeros(n), 7001), lazy(by, 999), seed=3)
-    assert (blocks.folds.values.compute() == folds).all()
-    assert (make_split("group", rows, np.zeros(n), by, seed=4).folds.values != folds).any()
-
-
-@pytest.mark.parametrize("groups", [2, 3, 5, 6])
-def test_few_groups_are_dealt_out(groups):
-    folds = folds_of("group", GROUP % groups)
-    assert len(set(folds)) == min(5, groups)
 
 
 @pytest.mark.parametrize("chunks", [None, 64, 1000])
@@ -154,19 +133,6 @@ def test_copies_share_a_fold():
     assert (
         hold_copies_together(np.where(np.arange(N)[:, None] % 2, rows, 0.0), 0) is None
     )  # half of the rows are one
-
-
-def test_keys_of_equal_values_are_equal_and_of_dates_in_order():
-    texts = np.array(["b", "a", "b", "", None], dtype=object)
-    keys = column_keys(texts)
-    assert keys[0] == keys[2] != keys[1]
-    assert keys[3] == keys[4] < -1e100
-    assert column_keys(np.array(["b", "a"])).tolist() == keys[:2].tolist()
-    dates = np.array(["1999-01-01", "NaT", "2024-05-05T10:00:00.5"], dtype="datetime64[ns]")
-    keys = column_keys(dates)
-    assert keys[2] == 1714903200.5
-    assert keys[1] < -1e100
-    assert column_keys(np.array([1.5, np.nan, -0.0]))[1] < -1e100
 
 
 # ------------------------------------------------------------------ all keep to them
@@ -331,16 +297,6 @@ def test_same_bits_for_one_and_two_workers(client, one_worker_client):
     assert made(client) == made(one_worker_client)
 
 
-@pytest.mark.slow
-def test_random_is_what_it_was():
-    """No split, and that at random, are the same job to the bit."""
-    y = X[:, 0] ** 2
-    plain, random = train(X, y, n_components=64), train(X, y, n_components=64, split="random")
-    assert plain[-1].coef_.tobytes() == random[-1].coef_.tobytes()
-    assert plain.training_ == random.training_
-    assert make_model(X, y, n_components=64, split="time", by=DAY).training_.chosen("split") == "time"
-
-
 def test_saved_model_says_how_rows_were_split(tmp_path):
     from distrf import load_model
 
@@ -374,13 +330,6 @@ def test_saved_model_says_how_rows_were_split(tmp_path):
 def test_splits_that_cannot_be(kind, by, y, message):
     with pytest.raises(InputError, match=message):
         make_split(kind, X, y, by)
-
-
-def test_a_time_that_is_missing_late_is_found():
-    by = DAY.astype(float)
-    by[-1] = np.nan
-    with pytest.raises(InputError, match="drop such rows"):
-        make_split("time", lazy(X, 100), lazy(LABELS, 100), lazy(by, 100)).folds.values.compute()
 
 
 def test_what_train_refuses():

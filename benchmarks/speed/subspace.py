@@ -88,10 +88,10 @@ def million(run: Run) -> Iterator[Record]:
         lazy = da.from_array(X, chunks=(len(X), X.shape[1]))
         for q in (0, 1):
             started = time.perf_counter()
-            how = RangeFinder(wide, n_iter=q, values="sample", sketch="srht", solver="finder")
+            how = RangeFinder(wide, n_iter=q, sketch="srht", solver="finder")
             passes = how.find(lazy, map_).passes
             seconds = time.perf_counter() - started
-            costs = subspace_costs(solver, Search(len(X), source, wide + 10, X.itemsize, "srht", q, False))
+            costs = subspace_costs(solver, Search(len(X), source, wide + 10, X.itemsize, q))
             reduction, held = costs.reduction, cached + costs.learned_bytes
             planned = PassMemory(X.nbytes, reduction.scratch_bytes, reduction.nbytes, held).peak
             sizes = [max(peak_memory(client).values()), planned, peak(), costs.client_bytes + PROCESS_BYTES]

@@ -178,7 +178,7 @@ def _set(
 
 
 #: What other options say, and the threads, which are Dask's.
-_NOT_SET = ("n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume", "warm_start")
+_NOT_SET = ("n_jobs", "random_state", "checkpoint", "checkpoint_every", "resume")
 
 
 def _based(owner: Any, name: str) -> Any:

@@ -11,11 +11,10 @@ from sklearn.base import clone
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..maps import FeatureMap, SubspaceMap
-from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, learned, number, one_of, param, whole
+from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, learned, one_of, param, whole
 from ..randomness import draw_seed
 from ..subspace import SKETCHES, RangeFinder, Search, check_width, choose, subspace_costs
 from ..subspace.choice import SOLVERS
-from ..subspace.range_finder import LEAST_TOL, VALUES
 from ..typing import ArrayLike, RandomState
 from .base import BASE, FeatureEstimator, seed_base, validate_rows
 from .fourier import RandomFourierFeatures
@@ -37,10 +36,9 @@ class TEFM(FeatureEstimator):
         Its clone is fitted first and makes F. None where X already holds features, as in
         `make_pipeline(RandomFourierFeatures(), TEFM(n_components=512))`.
     n_components : int, default=256
-        l, the number of directions. With `tol`, the most that it may grow to.
-    sketch : {"gaussian", "srht", "sparse"}, default="gaussian"
-        Law of the matrix that F is multiplied by first: "gaussian" is TEFM-G; "srht" is TEFM-S, in O(n D
-        log l); "sparse" has eight signs a row.
+        l, the number of directions.
+    sketch : {"gaussian", "srht"}, default="gaussian"
+        Law of the matrix that F is multiplied by first: "gaussian" is TEFM-G; "srht" is TEFM-S, in O(n D log l).
     n_iter : int, default=1
         q, the products with F'F after the sketch, each of them one more pass. 0 is the paper's TEFM-S.
     oversampling : int, default=10
@@ -49,12 +47,6 @@ class TEFM(FeatureEstimator):
         "finder" is the randomised range finder. "gram" takes the directions from the D x D Gram matrix in
         float64: one pass, exact but for singular values below 2e-8 of the largest. "auto" takes the cheaper
         one that fits, and `solver_reason_` says why.
-    tol : float or None, default=None
-        Grow l until |F - F Q Q'| / |F| <= tol, and keep only what that takes. A warning says where
-        `n_components` did not suffice. At least 1e-7, with float32 rows at least 1e-3.
-    values : {"pass", "sample"}, default="pass"
-        Where the singular values come from. "pass" takes a pass of its own and is exact within the
-        subspace. "sample" takes sampled rows and saves that pass.
     whiten : bool, default=False
         Divide each feature by its root mean square, so that features have unit second moments.
     checkpoint : str, PathLike or None, default=None
@@ -118,8 +110,6 @@ class TEFM(FeatureEstimator):
     n_iter: int = param(default=1, rule=whole(0))
     oversampling: int = param(default=10, rule=whole(0))
     solver: str = param(default="auto", rule=one_of(*SOLVERS))
-    tol: float | None = param(default=None, rule=number(LEAST_TOL, below=1) | NONE)
-    values: str = param(default="pass", rule=one_of(*VALUES))
     whiten: bool = param(default=False, rule=FLAG)
     checkpoint: str | os.PathLike[str] | None = param(default=None, rule=FOLDER)
     n_jobs: int | None = param(default=-1, rule=JOBS)
@@ -175,8 +165,6 @@ class TEFM(FeatureEstimator):
             n_iter=self.n_iter,
             oversampling=self.oversampling,
             solver=self.solver,
-            tol=self.tol,
-            values=self.values,
             seed=seed,
             checkpoint=self.checkpoint,
         ).find(X, base)
@@ -204,19 +192,17 @@ class TEFM(FeatureEstimator):
         return SubspaceMap(d, width, base, self.whiten)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
-        tiles, final = planned.tiles, self.values == "pass"
+        tiles = planned.tiles
         width = min(tiles.n_features, planned.n_components + self.oversampling)
-        search = Search(rows.n, tiles, width, rows.itemsize, self.sketch, self.n_iter, final)
+        search = Search(rows.n, tiles, width, rows.itemsize, self.n_iter)
         finder = subspace_costs(choose(self.solver, search, rows.workers), search)
-        notes = [
+        note = (
             f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
             f"{finder.choice.reason}"
-        ]
-        if self.tol is not None:
-            notes.append("tol: passes and memory are those of one round with all components")
+        )
         costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
-        return below + costs + Costs(notes=tuple(notes))
+        return below + costs + Costs(notes=(note,))
 
     @property
     def components_(self) -> np.ndarray:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -23,7 +22,7 @@ from ..folds import GivenFolds, given_folds
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
-from ..linear_model.validation import validate_fit, validate_given
+from ..linear_model.validation import validate_fit
 from ..losses import Loss
 from ..maps import FeatureMap, FourierMap, working_dtype
 from ..maps.fourier import PHASES, count_frequencies
@@ -46,7 +45,7 @@ from ..parameters import (  # fmt: skip
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import GivenRows, Rows, measure_weights
+from ..sgd.rows import Rows, measure_weights
 from ..sgd.schedules import Holdout, Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
@@ -60,7 +59,6 @@ from .start import (  # fmt: skip
     centred,
     learning_batch_size,
     learning_epochs,
-    less_means,
     pair_rows,
     reach,
     start_parameters,
@@ -217,18 +215,15 @@ class MapLearner:
         weight: Any,
         targets: Targets,
         loss_name: str,
-        given: Sequence[Any],
         folds: GivenFolds | None,
     ) -> tuple[Layout, np.ndarray]:
         """Learn the map together with a linear model, and set the fitted attributes of the map.
 
-        given : validation rows, their targets and weights, as `fit` was given them; each may be None
         folds : of which fold 0 is held out in place of drawn rows; None draws them
 
         Returns the vector of everything that is learned, after its layout.
         """
         self._check_together()
-        validation = validate_given(self, given, targets)
         epsilon: Any = getattr(self, "epsilon", "auto")
         loss = loss_of(loss_name, targets, epsilon)
         seed = draw_seed(self.random_state)
@@ -241,15 +236,13 @@ class MapLearner:
             loss = with_epsilon(loss, Y, v)
         if shift is not None:
             rows = Rows.of(X, y, weight, folds)
-            validation = None if validation is None else validation.moved(lambda Z: less_means(Z, shift))
         start = starting_map(self, X, seed)
-        checkpoint = self._checkpoint(rows, targets, start, seed, validation)
-        held = self.validation_fraction if self.early_stopping and validation is None else 0.0
-        holdout = Holdout.of(held, seed, folds is not None)
+        checkpoint = self._checkpoint(rows, targets, start, seed)
+        holdout = Holdout.of(self.validation_fraction if self.early_stopping else 0.0, seed, folds is not None)
         spreads, unit = (np.ones(targets.width), 1.0) if targets.classes is not None else _units(loss, y_sample)
         layout = Layout.of(self, X.shape[1], targets.width, start.seed, bool(self.fit_intercept))
         work = CompactWork(targets, loss, 0.0, seed, holdout, layout=layout)
-        p = self._train(rows, work, start, sample, checkpoint, spreads, unit, validation)
+        p = self._train(rows, work, start, sample, checkpoint, spreads, unit)
         _compare_with_constant(work, p, sample, Y, v, unit)
         return layout, self._keep(layout, p, shift)
 
@@ -277,15 +270,13 @@ class MapLearner:
         p = self._train(rows, work, start, sample[:SAMPLE], checkpoint, np.ones(0), 1.0)
         self._keep(work.layout, p, shift, start.kernel, start.length_scale)
 
-    def _checkpoint(
-        self, rows: Rows, targets: Targets, start: FourierMap, seed: int, given: GivenRows | None = None
-    ) -> Checkpoint:
+    def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         def job() -> dict[str, Any]:
             known: dict[str, Any] = self.get_params(deep=False)  # type: ignore[attr-defined]
             options = {name: value for name, value in known.items() if name not in _FREE}
             return options | {"kind": "learned map", "start": start.spec()}
 
-        return open_checkpoint(self.checkpoint, job, rows, targets, seed, bool(self.resume), given)
+        return open_checkpoint(self.checkpoint, job, rows, targets, seed, bool(self.resume))
 
     def _train(
         self,
@@ -296,7 +287,6 @@ class MapLearner:
         checkpoint: Checkpoint,
         spreads: np.ndarray,
         unit: float,
-        given: GivenRows | None = None,
     ) -> np.ndarray:
         """Train from the start or the checkpoint, set the attributes that describe training, and return the vector.
 
@@ -310,8 +300,7 @@ class MapLearner:
         optimizer = self._optimizer(
             work.layout, reach(sample), schedule.count(0) * n_epochs, spreads, unit, prior
         )
-        held = usable < sum(rows.blocks)
-        validates = held or (given is not None and given.stops)
+        validates = usable < sum(rows.blocks)
         tol, classes = 0.0 if validates else None, work.targets.classes is not None
         rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
         trainer = Trainer(
@@ -322,10 +311,9 @@ class MapLearner:
             rules,
             measure_weights(rows, work.targets).mean,
             rows,
-            held,
+            validates,
             checkpoint=checkpoint,
             every=int(self.checkpoint_every),
-            given=given,
         )
         trainer.resume()
         try:
@@ -429,10 +417,6 @@ class CompactModel(MapLearner, LinearModel):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> Self:
         """Learn the map and the linear model from rows and labels, or numbers.
 
@@ -448,13 +432,6 @@ class CompactModel(MapLearner, LinearModel):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
             `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
             block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -470,9 +447,8 @@ class CompactModel(MapLearner, LinearModel):
             The checkpoint belongs to another fit.
         """
         X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
-        given = X_val, y_val, sample_weight_val
         targets = self._encoded(y, weight)
-        layout, p = self._learn(X, y, weight, targets, self.loss, given, given_folds(X, folds))
+        layout, p = self._learn(X, y, weight, targets, self.loss, given_folds(X, folds))
         learned = layout.split(p)
         self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre

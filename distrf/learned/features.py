@@ -9,7 +9,7 @@ from dask.base import is_dask_collection
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight
 
-from ..errors import InputError, input_errors
+from ..errors import input_errors
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows
 from ..features.base import FeatureEstimator, validate_rows
@@ -95,10 +95,6 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> CompactNonlinearMap:
         """Learn the map from rows, and from targets where the objective is a loss.
 
@@ -114,13 +110,6 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
             `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
             block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, d), default=None
-            Rows by which epochs are scored, in place of held-out ones. With `early_stopping` they decide when training ends
-            and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -135,13 +124,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             The checkpoint belongs to another fit.
         """
         check_parameters(self)
-        given = (X_val, y_val, sample_weight_val)
         if self.objective == "kernel":
-            if any(part is not None for part in given):
-                raise InputError(
-                    "objective='kernel' learns from pairs of rows and has no score of other rows; leave out X_val, y_val and "
-                    "sample_weight_val, or give a loss as the objective"
-                )
             given_folds(X, folds)  # nothing is held out
             X = validate_rows(self, X, reset=True)
             self._learn_kernel(X, self._row_weights(X, sample_weight))
@@ -153,7 +136,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             if numeric
             else class_targets(y, sample_weight, self.class_weight)
         )
-        self._learn(X, y, sample_weight, targets, self.objective, given, given_folds(X, folds))
+        self._learn(X, y, sample_weight, targets, self.objective, given_folds(X, folds))
         return self
 
     @staticmethod

@@ -81,11 +81,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
     ) -> StreamingSGDClassifier:
         """Train for one epoch on these rows, starting from the weights of the last call.
 
-        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
-        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
-        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
-        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
-        the weights predict a few rows kept from all calls worse than a constant.
+        The first call measures steps, the width of a robust loss and alpha on its rows, so give it some hundred, in the
+        units of all and shuffled: from rows in some order the model learns the last. An automatic alpha falls as one
+        over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -176,8 +174,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     too far, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective), or
     the constant if no epoch beats it. Steps are as long as the spectrum of the features
     allows, and fall as 1 / sqrt(t) for losses with a kink. Training shifts columns whose mean is ten standard deviations
-    from zero, and scales targets whose spreads differ by more than a factor of four; steps, an automatic epsilon or alpha and the sum of losses then refer to the scaled targets.
-    A number for alpha or epsilon always means the original units, and so do the coefficients. The penalty too applies
+    from zero, and scales several targets to about the spread of the widest; steps, an automatic epsilon and the sum of losses then
+    refer to the scaled targets, and so does alpha of the epsilon-insensitive loss. A number for epsilon always means the
+    original units, and so do the coefficients. The penalty too applies
     to the weights in the units of the rows, so an alpha that suits large columns suppresses small ones; if that is not
     meant, scale the columns.
 
@@ -204,11 +203,9 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     ) -> StreamingSGDRegressor:
         """Train for one epoch on these rows, starting from the weights of the last call.
 
-        The first call measures steps, the width of a robust loss and alpha on its rows. A later call measures them
-        again if they came from few rows, or if the weights predict its rows far worse than a constant does. An
-        automatic alpha falls as one over the rows seen. Later rows whose weights are all zero change nothing. If
-        calls come in some order, the model forgets the rows of earlier ones: a ConvergenceWarning says so once, when
-        the weights predict a few rows kept from all calls worse than a constant.
+        The first call measures steps, the width of a robust loss and alpha on its rows, so give it some hundred, in the
+        units of all and shuffled: from rows in some order the model learns the last. An automatic alpha falls as one
+        over the rows seen. Later rows whose weights are all zero change nothing.
 
         Parameters
         ----------
@@ -232,8 +229,14 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
         """
         first = not hasattr(self, "coef_")
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=True, reset=first)
+        columns = 1 if y.ndim == 1 else y.shape[1]
+        if not first and columns != len(np.atleast_2d(self.coef_)):
+            raise InputError(
+                f"y has {columns} columns, and had {len(np.atleast_2d(self.coef_))} in the last call"
+            )
         if first or not hasattr(self, "_centre"):
             self._centre = self._encoded(y, sample_weight).centre
-        self._centre = self._partial_fit(X, y, sample_weight, Targets(None, self._centre)).centre
-        self._finish(Targets(None, self._centre), y.ndim == 1 and self.coef_.ndim == 2)
+        targets = Targets(None, self._centre)
+        self._partial_fit(X, y, sample_weight, targets)
+        self._finish(targets, y.ndim == 1 and self.coef_.ndim == 2)
         return self

@@ -1,16 +1,14 @@
-"""What the SGD estimators share: parameters and their rules, the trainer of a fit, warm starts and `partial_fit`."""
+"""What the SGD estimators share: parameters and their rules, the trainer of a fit and `partial_fit`."""
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import is_regressor
-from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
@@ -24,8 +22,8 @@ from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
-from ..sgd.optimizer import Penalty, PreconditionedSGD
-from ..sgd.rows import GivenRows, Rows, Weights, measure_weights
+from ..sgd.optimizer import Penalty, PreconditionedSGD, SGDState
+from ..sgd.rows import Rows, Weights, measure_weights
 from ..sgd.schedules import Holdout, Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
@@ -34,15 +32,34 @@ from ..typing import ArrayLike, RandomState
 from .base import LinearModel, loss_of
 from .calibration import learn_calibration
 from .held_out import calibration_costs, holdout_scores
-from .sgd_stream import ENOUGH, Call, Sample, Seen, Stream, newest_rows
-from .validation import validate_fit, validate_given
+from .validation import validate_fit
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
 #: If the best constant scores do not single out the most frequent class, those of the other classes are lowered by this.
 _TIE = 1e-5
-#: `partial_fit` measures the length of rows in every epoch, and its decaying steps decay over at least this many batches.
-_ALWAYS, _STREAM_DECAY = 1 << 62, 30
+#: Decaying steps of `partial_fit` decay over at least this many batches.
+_STREAM_DECAY = 30
+
+
+@dataclass(frozen=True)
+class Stream:
+    """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
+
+    penalty : an automatic penalty times the rows it was chosen on, since it falls as one over the rows seen; else None
+    rows, weight : number and total weight of the rows of all calls; batch_rows : rows of a batch
+    null_loss : mean loss of the constant on the rows of the first call
+    """
+
+    work: BatchWork
+    optimizer: PreconditionedSGD
+    state: SGDState
+    training: TrainerState
+    penalty: Penalty | None
+    rows: int
+    weight: float
+    batch_rows: int
+    null_loss: float
 
 
 @estimator
@@ -71,8 +88,6 @@ class BaseSGD(LinearModel):
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D > 1,536; 0 is plain SGD.
     batch_size : int or {"auto"}, default="auto"
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
-    warm_start : bool, default=False
-        Whether `fit` starts from the present weights.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training.
     checkpoint_every : int, default=50
@@ -86,8 +101,7 @@ class BaseSGD(LinearModel):
     Attributes
     ----------
     alpha_ : float
-        The strength of the penalty in use. If the spreads of
-        the targets differ by more than a factor of four, that of the target with the largest spread.
+        The strength of the penalty in use.
     history_ : list of dict
         For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
         and "batches". If targets were scaled to like spreads (see Notes), the loss is that of the scaled targets.
@@ -121,7 +135,6 @@ class BaseSGD(LinearModel):
     calibrate: bool = param(default=False, rule=FLAG)
     n_directions: int | None = param(default=None, rule=whole(0) | NONE)
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
-    warm_start: bool = param(default=False, rule=FLAG)
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=50, rule=whole())
     resume: bool = param(default=False, rule=FLAG)
@@ -152,26 +165,18 @@ class BaseSGD(LinearModel):
         targets: Targets,
         seed: int,
         stream: bool = False,
-        sample: Rows | None = None,
-        given: GivenRows | None = None,
     ) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
-        sample : rows on which to measure the spectrum in place of these; None takes these
-        given : validation rows in place of held-out ones, or None
         """
-        share = 0.0 if stream or (given is not None and not self._calibrates) else self.held_out_share
-        holdout = Holdout.of(share, seed, rows.folds is not None)
+        holdout = Holdout.of(0.0 if stream else self.held_out_share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
-            bool(self.resume), given,
+            bool(self.resume),
         )  # fmt: skip
-        measured = (rows, weights) if sample is None else (sample, measure_weights(sample, targets))
-        spectrum = self._spectrum(checkpoint, *measured, targets, seed, stream)
-        loss = replace(
-            loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon, factors=spectrum.factors
-        )
+        spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
+        loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
         targets = replace(targets, units=spectrum.target_units)
         n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
@@ -182,15 +187,13 @@ class BaseSGD(LinearModel):
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
         work = BatchWork(
             targets, loss, spectrum.constant, seed, holdout, spectrum.start, spectrum.shift, spectrum.units,
-            probed=0 if spectrum.preconditioner.certain else (_ALWAYS if stream else 1),
         )  # fmt: skip
         first, constant = self._constant_weights(rows.n_features, spectrum, targets)
         trainer = Trainer(
-            rows.batches(work, spectrum.preconditioner), schedule, optimizer, optimizer.start(first),
+            rows.batches(work), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
-            rows, bool(self.early_stopping) and given is None and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
+            rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
             first=constant, null_loss=spectrum.null_loss, memory=memory,
-            given=given,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -236,8 +239,7 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, stream: bool
     ) -> PreconditionedSGD:
-        penalty = Penalty.of(spectrum.alpha, loss, self.alpha != "auto", spectrum.target_units)
-        penalty = penalty.for_columns(spectrum.units)
+        penalty = Penalty(spectrum.alpha).for_columns(spectrum.units)
         # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
         kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         decay = float(max(per_epoch, _STREAM_DECAY if stream else 1)) if kinked else None
@@ -253,10 +255,6 @@ class BaseSGD(LinearModel):
         y: ArrayLike,
         sample_weight: ArrayLike | None = None,
         folds: ArrayLike | None = None,
-        *,
-        X_val: ArrayLike | None = None,
-        y_val: ArrayLike | None = None,
-        sample_weight_val: ArrayLike | None = None,
     ) -> Self:
         """Fit to features and labels, or numbers.
 
@@ -272,13 +270,6 @@ class BaseSGD(LinearModel):
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
             rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
             `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
-        X_val : {array, CSR matrix, Dask array} of shape (m, D), default=None
-            Features by which epochs are scored, in place of held-out rows. With `early_stopping` they decide when training
-            ends and which epoch is kept; without, `history_` notes their scores.
-        y_val : array or Dask array of shape (m,) or (m, C), default=None
-            Their targets.
-        sample_weight_val : array or Dask array of shape (m,), default=None
-            Their weights. None weighs all alike.
 
         Returns
         -------
@@ -295,19 +286,14 @@ class BaseSGD(LinearModel):
         SpecMismatchError
             The checkpoint belongs to another fit.
         """
-        weight, given = sample_weight, (X_val, y_val, sample_weight_val)
         self.check()
-        X, y, weight = validate_fit(self, X, y, weight, numeric=is_regressor(self))
+        X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         targets, folds = self._encoded(y, weight), given_folds(X, folds)
         if targets.classes is not None:
             self.classes_ = np.asarray(targets.classes)
         self.__dict__.pop("calibration_", None)
-        validation = validate_given(self, given, targets)
-        old = (self.coef_, self.intercept_) if self.warm_start and hasattr(self, "coef_") else None
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
-        trainer = self._start(rows, measure_weights(rows, targets), targets, seed, given=validation)
-        if old is not None and not trainer.training.history and trainer.state.t == 0:
-            self._warm(trainer, *old)
+        trainer = self._start(rows, measure_weights(rows, targets), targets, seed)
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
@@ -320,12 +306,8 @@ class BaseSGD(LinearModel):
         return self
 
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
+        """Start from these weights."""
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
-        if coef.shape != (W.shape[1], W.shape[0] - self.fit_intercept):
-            raise InputError(
-                f"warm_start continues from weights of shape {coef.shape}, but the data now need "
-                f"{(W.shape[1], W.shape[0] - self.fit_intercept)}; use warm_start=False"
-            )
         units = trainer.batches.work.units
         W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
         if self.fit_intercept:
@@ -367,98 +349,52 @@ class BaseSGD(LinearModel):
         self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
 
-    def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> Targets:
-        """One call of `partial_fit`. Returns the targets with the centre in use."""
+    def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
+        """One call of `partial_fit`. The first measures steps, alpha and epsilon on its rows; later ones go on from the one before."""
         self.check()
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
         weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
         if not weights.mean > 0:  # rows without weight teach nothing
-            return targets
+            return
         self.__dict__.pop("calibration_", None)  # of other weights
-        stream: Stream | None = getattr(self, "_stream", None)
-        unit = weight_unit(weights.mean) if stream is None else stream.work.targets.weight_unit
-        targets = replace(targets, weight_unit=unit)
-        weights = Weights(weights.mean / unit, weights.largest / unit)
-        call = Call(rows, weights, targets, newest_rows(rows, seed), seed)
-        seen = Seen.of(call, None if stream is None else stream.seen)
-        if stream is None:
-            trainer, stream = self._first_call(call, seen)
-        elif (sample := stream.sample_to_measure(call.newest, seen)) is not None:
-            trainer, stream = self._measure_again(stream, sample, call, seen)
+        n, before = sum(rows.blocks), getattr(self, "_stream", None)
+        if before is None:
+            unit = weight_unit(weights.mean)
+            weights = Weights(weights.mean / unit, weights.largest / unit)
+            trainer = self._start(rows, weights, replace(targets, weight_unit=unit), seed, stream=True)
+            if hasattr(self, "coef_"):
+                self._warm(trainer, self.coef_, self.intercept_)
+            trainer.training.history = list(getattr(self, "history_", []))
+            optimizer: Any = trainer.optimizer
+            penalty = optimizer.penalty.times(n) if self.alpha == "auto" else None
+            stream = Stream(
+                trainer.batches.work, optimizer, trainer.state, trainer.training, penalty, n, n * weights.mean,
+                trainer.schedule.batch_size, trainer.null_loss,
+            )  # fmt: skip
         else:
-            trainer, stream = self._continue(stream, call, seen)
+            more = n * weights.mean / before.work.targets.weight_unit
+            stream = replace(before, rows=before.rows + n, weight=before.weight + more)
+            trainer = self._continue(stream, rows, seed)
         self._train(trainer)
         self._stream = replace(stream, state=trainer.state, training=trainer.training)
-        self._stream.warn_forgotten(type(self).__name__, stacklevel=4)
-        return stream.work.targets
 
-    def _first_call(self, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
-        """Measure the spectrum on the rows of the call. Training starts from the weights of `fit` if there are any."""
-        trainer = self._start(call.rows, call.weights, call.targets, call.seed, stream=True)
-        if hasattr(self, "coef_"):
-            self._warm(trainer, self.coef_, self.intercept_)
-        trainer.training.history = list(getattr(self, "history_", []))
-        return trainer, self._new_stream(trainer, seen, call.count)
-
-    def _measure_again(self, stream: Stream, sample: Sample, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
-        """Measure the spectrum on `sample`, or on the rows of the call if they are enough; keep the weights if they fit."""
-        offset = stream.intercept_offset(sample, seen.window)
-        if offset is None or (stream.measured < ENOUGH and offset.any()):  # the first rows were in another unit
-            seen = seen.without_past(call)
-        if offset is None and stream.measured >= ENOUGH:
-            warnings.warn(
-                f"{type(self).__name__}: the weights predict new rows far worse than a constant, as if these were in "
-                "another unit or order; training starts anew. Give all rows in the same units, shuffled",
-                ConvergenceWarning,
-                stacklevel=4,
-            )
-        targets = call.targets
-        if self.fit_intercept and targets.classes is None:
-            targets = replace(targets, centre=sample.centre())
-        few = Rows.of(*sample) if call.count < ENOUGH else None
-        trainer = self._start(call.rows, call.weights, targets, call.seed, stream=True, sample=few)
-        if offset is not None:
-            self._warm(trainer, self.coef_, self.intercept_ + offset)
-            trainer.state.t = stream.state.t
-        done = stream.training.epoch
-        trainer.rules = replace(trainer.rules, n_epochs=done + 1)
-        trainer.training.epoch, trainer.training.history = done, list(self.history_)
-        measured = call.count if few is None else sum(few.blocks)
-        renewed = self._new_stream(trainer, replace(seen, window=sample), measured)
-        if renewed.penalty is not None:
-            trainer.mean_weight = seen.weight / seen.rows
-            penalty = renewed.penalty.times(1.0 / seen.rows)
-            renewed.optimizer = trainer.optimizer = replace(renewed.optimizer, penalty=penalty)
-        return trainer, renewed
-
-    def _new_stream(self, trainer: Trainer, seen: Seen, measured: int) -> Stream:
-        """What the next call gets from a trainer whose spectrum was measured on so many rows."""
-        optimizer: Any = trainer.optimizer
-        penalty = optimizer.penalty.times(measured) if self.alpha == "auto" else None
-        work = trainer.batches.work
-        if work.targets.classes is None and not seen.window.varies:  # equal targets tell no scale
-            measured = 0
-        return Stream(
-            work, optimizer, trainer.state, trainer.training, seen, trainer.schedule.batch_size, penalty,
-            trainer.null_loss, measured,
-        )  # fmt: skip
-
-    def _continue(self, stream: Stream, call: Call, seen: Seen) -> tuple[Trainer, Stream]:
-        """Continue with the spectrum, weights and counters of the calls before."""
-        rows, optimizer, done = call.rows, stream.optimizer, stream.training.epoch
+    def _continue(self, stream: Stream, rows: Rows, seed: int) -> Trainer:
+        """The trainer of a later call, with the spectrum, weights and counters of the calls before."""
+        optimizer, done = stream.optimizer, stream.training.epoch
         if stream.penalty is not None:
-            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / seen.rows))
-        trained = rows.trained(stream.work.holdout)
-        schedule = self._schedule(rows, trained, min(stream.batch_rows, call.count), call.seed)
-        trainer = Trainer(
-            rows.batches(stream.work, optimizer.preconditioner), schedule, optimizer, stream.state,
-            Rules(done + 1, None, 1, call.targets.classes is not None, guarded=True), seen.weight / seen.rows, rows,
-            null_loss=stream.null_loss,
-        )  # fmt: skip
-        trainer.training = TrainerState(
+            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / stream.rows))
+        schedule = self._schedule(
+            rows, rows.trained(stream.work.holdout), min(stream.batch_rows, sum(rows.blocks)), seed
+        )
+        classes = stream.work.targets.classes is not None
+        training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
-        return trainer, replace(stream, optimizer=optimizer, seen=seen)
+        return Trainer(
+            rows.batches(stream.work), schedule, optimizer, stream.state,
+            Rules(done + 1, None, 1, classes, guarded=True), stream.weight / stream.rows, rows,
+            training=training, null_loss=stream.null_loss,
+        )  # fmt: skip
 
     @property
     def _epsilon(self) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,7 @@ from ..execution.row_blocks import align_rows
 from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
 from ..parameters import check_parameters
-from ..sgd.rows import GivenRows
-from ..targets import Targets, as_columns, check_labels, checked_weights, class_counts, refuse_unlike_targets
+from ..targets import as_columns, checked_weights, refuse_unlike_targets
 from ..typing import ArrayLike
 from .base import LinearModel
 
@@ -75,26 +73,3 @@ def validate_fit(
         elif sample_weight is not None:  # a later batch of a stream may have no weight
             sample_weight = checked_weights(np.asarray(sample_weight), np.asarray(y))
     return X, y, sample_weight
-
-
-def validate_given(estimator: Any, given: Sequence[Any], targets: Targets) -> GivenRows | None:
-    """Check the validation rows that `fit` was given: X_val, y_val and sample_weight_val. None if there are none.
-
-    Raises InputError for one without the other, another width, other columns of targets, or labels that y lacks.
-    """
-    X, y, sample_weight = given
-    if (X is None) != (y is None) or (X is None and sample_weight is not None):
-        raise InputError("X_val and y_val go together, and sample_weight_val with both; give all that belong")
-    if X is None or y is None:
-        return None
-    classes = targets.classes
-    try:
-        X, y, sample_weight = validate_fit(estimator, X, y, sample_weight, numeric=classes is None, reset=False)
-    except InputError as error:
-        raise InputError(f"X_val, y_val: {error}") from error
-    if classes is not None:
-        check_labels(class_counts(y, None), classes, "y_val", "leave out rows of labels that y does not have")
-    elif (y.shape[1] if y.ndim == 2 else 1) != targets.width:
-        raise InputError(f"y_val has shape {y.shape}, but y has {targets.width} columns; give as many")
-    arrays = (X, y) if sample_weight is None else (X, y, sample_weight)
-    return GivenRows(arrays, bool(estimator.early_stopping))

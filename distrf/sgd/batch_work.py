@@ -14,7 +14,6 @@ from ..execution.segments import add_block
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets, checked_weights, r2_of_sums
-from .preconditioner import Preconditioner
 from .schedules import Batch, BlockRows, Holdout, row_order, scored_rows
 
 #: This many sums of microbatches are added in one task; the client adds the results.
@@ -55,7 +54,6 @@ class Sums(NamedTuple):
     gradient : shape of the weights; loss, weight : of the rows
     null : loss of the constant prediction that training starts from, on the same rows
     curved : curvature of the rows, each as a share of the largest that the loss can have
-    longest : not a sum, but the largest weight times z'P z of a row; 0 unless it is measured
     """
 
     gradient: np.ndarray
@@ -63,29 +61,6 @@ class Sums(NamedTuple):
     weight: float
     null: float = 0.0
     curved: float = 0.0
-    longest: float = 0.0
-
-
-@dataclass(frozen=True)
-class RowLengths:
-    """Computes z'P z of rows. Like a map, it travels without its arrays, which each worker gets once."""
-
-    preconditioner: Preconditioner
-
-    def __call__(self, Z: Any, constant: float) -> np.ndarray:
-        return self.preconditioner.lengths(Z, constant)
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {"directions": self.preconditioner.directions, "shrink": self.preconditioner.shrink}
-
-    def with_arrays(self, arrays: dict[str, np.ndarray]) -> RowLengths:
-        return RowLengths(
-            replace(self.preconditioner, directions=arrays["directions"], shrink=arrays["shrink"])
-        )
-
-    def without_arrays(self) -> RowLengths:
-        return self.with_arrays({"directions": np.empty(0), "shrink": np.empty(0)})
 
 
 @dataclass(frozen=True)
@@ -95,7 +70,6 @@ class BatchWork:
     constant : value of the constant column whose weight is the intercept; 0 without an intercept
     start : the constant prediction that training starts from, shape (C,); None is 0
     shift, units : means to subtract from dense features, then factors on them, shape (D,), or None, see `Spectrum`
-    probed : number of epochs in which the lengths of rows are measured; if > 0, the last of `maps` is a RowLengths
     """
 
     targets: Targets
@@ -106,7 +80,6 @@ class BatchWork:
     start: np.ndarray | None = None
     shift: np.ndarray | None = None
     units: np.ndarray | None = None
-    probed: int = 0
 
     def take(
         self,
@@ -115,12 +88,8 @@ class BatchWork:
         epoch: int,
         microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
-        """(features, encoded targets, weights, `Sums.longest`) of a microbatch; `loaded` are the blocks of its rows."""
-        Z, Y, w = self._features(self.joined(loaded, epoch, microbatch), maps, slice(None))
-        if epoch >= self.probed:
-            return Z, Y, w, 0.0
-        lengths = maps[-1](Z, self.constant)
-        return Z, Y, w, float((lengths if w is None else lengths * w).max(initial=0.0))
+        """(features, encoded targets, weights) of a microbatch; `loaded` are the blocks of its rows."""
+        return self._features(self.joined(loaded, epoch, microbatch), maps, slice(None))
 
     def joined(self, loaded: Sequence[tuple[Any, ...]], epoch: int, microbatch: Sequence[BlockRows]) -> Any:
         """(X, y, weight) of a microbatch, rows in the order of the epoch."""
@@ -135,7 +104,7 @@ class BatchWork:
     def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
         X, y, weight = loaded[:3]
         Z = X[rows]
-        for function in maps[:-1] if self.probed else maps:
+        for function in maps:
             Z = function(Z)
         Z = self.moved(Z)
         dtype = working_dtype(Z.dtype)
@@ -164,7 +133,7 @@ class BatchWork:
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
-        Z, Y, w, longest = taken
+        Z, Y, w = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
         curved = self.loss.curved(slope)
         null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
@@ -177,7 +146,7 @@ class BatchWork:
             G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
         total = float(len(value) if w is None else w.sum())
         loss, of_null, share = (float(a.sum(dtype=np.float64)) for a in (value, null, curved))
-        return Sums(G, loss, total, of_null, share, longest)
+        return Sums(G, loss, total, of_null, share)
 
     @property
     def _start(self) -> np.ndarray:
@@ -197,14 +166,14 @@ class BatchWork:
 class ScoreReduction:
     """Adds up the score sums of rows at given weights, which each worker gets once.
 
-    starts : first row of each block, and the number of rows, where rows are held out of blocks
-    held : whether rows that are held out are scored, or those that are not; None: all
+    starts : first row of each block, and the number of rows
+    held : whether rows that are held out are scored, or those that are not
     """
 
     work: BatchWork
     weights: np.ndarray | None
-    starts: np.ndarray | None = None
-    held: bool | None = None
+    starts: np.ndarray
+    held: bool
 
     @property
     def nbytes(self) -> int:
@@ -231,17 +200,11 @@ class ScoreReduction:
         assert self.weights is not None
         X, y = check_rows(X, X.shape[1]), np.asarray(y)
         if bad := first_not_finite(y):
-            raise InputError(
-                f"{'y_val' if self.held is None else 'y'} must be finite, but row {first_row + bad[0]} is not"
-            )
-        rows, holdout = np.arange(len(y)), self.work.holdout
-        if self.held is not None:
-            if holdout.given:
-                rows = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held)
-                more = more[:-1]
-            else:
-                assert self.starts is not None
-                rows = holdout.rows(self.starts, first_row, len(y), self.held)
+            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
+        if self.work.holdout.given:
+            rows, more = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held), more[:-1]
+        else:
+            rows = self.work.holdout.rows(self.starts, first_row, len(y), self.held)
         weight = checked_weights(more[0], y, first_row) if more else None
         return state + self.work.score((X, y, weight), rows, self.weights)
 
@@ -291,8 +254,7 @@ def add_sums(*microbatches: Sums) -> Sums:
     G = microbatches[0].gradient.astype(np.float64)
     for m in microbatches[1:]:
         G += m.gradient
-    loss, weight, null, curved = (float(sum(column)) for column in list(zip(*microbatches, strict=True))[1:-1])
-    return Sums(G, loss, weight, null, curved, max(m.longest for m in microbatches))
+    return Sums(G, *(float(sum(column)) for column in list(zip(*microbatches, strict=True))[1:]))
 
 
 class LocalBatches:

@@ -10,11 +10,11 @@ import numpy as np
 from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..execution.sampling import sampled_rows, take_rows
 from ..targets import Targets
-from .rows import GivenRows, Rows, two_dimensional
+from .rows import Rows, two_dimensional
 
 #: Parameters of an SGD estimator that do not determine the numbers, or of which more than the parameter counts.
 _FREE = (
-    "checkpoint", "checkpoint_every", "resume", "n_epochs", "warm_start", "random_state", "verbose", "class_weight",
+    "checkpoint", "checkpoint_every", "resume", "n_epochs", "random_state", "verbose", "class_weight",
 )  # fmt: skip
 
 
@@ -30,7 +30,6 @@ def open_checkpoint(
     targets: Targets,
     seed: int,
     resume: bool,
-    given: GivenRows | None = None,
 ) -> Checkpoint:
     """Open the checkpoint of a fit to these rows, and check that what it holds belongs to this fit.
 
@@ -41,7 +40,6 @@ def open_checkpoint(
     rows, targets : Rows and Targets of the fit
     seed : int, of the rows that are compared
     resume : bool, whether to continue from what the folder holds
-    given : validation rows that `fit` was given, or None
 
     Returns
     -------
@@ -54,7 +52,7 @@ def open_checkpoint(
     if path is None:
         return Checkpoint(None, {})
     job = {
-        "state": 3,  # counts the forms that the arrays of a step have had
+        "state": 4,  # counts the forms that the arrays of a step have had
         "blocks": list(rows.blocks),
         "columns": int(rows.arrays[0].shape[1]),
         "dtype": np.dtype(rows.arrays[0].dtype).name,
@@ -66,8 +64,6 @@ def open_checkpoint(
     }
     if rows.folds is not None:
         job["folds"] = [*rows.folds.counts, rows.folds.never]
-    if given is not None:
-        job["validation"] = given.identity()
     checkpoint = Checkpoint(path, options() | job, resume=resume)
     check_same_rows(checkpoint, rows.arrays, targets, seed, None if rows.folds is None else rows.folds.values)
     return checkpoint

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from ..losses import Loss
 from .preconditioner import Preconditioner
 
 #: The largest momentum, and the least one if steps come from a sample, whose bound on the curvature has a margin.
@@ -58,8 +57,8 @@ class Optimizer:
         """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
         return {}
 
-    def observe(self, state: Any, curved: float, longest: float) -> None:
-        """Note the curvature of the rows of a batch, as a share of the largest possible, and its largest row, see `RowLengths`."""
+    def observe(self, state: Any, curved: float) -> None:
+        """Note the curvature of the rows of a batch, as a share of the largest possible."""
 
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
         """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
@@ -88,18 +87,6 @@ class Penalty:
     alpha: float
     factors: float | np.ndarray = 1.0
 
-    @classmethod
-    def of(cls, alpha: float, loss: Loss, fixed: bool, units: np.ndarray | None) -> Penalty:
-        """The penalty for targets that were multiplied by `units`, of an alpha that the user has given (`fixed`) or the sample.
-
-        An alpha of the user means the targets' own units, in which weights are smaller by `units` and the loss by
-        units^degree, so it is converted here. An automatic alpha is chosen in the new units and stays.
-        """
-        if not fixed or units is None or loss.degree is None:
-            return cls(alpha)
-        shares = units ** float(loss.degree - 2)
-        return cls(alpha, shares if loss.factors is None else shares * loss.factors)
-
     def for_columns(self, units: np.ndarray | None) -> Penalty:
         """The penalty for columns that were multiplied by `units`, shape (D,), and weights that were divided by these."""
         return self if units is None else replace(self, factors=units[:, None] ** 2 * self.factors)
@@ -126,7 +113,6 @@ class SGDState(OptimizerState):
     velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
     scale : factor on the steps, lowered after a divergence
     curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
-    longest : largest weight times z'P z of a row so far, see `RowLengths`
     """
 
     velocity: np.ndarray = None  # type: ignore[assignment]
@@ -134,7 +120,6 @@ class SGDState(OptimizerState):
     averaged: int = 0
     scale: float = 1.0
     curved: float = 1.0
-    longest: float = 0.0
 
     def __post_init__(self) -> None:
         if self.velocity is None:
@@ -166,7 +151,7 @@ class PreconditionedSGD(Optimizer):
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
-        stable = state.scale * self.preconditioner.bounded(state.longest).step(None if whole else rows)
+        stable = state.scale * self.preconditioner.step(None if whole else rows)
         return stable if self.decay is None else stable / float(np.sqrt(1.0 + state.t / self.decay))
 
     def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
@@ -184,9 +169,8 @@ class PreconditionedSGD(Optimizer):
             share = (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + state.averaged)
             state.average = state.average + share * (state.weights - state.average)
 
-    def observe(self, state: SGDState, curved: float, longest: float) -> None:
+    def observe(self, state: SGDState, curved: float) -> None:
         state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
-        state.longest = max(state.longest, longest)
 
     def _momentum(self, state: SGDState) -> float:
         if not self.momentum:

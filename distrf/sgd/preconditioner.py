@@ -65,7 +65,6 @@ class Preconditioner:
     shrink : array of shape (k,), 1 - mu_{k+1} / mu_i
     curvature : float, mu
     row_bound : float, beta
-    certain : bool, whether beta holds for every row, not for the sample alone
     smoothness : float, L
     unseen : float, bound on the curvature along directions that no sampled row has, as a share of beta
     """
@@ -74,7 +73,6 @@ class Preconditioner:
     shrink: np.ndarray
     curvature: float
     row_bound: float
-    certain: bool = True
     smoothness: float = 1.0
     unseen: float = 0.0
 
@@ -230,10 +228,7 @@ class _Measurement:
             curved = deflated_curvature(rows, P, self.seed) + sample.unseen * length
             curvature = max(self.smoothness * curved + self.alpha, target)
         bound = max(self.smoothness * length + self.alpha, curvature)
-        certain = sample.whole or length >= sample.longest
-        return Preconditioner(
-            Q, shrink, float(curvature), float(bound), certain, self.smoothness, sample.unseen
-        )
+        return Preconditioner(Q, shrink, float(curvature), float(bound), self.smoothness, sample.unseen)
 
 
 def deflated_curvature(rows: np.ndarray, P: Preconditioner, seed: int) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,23 +23,21 @@ from ..execution.row_blocks import (
     rows_per_block,
     uncut_rows,
 )
-from ..execution.sampling import sampled_rows, take_aligned, take_rows
+from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import SMALL_ROWS, current_client
 from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds
 from ..maps import working_dtype
-from ..maps.base import arrays_fingerprint
 from ..targets import Targets
-from .batch_work import BatchWork, LocalBatches, RowLengths, ScoreReduction, memory_loader
+from .batch_work import BatchWork, LocalBatches, ScoreReduction, memory_loader
 from .dask_batches import DaskBatches, held_loader, lazy_loader
-from .preconditioner import Preconditioner
 from .schedules import Holdout
 
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
 #: client cost 20 ms each in messages.
 _SMALL_FLOPS = 2.0**37
-#: Bytes of rows in memory that are scored at a time, and rows by which a checkpoint knows given ones.
-_BLOCK_BYTES, _COMPARED = 2**25, 200
+#: Bytes of rows in memory that are scored at a time.
+_BLOCK_BYTES = 2**25
 
 
 @dataclass(frozen=True)
@@ -183,52 +181,22 @@ class Rows:
         Z = Z.astype(working_dtype(Z.dtype), copy=False)
         return Z, y if self.arrays[1].ndim == 2 else y[:, 0], weight, finite
 
-    def batches(self, work: BatchWork, preconditioner: Preconditioner | None = None) -> Any:
+    def batches(self, work: BatchWork) -> Any:
         """The source of gradients: DaskBatches for lazy rows if there is a cluster and they are not small, else LocalBatches.
 
-        work : BatchWork, what is done with a microbatch; preconditioner : by which it measures the lengths of rows, if it does
+        work : BatchWork, what is done with a microbatch
         """
-        lengths = (RowLengths(preconditioner),) if work.probed and preconditioner is not None else ()
         folded = work.holdout.given
         arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
         if not self.lazy:
-            return LocalBatches(memory_loader(arrays, self.blocks, folded), lengths, work)
+            return LocalBatches(memory_loader(arrays, self.blocks, folded), (), work)
         if (client := self.workers_client()) is None:
             load = lazy_loader if current_client() is None else held_loader
-            return LocalBatches(load(arrays, folded), (*self.maps, *lengths), work)
+            return LocalBatches(load(arrays, folded), self.maps, work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
-        return DaskBatches(client, arrays, (*self.maps, *lengths), work, row_bytes, folded)
-
-
-@dataclass(frozen=True)
-class GivenRows:
-    """Validation rows that `fit` was given.
-
-    arrays : (X, y) or (X, y, weight), in memory or aligned lazy arrays; X are what the weights are trained on
-    stops : whether they decide when training ends and which epoch is kept; else their scores are noted
-    """
-
-    arrays: tuple[Any, ...]
-    stops: bool
-
-    def score(self, work: BatchWork, weights: np.ndarray) -> np.ndarray:
-        """Score sums of all rows at these weights, by one pass: see `score_sums`."""
-        return _score(ScoreReduction(work, weights), self.arrays, "validation")
-
-    def moved(self, move: Callable[[Any], Any]) -> GivenRows:
-        """The same rows with other features, in the units in which the weights are trained."""
-        return replace(self, arrays=(move(self.arrays[0]), *self.arrays[1:]))
-
-    def identity(self) -> dict[str, Any]:
-        """JSON that tells these rows from others, by a sample."""
-        n, some = self.arrays[0].shape[0], {}
-        for name, array in zip(("X", "y", "weight"), self.arrays, strict=False):
-            rows = sampled_rows(n, min(n, _COMPARED), 0, "validation identity")
-            taken = take_rows(two_dimensional(array), rows)
-            some[name] = np.char.encode(taken, "utf-8") if taken.dtype.kind == "U" else taken
-        return {"rows": int(n), "sample": arrays_fingerprint(some), "stops": self.stops}
+        return DaskBatches(client, arrays, self.maps, work, row_bytes, folded)
 
 
 def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.ndarray:

@@ -32,13 +32,9 @@ from .rows import Rows, Weights
 #: Columns with fewer nonzero entries in the sample do not tell whether columns are in unlike units, if others have more.
 _RARE = 20
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
-#: Otherwise the sample does, and the first epoch measures the length of every row.
-_PROBE_GAIN = 2.0
+_NEAR = 2.0
 #: Columns are shifted to mean zero if the mean of one is more than this many standard deviations from 0.
 _FAR = 10.0
-#: Targets are scaled to like spreads if their spreads differ by more than this factor. With steps and an epsilon made for
-#: 3 times its spread, a target of the epsilon-insensitive loss loses no R^2; for 8 times .01, for 1,000 times 15.
-_UNLIKE = 4.0
 
 
 @dataclass(frozen=True)
@@ -55,7 +51,6 @@ class Spectrum:
     shift : array of shape (D,), means to subtract from the features, or None
     units : array of shape (D,), factors on the shifted features, or None
     target_units : array of shape (C,), factors on the targets, or None. All attributes above are in these units
-    factors : array of shape (C,), factors on the loss of each target, or None
     """
 
     preconditioner: Preconditioner
@@ -67,7 +62,6 @@ class Spectrum:
     shift: np.ndarray | None = None
     units: np.ndarray | None = None
     target_units: np.ndarray | None = None
-    factors: np.ndarray | None = None
 
     def says_most_frequent(self, targets: Targets) -> bool:
         """Whether the best constant scores predict the most frequent class. For hinges the scores of several may be equal."""
@@ -151,16 +145,17 @@ def measure_spectrum(
     InputError : no sampled row is finite
     """
     sample = _draw_sample(rows, targets, stream, seed)
-    target_units = None if targets.classes is not None else _target_units(loss, sample.Y, sample.weight)
+    target_units = None if targets.classes is not None else _target_units(sample.Y, sample.weight)
     if target_units is not None:
         sample = replace(sample, Y=sample.Y * target_units)
+        loss = replace(loss, epsilon=loss.epsilon * target_units)
     Y, weight = sample.Y, sample.weight
-    loss = _resolve_epsilon(loss, requested, sample, target_units)
+    loss = with_epsilon(loss, Y, weight) if requested.epsilon is None else loss
     smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(Y, weight))
     shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    sample, penalty, units = _scale_columns(sample, loss, requested.alpha, smoothness, shift, target_units)
+    sample, penalty, units = _scale_columns(sample, loss, requested.alpha, smoothness, shift)
     constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
     # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
     longest = np.inf if units is not None else (rows.longest + constant**2) * weights.largest / weights.mean
@@ -170,25 +165,14 @@ def measure_spectrum(
         split, smoothness, penalty.curvature, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
         chosen=requested.directions is None, seed=seed,
     )  # fmt: skip
-    if not (whole or preconditioner.certain) and preconditioner.row_bound * _PROBE_GAIN > smoothness * longest:
-        preconditioner = replace(preconditioner.bounded(longest), certain=True)
+    if not whole and preconditioner.row_bound * _NEAR > smoothness * longest:
+        preconditioner = preconditioner.bounded(longest)
     start = _constant(loss, targets, Y, weight) if requested.intercept else np.zeros(targets.width)
     return Spectrum(
         preconditioner, constant, float(penalty.alpha),
         loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
-        start, _null_loss(loss, targets, start, Y, weight), shift, units, target_units, loss.factors,
+        start, _null_loss(loss, targets, start, Y, weight), shift, units, target_units,
     )  # fmt: skip
-
-
-def _resolve_epsilon(
-    loss: Loss, requested: Requested, sample: _Sample, target_units: np.ndarray | None
-) -> Loss:
-    """The loss with its epsilon chosen on the sample if the user gave none, else converted to the units of the sample."""
-    if requested.epsilon is None:
-        return with_epsilon(loss, sample.Y, sample.weight)
-    if target_units is not None:
-        return loss.in_units(target_units, _spread(sample.Y, sample.weight))
-    return loss
 
 
 def _scale_columns(
@@ -197,7 +181,6 @@ def _scale_columns(
     alpha: float | None,
     smoothness: float,
     shift: np.ndarray | None,
-    target_units: np.ndarray | None,
 ) -> tuple[_Sample, Penalty, np.ndarray | None]:
     """Choose the penalty, and scale the columns of the sample if their sizes are unlike; the factors come last."""
     sizes = column_sizes(sample.Z, sample.weight, shift)
@@ -206,12 +189,11 @@ def _scale_columns(
     apart = unlike(sizes[usual] if usual.any() else sizes, APART)
     # Squares of the columns may leave the range of float32 until they are scaled.
     wide = sample if apart is None else replace(sample, Z=sample.Z.astype(np.float64))
-    fixed = alpha is not None
     if alpha is None:
         alpha = sample_alpha(
             wide.Z, wide.Y, wide.weight, wide.n, wide.seed, apart, wide.folds, loss, smoothness
         )
-    penalty = Penalty.of(alpha, loss, fixed, target_units)
+    penalty = Penalty(alpha)
     if apart is None:
         return sample, penalty, None
     units = unit_factors(sizes, penalty.curvature / smoothness)
@@ -219,22 +201,15 @@ def _scale_columns(
     return scaled, penalty.for_columns(units), units
 
 
-def _target_units(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
     """Powers of two, shape (C,), by which targets get about the largest spread among them; None if spreads are alike.
 
     One length of steps, one epsilon and one sum of losses then suit all targets.
     """
-    if loss.degree is None or Y.shape[1] == 1:
-        return None
-    mean = np.average(Y, axis=0, weights=weight)
-    spreads = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    if loss.robust:
-        robust = np.array([_deviation(y, weight) for y in Y.T])
-        spreads = np.where(robust > 0, robust, spreads)
-    largest = spreads.max()
-    if not (spreads[spreads > 0] * _UNLIKE < largest).any():
-        return None
-    return np.exp2(np.round(np.log2(largest / np.where(spreads > 0, spreads, largest))))
+    spreads = np.array([_spread(y[:, None], weight) for y in Y.T])
+    largest = spreads.max() or 1.0
+    units = np.exp2(np.round(np.log2(largest / np.where(spreads > 0, spreads, largest))))
+    return units if (units > 1).any() else None
 
 
 def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
 from ..execution.progress import current_listener
-from .batch_work import LOSS, WEIGHT, BatchWork, Sums, validation_score
+from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
-from .rows import GivenRows, Rows
+from .rows import Rows
 from .schedules import Batch, Schedule
 
 _TINY = float(np.finfo(float).tiny)
@@ -99,7 +99,6 @@ class Trainer:
     whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
     mean_weight : mean weight of the training rows
     validates : whether epochs are judged by held-out rows
-    given : validation rows in place of held-out ones, or None
     rows : of which training and held-out rows are scored
     every : batches between two states of the checkpoint
     first : the weights of the constant prediction, the solution if no epoch is better
@@ -126,7 +125,6 @@ class Trainer:
     measured: np.ndarray | None = None
     null_loss: float = 0.0
     memory: PassMemory | None = None
-    given: GivenRows | None = None
 
     def resume(self) -> bool:
         """Continue from the state in the checkpoint. Returns False if it has none."""
@@ -172,7 +170,7 @@ class Trainer:
 
     def _objective(self, weights: np.ndarray) -> float:
         """Mean loss plus penalty over all training rows. This reads them once."""
-        sums = self.rows.score(self._work, weights, held=False)
+        sums = self.rows.score(self.batches.work, weights, held=False)
         return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
     def _beaten(self) -> bool:
@@ -237,7 +235,7 @@ class Trainer:
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
         self._add_penalty(weight)
-        self.optimizer.observe(self.state, sums.curved / weight, sums.longest / self.mean_weight)
+        self.optimizer.observe(self.state, sums.curved / weight)
         self.optimizer.step(self.state, sums.gradient / (batch.rows * self.mean_weight), batch.rows, self.whole)
         listener = current_listener()
         if listener is not None:
@@ -278,7 +276,7 @@ class Trainer:
         gain = (rules.tol or 0.0) * max(abs(p.best[0]), 1e-12) if p.best is not None else 0.0
         p.waited = 0 if p.best is None or measure < [p.best[0] - gain, p.best[1]] else p.waited + 1
         better = (p.best is None or measure <= p.best) and np.isfinite(objective)
-        if better and (self._judges or not rose):
+        if better and (self.validates or not rose):
             p.best, p.best_epoch = measure, p.epoch
         if p.best_epoch == p.epoch or not rules.keep_best:
             self.fallback = weights.copy()
@@ -294,25 +292,12 @@ class Trainer:
 
         With held-out rows the measures are 1 - score and their loss, without any the training objective.
         """
-        sums: np.ndarray | None = None
-        if self.given is not None:
-            sums = self.given.score(self._work, weights)
-        elif self.validates:
-            sums = self.rows.score(self._work, weights, held=True)
-        score = None if sums is None else validation_score(sums, self.rules.classes)
-        measures = [objective, objective]
-        if sums is not None and score is not None and self._judges:
+        score, measures = None, [objective, objective]
+        if self.validates:
+            sums = self.rows.score(self.batches.work, weights, held=True)
+            score = validation_score(sums, self.rules.classes)
             measures = [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
         return score, [float(f"{m:.12g}") for m in measures]
-
-    @property
-    def _work(self) -> BatchWork:
-        return replace(self.batches.work, probed=0)
-
-    @property
-    def _judges(self) -> bool:
-        """Whether epochs are compared by validation rows, not by the training objective."""
-        return self.validates or (self.given is not None and self.given.stops)
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules

@@ -1,4 +1,4 @@
-"""The choice between range finder and Gram matrix by cost and memory, and the plan of either. Nothing runs."""
+"""The choice between range finder and Gram matrix by size and memory, and the plan of either. Nothing runs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
 from ..projections.cache import cached_bytes
 from .reductions import GramTilesReduction, ProductReduction
-from .sketches import make_sketch
 
 SOLVERS = ("auto", "finder", "gram")
-#: A QR of a D x l matrix in the client, Q formed, takes as long as this times D l^2 operations of a pass.
-_QR = 12.0
+#: Fewest rows for each feature of a Gram matrix by "auto": with fewer, its eigenvectors in the client take as long as its pass saves.
+_ROWS_PER_FEATURE = 8
 #: The most columns of a sketch that has more than directions: eigenvectors of a wider one take longer than its passes.
 _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
@@ -33,49 +32,23 @@ class Search:
     """The size of a search, from which costs follow.
 
     source : the features of `n_rows` rows, `itemsize` bytes a number; width : l plus oversampling
-    sketch : kind of Theta; n_iter : products with F'F after the sketch; final : whether a pass of its own computes the
-        singular values
+    n_iter : products with F'F after the sketch
     """
 
     n_rows: int
     source: FeatureTiles
     width: int
     itemsize: int
-    sketch: str
     n_iter: int
-    final: bool
 
     @property
-    def finder_flops(self) -> tuple[float, float]:
-        """Arithmetic of the finder: of its passes (a sketch, `n_iter` products, singular values), and of the client in between."""
-        D, width, source = self.source.n_features, self.width, self.source
-        count = len(column_blocks(self.n_rows, source, width))
-        feature, again = source.flops_per_row(), 0 if source.whole() else 1
-        product = count * (feature + 2.0 * D * width) + again * feature + 2.0 * D * width
-        wide = sketch_width(self.n_rows, source, width)
-        theta = make_sketch(self.sketch, self.n_rows, wide, 0)
-        sketching = feature + theta.flops_per_row(D)
-        last = feature + 2.0 * D * width + 2.0 * width**2
-        # A QR of the sketch and of each product, and the rotation to singular vectors, which takes about as long.
-        client = (2 + self.n_iter) * _QR * D * width**2 + (_eigh(wide, width) if wide > width else 0.0)
-        return self.n_rows * (sketching + self.n_iter * product + self.final * last), client
+    def widest_gram(self) -> float:
+        """The most features whose Gram matrix takes no more operations of a row than the finder.
 
-    @property
-    def gram_flops(self) -> tuple[float, float]:
-        """Arithmetic of the Gram matrix in the pass and of its eigenvectors in the client, in operations on numbers of `itemsize`
-        bytes; float64 products count double beside float32."""
-        D = float(self.source.n_features)
-        passing = self.n_rows * (self.source.flops_per_row() + D**2 * (8 / self.itemsize))
-        return passing, _eigh(D, self.width)
-
-
-def _eigh(n: float, keep: int) -> float:
-    """Operations of a pass that take as long as `keep` leading eigenvectors of an n x n matrix in the client.
-
-    Fitted to 4 n^3, 5 n^3 and 20 n^3 of a sixteenth, an eighth and a half of them, n = 2,048 (`python -m benchmarks subspace --parts
-    solvers`).
-    """
-    return min(20.0, 4.0 + 64.0 * (keep / n) ** 2) * float(n) ** 3
+        The finder takes 4 D l for the sketch, which has twice the columns, and for each product, and 2 D l for the singular values; the
+        matrix D^2, in float64, where products of float32 numbers cost half.
+        """
+        return (6 + 4 * self.n_iter) * self.width * self.itemsize / 8
 
 
 @dataclass(frozen=True)
@@ -123,17 +96,21 @@ def gram_client_bytes(n_features: int) -> int:
 
 
 def choose(solver: str, search: Search, workers: Workers) -> Solver:
-    """Choose the solver: "finder" and "gram" as they are; "auto" is the cheaper one that fits."""
+    """Choose the solver: "finder" and "gram" as they are; "auto" is the Gram matrix where it is cheaper and fits."""
     if solver != "auto":
         return Solver(solver, "asked for")
-    obstacle = _against_gram(search, workers)
-    if obstacle is not None:
-        return Solver("finder", obstacle)
     # The number of workers does not enter: the solver, and so the bits, must not depend on it.
-    finder, gram = sum(search.finder_flops), sum(search.gram_flops)
-    if gram <= finder:
-        return Solver("gram", f"{gram:.2g} operations against {finder:.2g} of the finder")
-    return Solver("finder", f"{finder:.2g} operations against {gram:.2g} of the gram")
+    D, n, most = search.source.n_features, search.n_rows, search.widest_gram
+    if most < D:
+        return Solver("finder", f"{D} features are more than {most:.0f}, above which a Gram matrix costs more")
+    if n < _ROWS_PER_FEATURE * D:
+        return Solver("finder", f"{n} rows are too few for the eigenvectors of {D} features")
+    obstacle = _against_gram(search, workers)
+    return (
+        Solver("gram", f"one pass, and {D} features are few")
+        if obstacle is None
+        else Solver("finder", obstacle)
+    )
 
 
 def _against_gram(search: Search, workers: Workers) -> str | None:
@@ -192,9 +169,9 @@ def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
         return SubspaceCosts(choice, 1, GramTilesReduction(source), 0, gram_client_bytes(D))
     blocks = column_blocks(n_rows, source, width)
     widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
-    passes = (1 + search.n_iter) * len(blocks) + search.final
+    passes = (1 + search.n_iter) * len(blocks) + 1
     # The client holds the sum of a column block as it arrives and its factors, and Q, the next one, and two copies of Q
     # while it sends it. A worker may still have Q of the pass before when it gets that of the next.
     basis = search.itemsize * D * width
-    client, learned = 4 * widest.nbytes + 4 * basis, min(2, search.n_iter * len(blocks) + search.final) * basis
+    client, learned = 4 * widest.nbytes + 4 * basis, min(2, search.n_iter * len(blocks) + 1) * basis
     return SubspaceCosts(choice, passes, widest, learned, client)

@@ -8,13 +8,11 @@ directions.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import COMPARED_ROWS, Checkpoint
 from ..errors import InputError
@@ -34,23 +32,17 @@ from .spectrum import (
     Residual,
     fix_signs,
     probe_residual,
-    probe_residuals,
     ritz,
-    ritz_of_rows,
     rotated,
     top_eigenpairs,
 )
 from .tsqr import leading, orthonormalise
 
-VALUES = ("pass", "sample")
 #: Number of probe rows, on which the residual is measured. Wide maps have fewer: the client makes their features, in
 #: float64.
 _PROBES = 1000
 _PROBE_FEATURES = 2**28
 _PROBE_BYTES = 256 * 2**20
-_FIRST_WIDTH = 32
-#: The smallest `tol` for float32 and float64 rows. Smaller residuals are rounding; they are roots of 1 - sum of shares.
-_LEAST_TOL_SINGLE, LEAST_TOL = 1e-3, 1e-7
 
 
 @dataclass(frozen=True)
@@ -83,15 +75,12 @@ class RangeFinder:
 
     Parameters
     ----------
-    n_components : l; with `tol` the most that it may grow to
+    n_components : l
     sketch : Theta, see `distrf.subspace.sketches`
     n_iter : q, products with F'F after the sketch; each is a pass
     oversampling : directions carried along and dropped at the end
     solver : "finder" | "gram" (one pass, D x D numbers, products in float64: exact to 2e-8 of the largest
         singular value) | "auto" (the cheaper that fits)
-    tol : grow l until |F - F Q Q'| / |F| <= tol, and keep no more directions than needed; a warning says if
-        `n_components` are too few
-    values : "pass" computes singular values in a pass of its own, exact in the subspace; "sample" from a sample of rows
     seed : of the sketch and of the sampled rows
     checkpoint : folder that keeps the basis after each pass; the same search then resumes there
 
@@ -103,9 +92,7 @@ class RangeFinder:
     of the pass before and of the next. No process ever holds all D x k sums in float64. For D = 1,000,000 and k = 266 with
     float32 rows a worker needs 2.0 + 1.0 + 0.4 GiB beside its process.
 
-    A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding. A smaller `tol` is refused.
-    With values="sample" `tol` is compared with the residual on the probe rows, because the directions fit the sampled
-    rows better than others.
+    A residual below about 1e-3 with float32 rows, and 1e-7 with float64 ones, is rounding.
     """
 
     n_components: int
@@ -113,8 +100,6 @@ class RangeFinder:
     n_iter: int = 1
     oversampling: int = 10
     solver: str = "auto"
-    tol: float | None = None
-    values: str = "pass"
     seed: int = 0
     checkpoint: str | os.PathLike[str] | None = None
 
@@ -136,11 +121,11 @@ def find_basis(
     X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Checkpoint
 ) -> tuple[np.ndarray, int]:
     """Find an orthonormal basis (D, width), float64, without singular values or residual; and count the passes."""
-    how = RangeFinder(width, sketch, n_iter, oversampling=0, solver="finder", values="sample", seed=seed)
+    how = RangeFinder(width, sketch, n_iter, oversampling=0, solver="finder", seed=seed)
     finding = _Finding(X, base, how)
     finding.steps = steps
     count = len(column_blocks(finding.n, finding.source, finding.limit))
-    return finding.grow(0, finding.limit), (1 + n_iter) * count
+    return finding.basis(), (1 + n_iter) * count
 
 
 class _Finding:
@@ -154,16 +139,8 @@ class _Finding:
         check_width(how.n_components, D)
         self.limit = min(D, how.n_components + how.oversampling)
         self.passes = 0
-        self._short = False
-        search = Search(
-            self.n, self.source, self.limit, self.dtype.itemsize, how.sketch, how.n_iter, how.values == "pass"
-        )
+        search = Search(self.n, self.source, self.limit, self.dtype.itemsize, how.n_iter)
         self.choice = choose(how.solver, search, Workers.of_client(current_client()))
-        if how.tol is not None and how.tol < _LEAST_TOL_SINGLE and self.dtype == np.float32:
-            raise InputError(
-                f"tol={how.tol:g} is below what float32 rows can tell, about {_LEAST_TOL_SINGLE:g}; give float64 rows, or "
-                "a larger tol"
-            )
         self.steps = Checkpoint(None, {})
         if how.checkpoint is not None:
             self.steps = Checkpoint(how.checkpoint, self._job())
@@ -208,8 +185,8 @@ class _Finding:
             out[first:last] = self._pass(make(first, last), label)
         return out
 
-    def _sketched(self, round_: int, width: int) -> np.ndarray:
-        theta = make_sketch(self.how.sketch, self.n, width, self.how.seed, f"sketch/{round_}")
+    def _sketched(self, width: int) -> np.ndarray:
+        theta = make_sketch(self.how.sketch, self.n, width, self.how.seed, "sketch/0")
         return self._by_column_blocks(
             width,
             lambda a, b: SketchReduction(self.source, sketch=theta, first=a, last=b),
@@ -224,28 +201,16 @@ class _Finding:
 
     # --- steps ------------------------------------------------------------------------------------------------
 
-    def grow(self, round_: int, width: int) -> np.ndarray:
-        """Grow the basis of the round before to `width` directions: one sketch, then `n_iter` products.
+    def basis(self) -> np.ndarray:
+        """`limit` orthonormal directions: one sketch, then `n_iter` products.
 
-        It is float64, or has the dtype of the features if it is so wide that it is summed by column blocks.
+        They are float64, or have the dtype of the features if these are so wide that they are summed by column blocks.
         """
 
         def sketch(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-            old = arrays.get("basis")
-            more = width - (0 if old is None else old.shape[1])
-            wide = sketch_width(self.n, self.source, more)
-            Y = self._sketched(round_, wide)
-            if old is not None:
-                for _ in range(2):  # twice: the first leaves rounding in the far larger old directions
-                    Y -= old @ (old.T @ Y)
-            if wide > more:
-                Y = leading(Y, more)
-                if old is None:
-                    return {"basis": Y}
-            if old is not None:
-                norms = np.linalg.norm(Y, axis=0)
-                Y = np.concatenate([old, Y / np.where(norms > 0, norms, 1).astype(Y.dtype)], axis=1)
-            return {"basis": orthonormalise(Y)}
+            wide = sketch_width(self.n, self.source, self.limit)
+            Y = self._sketched(wide)
+            return {"basis": leading(Y, self.limit) if wide > self.limit else orthonormalise(Y)}
 
         def product(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             return {"basis": orthonormalise(self._product(arrays["basis"]))}
@@ -255,50 +220,34 @@ class _Finding:
             arrays = self._step(product)
         return arrays["basis"]
 
-    def _ritz(self, basis: np.ndarray, round_: int) -> tuple[np.ndarray, float]:
-        """(Q'F'FQ, |F|^2), by a pass or from sampled rows."""
+    def _ritz(self, basis: np.ndarray) -> tuple[np.ndarray, float]:
+        """(Q'F'FQ, |F|^2), by a pass."""
 
         def step(arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
             Q = basis.astype(self.dtype, copy=False)
-            if self.how.values == "sample":
-                rows = self._probes("ritz", 4 * Q.shape[1])
-                T, energy = ritz_of_rows(self.source, rows, Q, self.n)
-            else:
-                state = self._pass(
-                    RitzReduction(self.source, Q, width=Q.shape[1]), "range finder|singular values"
-                )
-                T, energy = state[:-1], float(state[-1, 0])
-            return {f"ritz{round_}": T, f"energy{round_}": np.array([energy])}
+            state = self._pass(RitzReduction(self.source, Q, width=Q.shape[1]), "range finder|singular values")
+            return {"ritz": state[:-1], "energy": state[-1, :1]}
 
         arrays = self._step(step)
-        return arrays[f"ritz{round_}"], float(arrays[f"energy{round_}"][0])
+        return arrays["ritz"], float(arrays["energy"][0])
 
     def _rows(self, stream: str, count: int) -> np.ndarray:
         """Some seeded rows, dense."""
         rows = take_rows(self.X, sampled_rows(self.n, min(self.n, count), self.how.seed, f"subspace/{stream}"))
         return rows.astype(self.dtype, copy=False)
 
-    def _probes(self, stream: str, least: int = 0) -> np.ndarray:
-        """1,000 seeded rows, fewer if they or their features are very wide, but not fewer than `least`."""
+    def _probes(self) -> np.ndarray:
+        """1,000 seeded rows, fewer if they or their features are very wide."""
         most = max(64, _PROBE_BYTES // (8 * self.X.shape[1]))
-        usual = min(_PROBES, max(200, _PROBE_FEATURES // self.source.n_features))
-        return self._rows(stream, min(most, max(usual, least)))
+        return self._rows("probe", min(most, _PROBES, max(200, _PROBE_FEATURES // self.source.n_features)))
 
     # --- results ----------------------------------------------------------------------------------------------
 
     def find(self) -> Subspace:
         Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
-        residual = probe_residual(self.source, self._probes("probe"), Q, self.n, neighbours(self.n))
-        if self._short:
-            warnings.warn(
-                f"{self.how.n_components} directions leave a relative residual of about {residual.value:.2g}, above "
-                f"tol={self.how.tol:g}; a larger n_components or a larger tol would be met",
-                ConvergenceWarning,
-                stacklevel=5,
-            )
-        return Subspace(
-            Q, sigma[: Q.shape[1]], energy, residual, self.choice.solver, self.choice.reason, self.passes
-        )
+        residual = probe_residual(self.source, self._probes(), Q, self.n, neighbours(self.n))
+        choice = self.choice
+        return Subspace(Q, sigma[: Q.shape[1]], energy, residual, choice.solver, choice.reason, self.passes)
 
     def _gram(self) -> tuple[np.ndarray, np.ndarray, float]:
         D = self.source.n_features
@@ -311,45 +260,10 @@ class _Finding:
             return {"basis": fix_signs(vectors), "sigma": sigma, "energy": np.array([energy])}
 
         arrays = self._step(step)
-        sigma, energy = arrays["sigma"], float(arrays["energy"][0])
-        keep = self.how.n_components
-        if self.how.tol is not None:
-            keep = self._needed(_squared_residuals(sigma, energy))
-            self._short = keep > len(sigma)
-        return arrays["basis"][:, :keep].astype(self.dtype), sigma, energy
+        return arrays["basis"].astype(self.dtype), arrays["sigma"], float(arrays["energy"][0])
 
     def _finder(self) -> tuple[np.ndarray, np.ndarray, float]:
-        spare = self.limit - self.how.n_components
-        width = self.how.n_components if self.how.tol is None else min(_FIRST_WIDTH, self.how.n_components)
-        round_ = 0
-        while True:
-            basis = self.grow(round_, width + spare)
-            T, energy = self._ritz(basis, round_)
-            sigma, directions = ritz(T)
-            keep = width
-            if self.how.tol is not None:
-                if self.how.values == "sample":
-                    Q = rotated(basis, directions[:, :width], basis.dtype)
-                    left = probe_residuals(self.source, self._probes("probe"), Q)
-                else:
-                    left = _squared_residuals(sigma[:width], energy)
-                keep = self._needed(left)
-                if keep > width and width < self.how.n_components:
-                    width, round_ = min(2 * width, self.how.n_components), round_ + 1
-                    continue
-                self._short = keep > width
-                keep = min(keep, width)
-            return rotated(basis, directions[:, :keep], self.dtype), sigma, energy
-
-    def _needed(self, left: np.ndarray) -> int:
-        """The number of directions whose relative residual is at most `tol`; one more than there are if none will do.
-
-        left : squared relative residuals of the first 1, 2, ... directions, not increasing
-        """
-        assert self.how.tol is not None
-        return int(np.searchsorted(-left, -(self.how.tol**2))) + 1
-
-
-def _squared_residuals(sigma: np.ndarray, energy: float) -> np.ndarray:
-    """Squared relative residuals of the first 1, 2, ... directions, from singular values."""
-    return 1.0 - np.cumsum(sigma**2) / energy if energy > 0 else np.zeros(len(sigma))
+        basis = self.basis()
+        T, energy = self._ritz(basis)
+        sigma, directions = ritz(T)
+        return rotated(basis, directions[:, : self.how.n_components], self.dtype), sigma, energy

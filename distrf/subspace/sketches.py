@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from ..compiled.csr_products import add_transposed_product
 from ..compiled.subsampled_hadamard import add_hadamard_samples
 from ..errors import InputError
-from ..randomness import raw_words, sample_indices, signs, variates
+from ..randomness import sample_indices, signs, variates
 
 #: Rows of one random block of Theta.
 _ROWS = 256
@@ -81,51 +80,6 @@ class GaussianSketch(Sketch):
             w = self.width
             blocks.append(variates(self.seed, self.stream, block, (b - a) * w, "normal", a * w).reshape(-1, w))
         return np.concatenate(blocks) if blocks else np.empty((0, self.width))
-
-
-@dataclass(frozen=True)
-class SparseSignSketch(Sketch):
-    """Eight entries +-1 / sqrt(8) in each row, one in each eighth of the columns (OSNAP, Kane & Nelson 2014)."""
-
-    name: ClassVar[str] = "sparse"
-    per_row: ClassVar[int] = 8
-
-    @property
-    def nonzeros(self) -> int:
-        return min(self.per_row, self.width)
-
-    def _entries(self, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
-        """Column and sign of every entry, shapes (last - first, nonzeros)."""
-        z = self.nonzeros
-        edges = np.arange(z + 1) * self.width // z
-        words = [
-            raw_words(self.seed, self.stream, block, (b - a) * z, a * z)
-            for block in range(first // _ROWS, -(-last // _ROWS))
-            for a, b in [
-                (max(first, block * _ROWS) - block * _ROWS, min(last, (block + 1) * _ROWS) - block * _ROWS)
-            ]
-        ]
-        w = np.concatenate(words).reshape(-1, z) if words else np.empty((0, z), np.uint64)
-        within = ((w >> np.uint64(32)) * np.diff(edges).astype(np.uint64)) >> np.uint64(32)
-        return edges[:-1] + within.astype(np.int64), 1.0 - 2.0 * (w & np.uint64(1)).astype(np.float64)
-
-    def _matrix(self, first: int, last: int, dtype: npt.DTypeLike) -> sp.csr_array:
-        columns, sign = self._entries(first, last)
-        pointers = np.arange(0, columns.size + 1, self.nonzeros)
-        values = (sign / np.sqrt(self.nonzeros)).astype(dtype)
-        return sp.csr_array((values.ravel(), columns.ravel(), pointers), shape=(last - first, self.width))
-
-    def rows(self, first: int, last: int) -> np.ndarray:
-        return self._matrix(first, last, np.float64).toarray()
-
-    def add(self, first: int, F: Any, out: np.ndarray) -> None:
-        theta = sp.csr_array(self._matrix(first, first + F.shape[0], F.dtype).T)
-        step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * self.width))
-        for a in range(0, F.shape[1], step):
-            out[a : a + step] += (theta @ F[:, a : a + step]).T
-
-    def flops_per_row(self, n_features: int) -> float:
-        return 16.0 * n_features * self.nonzeros  # memory-bound: an addition costs about as much as 8 in GEMM
 
 
 @dataclass(frozen=True)
@@ -196,7 +150,7 @@ def _hadamard(i: Any, j: Any) -> np.ndarray:
     return 1.0 - 2.0 * (np.bitwise_count(np.bitwise_and(i, j)) & 1)
 
 
-SKETCHES: dict[str, type[Sketch]] = {s.name: s for s in (GaussianSketch, SRHTSketch, SparseSignSketch)}
+SKETCHES: dict[str, type[Sketch]] = {s.name: s for s in (GaussianSketch, SRHTSketch)}
 
 
 def make_sketch(name: str, n_rows: int, width: int, seed: int, stream: str = "sketch") -> Sketch:

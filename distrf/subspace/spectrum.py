@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import eigh
@@ -54,15 +53,6 @@ def fix_signs(basis: np.ndarray) -> np.ndarray:
     return basis
 
 
-def ritz_of_rows(source: FeatureTiles, rows: Any, basis: np.ndarray, n: int) -> tuple[np.ndarray, float]:
-    """(Q'F'FQ, |F|^2) estimated from m of n rows."""
-    from .reductions import RitzReduction
-
-    state = RitzReduction(source, basis, width=basis.shape[1])
-    total = state.update(state.initial(), 0, rows) * (n / max(len(rows), 1))
-    return total[:-1], float(total[-1, 0])
-
-
 def probe_residual(
     source: FeatureTiles, rows: np.ndarray, basis: np.ndarray, n: int, together: int = 1
 ) -> Residual:
@@ -92,16 +82,6 @@ def probe_residual(
     error = quantile * spread / (np.sqrt(m) * s.mean()) * np.sqrt(max(0.0, 1.0 - len(rows) / n))
     bounds = np.sqrt(np.clip([ratio - error, ratio + error], 0.0, 1.0))
     return Residual(float(np.sqrt(ratio)), float(bounds[0]), float(bounds[1]), len(rows))
-
-
-def probe_residuals(source: FeatureTiles, rows: np.ndarray, basis: np.ndarray) -> np.ndarray:
-    """Squared relative residuals on some rows of the first 1, 2, ... l directions, shape (l,). Features in float64."""
-    captured, energy = np.zeros(basis.shape[1]), 0.0
-    for _, tile in source.row_tiles(rows.astype(np.float64)):
-        G = source.times(tile, basis)
-        captured += np.einsum("ij,ij->j", G, G)
-        energy += sum(float(np.vdot(F, F)) for _, F in source.column_blocks(tile))
-    return 1.0 - np.cumsum(captured) / energy if energy > 0 else np.zeros(len(captured))
 
 
 def top_eigenpairs(S: np.ndarray, keep: int) -> tuple[np.ndarray, np.ndarray]:

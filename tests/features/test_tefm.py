@@ -248,7 +248,7 @@ def test_plan_counts_the_passes_of_the_finder(cli, store):
     assert any("its eigenvectors need" in n or "on a worker of" in n for n in wide["notes"])
     assert wide["peak_parts"]["cached weights"] > 4 * 256 * 10**6
     wrong = cli("plan", store, *OPTIONS, "--set", "map__sketch=dct", code=2)
-    assert "map__sketch must be 'gaussian', 'srht' or 'sparse', got 'dct'" in wrong.err
+    assert "map__sketch must be 'gaussian' or 'srht', got 'dct'" in wrong.err
 
 
 def test_train_from_the_command_line(cli, store, tmp_path):

@@ -17,9 +17,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import cuts
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, load_model, plan, save_model
-from distrf.errors import InputError
 from distrf.linear_model import ridge_base
-from distrf.linear_model.calibration import CalibrationWarning, HeldOut, count_rows, enough_rows, fit_sigmoids
+from distrf.linear_model.calibration import CalibrationWarning, HeldOut, fit_sigmoids
 from distrf.ridge.gram import FoldRule
 
 REGRESSOR = StreamingRidge(1e-2, calibrate=True, keep_state=True)
@@ -109,21 +108,6 @@ def test_probabilities_after_rows_were_added():
 # ---- when it is learned -------------------------------------------------------------------------------
 
 
-def test_counts_of_rows():
-    Y, w = np.array([[1.0], [1.0], [-1.0], [1.0]]), np.array([2.0, 2.0, 5.0, 1.0])
-    held = HeldOut(np.zeros((4, 1)), Y, w)
-    assert count_rows(held, None).tolist() == [int(10**2 / 34)]
-    assert count_rows(held, ["a", "b"]).tolist() == [1, int(5**2 / 9)]
-    for scale in (1e-300, 1e300):
-        assert count_rows(held._replace(weight=scale * w), None).tolist() == [2]
-    assert count_rows(HeldOut(np.zeros((0, 3)), np.zeros((0, 3)), np.zeros(0)), list("abc")).tolist() == [0] * 3
-    even = HeldOut(np.zeros((49, 1)), np.ones((49, 1)), np.full(49, 0.1))
-    assert count_rows(even, None).tolist() == [49]
-    assert enough_rows(np.array([20_000])).tolist() == [1000]
-    assert enough_rows(np.array([70])).tolist() == [70]
-    assert enough_rows(np.array([5000, 30, 0])).tolist() == [100, 30, 0]
-
-
 def test_too_few_rows_leave_what_was_learned():
     X, y = numbers(4000)
     model = clone(REGRESSOR).fit(X[:2000], y[:2000])
@@ -145,20 +129,6 @@ def test_of_few_rows_as_many_are_enough():
     assert len(model.calibration_) == 101
 
 
-def test_a_warning_says_that_most_rows_came_since():
-    X, y = numbers(500)
-    model = clone(REGRESSOR).fit(X[:200], y[:200])
-    before = model.calibration_.copy()
-    for a in range(200, 400, 50):
-        model.partial_fit(X[a : a + 50], y[a : a + 50])
-    with pytest.warns(
-        CalibrationWarning, match=r"200 of the 450 rows taught.*add 200 held-out rows or more"
-    ) as seen:
-        model.partial_fit(X[400:450], y[400:450])
-    assert seen[0].filename == __file__
-    np.testing.assert_array_equal(model.calibration_, before)
-
-
 @pytest.mark.parametrize("change", [{"alpha": 10.0}, {"alpha": "auto"}, {"fit_intercept": False}])
 def test_other_weights_drop_it(change):
     X, y = numbers(1000)
@@ -172,13 +142,6 @@ def test_other_weights_drop_it(change):
     assert len(model.calibration_) == 500
 
 
-def test_alphas_that_are_the_same_again():
-    X, y = numbers(600)
-    model = clone(REGRESSOR).set_params(alpha=(1e-2, 1.0)).fit(X[:400], y[:400])
-    model.set_params(alpha=np.array([1e-2, 1.0])).partial_fit(X[400:450], y[400:450])
-    assert len(model.calibration_) == 400
-
-
 def test_a_class_that_is_lacking_leaves_what_was_learned():
     X, y = labels(3000)
     model = clone(CLASSIFIER).fit(X[:1800], y[:1800])
@@ -186,36 +149,6 @@ def test_a_class_that_is_lacking_leaves_what_was_learned():
     later = np.flatnonzero(y[1800:] != "blue") + 1800
     model.partial_fit(X[later], y[later])
     np.testing.assert_array_equal(model.calibration_, before)
-
-
-def test_classes_that_join():
-    X, y = labels(3000, classes=4)
-    old, new = np.isin(y, ["red", "green"]), np.isin(y, ["blue", "grey"])
-    model = clone(CLASSIFIER).fit(X[old][:900], y[old][:900])
-    with pytest.warns(
-        CalibrationWarning, match="probabilities are dropped: classes joined.*100 .*of each class"
-    ):
-        model.partial_fit(X[new][:50], y[new][:50], classes=["blue", "grey"])
-    assert not hasattr(model, "predict_proba")
-    assert model.predict(X).shape == (3000,)
-    model.partial_fit(X[1000:], y[1000:])
-    assert model.predict_proba(X).shape == (3000, 4)
-    at_once = clone(CLASSIFIER).fit(X[old][:900], y[old][:900])
-    at_once.partial_fit(X[1000:], y[1000:], classes=["blue", "grey"])
-    assert at_once.predict_proba(X).shape == (3000, 4)
-
-
-def test_calibrate_may_change():
-    X, y = numbers(900)
-    model = clone(REGRESSOR).fit(X[:300], y[:300])
-    model.set_params(calibrate=False).partial_fit(X[300:600], y[300:600])
-    assert not hasattr(model, "predict_interval")
-    assert model.state_.calibrated is None
-    model.set_params(calibrate=True).partial_fit(X[600:650], y[600:650])  # as `fit` would of so few rows
-    assert len(model.calibration_) == 50
-    plain = StreamingRidge(1e-2).partial_fit(X, y)
-    with pytest.raises(InputError, match="calibration needs them"):
-        plain.set_params(calibrate=True).partial_fit(X, y)
 
 
 def test_a_failure_leaves_the_model_as_it_was(monkeypatch):

@@ -119,13 +119,6 @@ def test_transform_stays_lazy():
         assert Z.shape == (N, 3)
 
 
-def test_columns_of_targets():
-    frame = dd.from_pandas(FRAME, npartitions=5, sort=False)
-    both = StreamingRidge(1e-3).fit(frame[NAMES], frame[["y", "weight"]])
-    plain = StreamingRidge(1e-3).fit(array(X), array(np.c_[Y, WEIGHT]))
-    np.testing.assert_array_equal(both.coef_, plain.coef_)
-
-
 @pytest.mark.slow
 def test_train_and_evaluate():
     options = {"n_components": 64, "random_state": 0}

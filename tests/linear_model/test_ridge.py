@@ -331,45 +331,6 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
     np.testing.assert_allclose(ours.coef_, final.coef_, rtol=1e-8)
 
 
-def test_cv_of_a_classifier():
-    X, y, _ = labels(classes=3)
-    alphas = (1e-3, 0.1, 10.0)
-    ours = StreamingRidgeClassifier(alphas, cv=4, random_state=2).fit(X, y)
-    fold = FoldRule.of_cv(4, 2).of_rows(0, len(X))
-    Y = np.where(y[:, None] == np.unique(y), 1.0, -1.0)
-    for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
-        squares = 0.0
-        for f in range(4):
-            train, test = fold != f, fold == f
-            peer = Ridge(alpha * train.sum(), solver="cholesky").fit(X[train], Y[train])
-            squares += ((Y[test] - peer.predict(X[test])) ** 2).sum()
-        assert made == pytest.approx(squares / Y.size, rel=1e-9)
-
-
-@pytest.mark.parametrize("solver", ["gram", "cg"])
-def test_units_of_targets_do_not_choose_alpha(solver):
-    """Beside a target of large units that is noise, a constant, and a target of small units."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(400, 40))
-    y = X @ rng.normal(size=40) / 6.0 + 0.3 * rng.normal(size=400)
-    noise = rng.normal(size=400)
-    both, units = (
-        StreamingRidge(solver=solver).fit(X, np.c_[y, a * noise, b * y, np.full(400, 0.1)])
-        for a, b in ((1, 1), (1e3, 1e-3))
-    )
-    assert units.alpha_ == both.alpha_
-    np.testing.assert_allclose(units.coef_[2], 1e-3 * both.coef_[0], rtol=1e-6)
-    assert r2_score(y, units.predict(X)[:, 0]) > 0.85
-
-
-def test_cross_validation_finds_the_noise():
-    """Of three penalties the middle one predicts best, and is chosen."""
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(120, 100))
-    y = X @ rng.normal(size=100) * 0.3 + 3.0 * rng.normal(size=120)
-    assert StreamingRidge((1e-6, 1.0, 1e4)).fit(X, y).alpha_ == 1.0
-
-
 # ---- the same numbers everywhere --------------------------------------------------------------------
 
 
@@ -500,19 +461,6 @@ def test_a_fit_is_two_passes(tmp_path):
     )
     StreamingRidge((0.1, 1.0)).fit(dX, y, w)
     assert len(list(tmp_path.iterdir())) == 10
-
-
-@pytest.mark.parametrize("outputs", [None, 3])
-def test_r2(outputs):
-    X, y, w = problem(outputs=outputs)
-    model = StreamingRidge(0.1).fit(X, y)
-    dX = da.from_array(X, chunks=(37, 12))
-    for weight in (None, w):
-        exact = r2_score(y, model.predict(X), sample_weight=weight)
-        assert model.score(X, y, weight) == pytest.approx(exact)
-        assert model.score(dX, y, weight) == pytest.approx(exact)
-    constant = np.full_like(y, 4.0)
-    assert model.score(dX, constant) == r2_score(constant, model.predict(X)) == 0.0
 
 
 def test_weighted_accuracy():

@@ -186,18 +186,6 @@ def test_classes_that_are_named_before_any_row_has_them():
     np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
 
 
-def test_labels_of_other_types_of_numbers():
-    X, y, _ = problem(100)
-    y = (y > y.mean()).astype(np.int64)
-    grown = in_pieces(StreamingRidgeClassifier(alpha=1.0), [50], X, y)
-    assert_same(
-        grown.partial_fit(X[50:], y[50:].astype(np.float32)), StreamingRidgeClassifier(alpha=1.0).fit(X, y)
-    )
-    assert grown.classes_.dtype == np.int64
-    with pytest.raises(InputError, match="text or numbers"):
-        grown.partial_fit(X, y, classes=["a"])
-
-
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_dask_csr_and_numpy_rows(dtype):
     X, y, w = problem(400, 5)
@@ -239,26 +227,6 @@ def test_rows_without_weight_change_nothing():
     model.partial_fit(X[60:], y[60:] + 1e9, np.zeros(40))
     np.testing.assert_allclose(model.coef_, coef, rtol=1e-10)
     assert model.state_.rows == 100
-
-
-def test_alpha_and_intercept_may_change():
-    X, y, _ = problem(300)
-    model = StreamingRidge().partial_fit(X[:200], y[:200])
-    model.set_params(alpha=1e-3, fit_intercept=False).partial_fit(X[200:], y[200:])
-    assert_same(model, StreamingRidge(alpha=1e-3, fit_intercept=False).fit(X, y))
-    model.set_params(fit_intercept=True).partial_fit(X, y)
-    twice = StreamingRidge(alpha=1e-3).fit(np.vstack([X, X]), np.hstack([y, y]))
-    assert_same(model, twice)
-
-
-def test_first_rows_may_be_few():
-    X, y, _ = problem(300)
-    model = StreamingRidge().partial_fit(X[:1], y[:1])
-    assert model.cv_errors_ is None
-    assert model.state_.rule.n_folds == 5
-    model.partial_fit(X[1:], y[1:])
-    assert model.cv_errors_ is not None
-    np.testing.assert_allclose(model.coef_, StreamingRidge(alpha=model.alpha_).fit(X, y).coef_, rtol=1e-9)
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------

@@ -54,15 +54,12 @@ def test_columns_that_are_alike_stay():
     np.testing.assert_array_equal(factors, 2.0 ** np.array([-20, 0, 7, -20]))
 
 
-def test_a_stream_and_a_warm_start():
+def test_a_stream():
     X, y = unlike_rows()
-    model = StreamingSGDRegressor(warm_start=True)
+    model = StreamingSGDRegressor()
     for a in range(0, 2000, 50):
         model.partial_fit(X[a : a + 50], y[a : a + 50])
-    before = model.score(X, y)
-    assert before > 0.98
-    model.set_params(n_epochs=1, tol=None)
-    assert model.fit(X, y).score(X, y) > before - 1e-3
+    assert model.score(X, y) > 0.98
 
 
 def test_one_worker_and_two_give_the_same_bits(client, one_worker_client):

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.stats
 from hypothesis import given, settings
-from sklearn.exceptions import ConvergenceWarning
 from strategies import cuts
 
 from distrf import RandomFourierFeatures
@@ -24,7 +21,6 @@ from distrf.subspace import RangeFinder, choice, range_finder
 from distrf.subspace.choice import Search, choose, column_blocks, sketch_width, subspace_costs
 from distrf.subspace.reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from distrf.subspace.sketches import make_sketch
-from distrf.subspace.spectrum import probe_residual
 from distrf.subspace.tsqr import qr_positive
 
 N, D = 3000, 256
@@ -59,7 +55,7 @@ def best(sigma, kept):
     return np.sqrt((sigma[kept:] ** 2).sum() / (sigma**2).sum())
 
 
-@pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
+@pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_residual_near_the_best(rows, base, features, sigma, sketch, dtype):
     found = [
@@ -101,55 +97,6 @@ def test_gram_is_exact(rows, base, features, sigma):
     np.testing.assert_allclose(found.basis[:, :5], V, atol=1e-7)
 
 
-@pytest.mark.parametrize("solver", ["gram", "finder"])
-@pytest.mark.parametrize("tol", [0.3, 0.01])
-def test_tol_grows_until_met(rows, base, features, sigma, solver, tol):
-    found = RangeFinder(D, tol=tol, solver=solver, n_iter=2).find(rows, base)
-    kept = found.basis.shape[1]
-    assert residual(features, found.basis) <= tol * (1 + 1e-6)
-    needed = next(k for k in range(D) if best(sigma, k) <= tol)
-    assert needed <= kept <= needed + (0 if solver == "gram" else 2 + needed // 10)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, 2])
-def test_tol_with_sampled_values_is_met_on_rows_that_were_not_fitted(seed):
-    """Directions of the sampled rows leave less of these than of others."""
-    X = np.random.default_rng(seed).normal(size=(20_000, 5))
-    base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=seed).fit(X).map_
-    found = RangeFinder(300, tol=1e-3, solver="finder", values="sample", n_iter=2, seed=seed).find(X, base)
-    true = residual(base(X), found.basis)
-    print(
-        f"asked 1e-3, {found.basis.shape[1]} directions leave {true:.2g}, by probes {found.residual.value:.2g}"
-    )
-    assert found.residual.value <= 1.01e-3
-    assert true < 1.3e-3
-
-
-@pytest.mark.slow
-def test_tol_with_sampled_values_warns_by_the_probes():
-    X = np.random.default_rng(0).normal(size=(20_000, 5))
-    base = RandomFourierFeatures(gamma=0.02, n_components=400, random_state=0).fit(X).map_
-    options = {"solver": "finder", "values": "sample", "n_iter": 2}
-    enough = RangeFinder(300, tol=1e-3, **options).find(X, base).basis.shape[1]
-    with pytest.warns(
-        ConvergenceWarning, match=f"{enough - 10} directions leave a relative residual of about 0.00"
-    ):
-        RangeFinder(enough - 10, tol=1e-3, **options).find(X, base)
-
-
-@pytest.mark.parametrize("solver", ["gram", "finder"])
-def test_tol_that_the_limit_does_not_reach(rows, base, solver):
-    with pytest.warns(
-        ConvergenceWarning, match=r"40 directions leave a relative residual of about .* tol=1e-06"
-    ):
-        found = RangeFinder(40, tol=1e-6, solver=solver).find(rows, base)
-    assert found.basis.shape[1] == 40
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        RangeFinder(40, tol=1.01 * found.residual.high, solver=solver).find(rows, base)
-
-
 def test_features_themselves(rows, features, sigma):
     found = RangeFinder(30, n_iter=2, solver="finder").find(features, None)
     np.testing.assert_allclose(found.singular_values[:20], sigma[:20], rtol=1e-3)
@@ -157,7 +104,7 @@ def test_features_themselves(rows, features, sigma):
 
 @settings(max_examples=8)
 @given(chunks=cuts(N, most=6))
-@pytest.mark.parametrize("sketch", ["gaussian", "srht", "sparse"])
+@pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_chunking_does_not_matter(sketch, chunks):
     X = np.random.default_rng(5).normal(size=(N, 5)).astype(np.float32)
     base = RandomFourierFeatures(gamma=0.05, n_components=64, random_state=3).fit(X).map_
@@ -249,31 +196,6 @@ def test_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, fi
     np.testing.assert_array_equal(again.basis, whole.basis)
 
 
-@pytest.mark.parametrize("finished", [1, 3, 5, 8])
-def test_growing_resumes_at_the_last_finished_pass(tmp_path, monkeypatch, rows, base, finished):
-    """Three rounds of a sketch, a product and the values: 32, 64 and 96 directions."""
-    options = {"n_iter": 1, "solver": "finder", "seed": 4, "tol": 0.01}
-    whole = RangeFinder(96, **options).find(rows, base)
-    assert whole.passes == 9
-    real, left = range_finder.run_pass, [finished]
-
-    def failing(*args, **kwargs):
-        if not left[0]:
-            raise Interrupted
-        left[0] -= 1
-        return real(*args, **kwargs)
-
-    monkeypatch.setattr(range_finder, "run_pass", failing)
-    with pytest.raises(Interrupted):
-        RangeFinder(96, checkpoint=tmp_path, **options).find(rows, base)
-    left[0] = 9 - finished
-    resumed = RangeFinder(96, checkpoint=tmp_path, **options).find(rows, base)
-    assert (left, resumed.passes) == ([0], 9)
-    np.testing.assert_array_equal(resumed.basis, whole.basis)
-    kept = list(tmp_path.glob("arrays-*"))
-    assert len(kept) == 5, "the rows, the last basis and three sets of values"
-
-
 def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
     RangeFinder(8, checkpoint=tmp_path / "a", solver="finder").find(rows, base)
     with pytest.raises(SpecMismatchError, match="n_components: 8 -> 9"):
@@ -285,54 +207,28 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
         RangeFinder(9, checkpoint=tmp_path / "b").find(rows, base)
 
 
-def test_confidence_of_neighbours_that_are_alike():
-    """Beyond 64,000 rows, rows are drawn eight neighbours at a time: no more is known than from one of each eight."""
-    X = np.random.default_rng(0).normal(size=(10_000, 6)) * np.random.default_rng(1).gamma(1, size=(10_000, 1))
-    X = np.repeat(X, 8, axis=0)
-    found = [RangeFinder(2, solver="gram", seed=seed).find(X, None) for seed in range(30)]
-    exact = residual(X, found[0].basis)
-    inside = sum(f.residual.low <= exact <= f.residual.high for f in found)
-    assert all(f.residual.rows == 1000 for f in found)
-    assert inside >= 24  # fewer once in 1,000 times where 95 % hold it
-    one = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9)
-    eight = probe_residual(FeatureTiles(None, 6), X[:800], found[0].basis, 10**9, 8)
-    assert eight.value == pytest.approx(one.value)
-    widths = [r.high**2 - r.low**2 for r in (one, eight)]
-    quantiles = scipy.stats.t.ppf(0.975, [799, 99]) / np.sqrt([799, 99])
-    assert widths[1] / widths[0] == pytest.approx(quantiles[1] / quantiles[0])
-
-
-def test_values_from_a_sample_save_a_pass(rows, base, features, sigma):
-    found = RangeFinder(48, values="sample", solver="finder").find(rows, base)
-    assert found.passes == 2
-    assert residual(features, found.basis) / best(sigma, 48) < 1.1
-    np.testing.assert_allclose(found.singular_values[:5], sigma[:5], rtol=0.1)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"n_components": D + 1}, "between 1 and the 256 base features, got 257"),
         ({"sketch": "dct"}, "unknown sketch 'dct'"),
-        ({"tol": 1e-4, "float32": True}, "below what float32 rows can tell"),
     ],
 )
 def test_rules(rows, base, options, message):
-    X = rows.astype(np.float32) if options.pop("float32", False) else rows
     with pytest.raises(InputError, match=message):
-        RangeFinder(**{"n_components": 4} | options).find(X, base)
+        RangeFinder(**{"n_components": 4} | options).find(rows, base)
 
 
 class TestChoice:
     workers = Workers(2, 1, 8 * 2**30)
 
     def choose(self, n, D, wanted, workers=workers, solver="auto", itemsize=8):
-        return choose(solver, Search(n, FeatureTiles(None, D), wanted, itemsize, "gaussian", 1, True), workers)
+        return choose(solver, Search(n, FeatureTiles(None, D), wanted, itemsize, 1), workers)
 
     def test_gram_where_it_is_cheaper(self):
         assert self.choose(10**7, 2048, 1000).solver == "gram"
         assert self.choose(10**7, 8192, 64).solver == "finder"
-        assert "operations against" in self.choose(10**7, 8192, 64).reason
+        assert "8192 features are more than 640" in self.choose(10**7, 8192, 64).reason
 
     def test_gram_products_of_float32_rows_are_float64(self):
         """They cost twice as much as those of the finder."""
@@ -356,17 +252,19 @@ class TestChoice:
         """Passes and bytes as `RangeFinder` will have them."""
         source = FeatureTiles(None, 1_000_000)
         chosen = self.choose(10**7, 1_000_000, 266)
-        costs = subspace_costs(chosen, Search(10**7, source, 266, 4, "srht", 1, True))
+        costs = subspace_costs(chosen, Search(10**7, source, 266, 4, 1))
         assert chosen.solver == "finder"
         assert costs.passes == 2 * len(column_blocks(10**7, source, 266)) + 1
         assert costs.learned_bytes == 2 * 4 * 266 * 10**6  # that of the pass before, and the next
         assert costs.client_bytes < 24 * 266 * 10**6
-        search = Search(10**7, FeatureTiles(None, 2048), 1000, 4, "srht", 1, True)
+        search = Search(10**7, FeatureTiles(None, 2048), 1000, 4, 1)
         exact = subspace_costs(self.choose(10**7, 2048, 1000), search)
         assert (exact.passes, exact.learned_bytes) == (1, 0)
-        sent = [subspace_costs(chosen, Search(100, FeatureTiles(None, 4096), 64, 4, "srht", *q)).learned_bytes
-                for q in ((0, False), (0, True), (1, False), (1, True))]  # fmt: skip
-        assert sent == [times * 4 * 64 * 4096 for times in (0, 1, 1, 2)]
+        sent = [
+            subspace_costs(chosen, Search(100, FeatureTiles(None, 4096), 64, 4, q)).learned_bytes
+            for q in (0, 1)
+        ]
+        assert sent == [4 * 64 * 4096, 2 * 4 * 64 * 4096]
 
     def test_very_wide_sketches_are_not_doubled(self):
         widths = [sketch_width(10_000, FeatureTiles(None, 8192), width) for width in (266, 1024, 1500, 3000)]

@@ -76,13 +76,6 @@ def test_rows_have_mean_zero_and_equal_expected_energy(name):
     assert abs(thetas.mean(axis=0)).max() < 6 * abs(thetas).std() * 2 / np.sqrt(draws) + 6 / np.sqrt(draws)
 
 
-def test_sparse_sign_has_eight_entries_a_row():
-    theta = make_sketch("sparse", 50, 24, 0).rows(0, 50)
-    assert ((theta != 0).sum(axis=1) == 8).all()
-    np.testing.assert_allclose((theta**2).sum(axis=1), 1)
-    assert ((theta.reshape(50, 8, 3) != 0).sum(axis=2) == 1).all()
-
-
 def test_unknown_sketch():
     with pytest.raises(InputError, match="unknown sketch 'fourier'; known: gaussian"):
         make_sketch("fourier", 10, 2, 0)

@@ -74,13 +74,6 @@ def test_all_ways_span_the_same(monkeypatch):
     np.testing.assert_allclose(fast, short, atol=1e-12)
 
 
-@pytest.mark.usefixtures("small_blocks")
-def test_factored_in_place():
-    Y = graded(1e9)
-    assert orthonormalise(Y) is Y
-    np.testing.assert_allclose(Y.T @ Y, np.eye(20), atol=1e-13)
-
-
 def test_columns_of_unlike_length_are_no_bad_condition():
     Y = graded(10.0) * np.geomspace(1, 1e-12, 20)
     assert cholesky_qr2(np.split(Y, 3))
