@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from benchmarks.benchmark import Run
-from distrf.datasets import load_npz
 
 Split = tuple[Any, np.ndarray, Any, np.ndarray]
 
@@ -40,6 +39,18 @@ SETS: dict[str, tuple[int, int, str, bool]] = {
 }
 #: Rows of a set of a small run.
 SMALL_ROWS = 400
+
+
+def load_npz(path: str, split: str | None = None) -> tuple[Any, np.ndarray]:
+    """X and y of an archive; those of a split end in its name. A CSR matrix is four members: data, indices, indptr, shape."""
+    end = "" if split is None else f"_{split}"
+    with np.load(path, allow_pickle=False) as archive:
+        if f"X{end}" in archive:
+            return archive[f"X{end}"], archive[f"y{end}"]
+        data, indices, indptr, shape = (
+            archive[f"X{end}_{name}"] for name in ("data", "indices", "indptr", "shape")
+        )
+        return sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist())), archive[f"y{end}"]
 
 
 def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:

@@ -378,7 +378,7 @@ def refuse_unlike_targets(y: Any) -> None:
         alike = all(issubclass(t, str) for t in types) or all(
             issubclass(t, (bool, np.bool_, numbers.Real)) for t in types
         )
-        missing = [] if alike or np.ndim(y) == 0 else [i for i, v in enumerate(values) if _is_missing(v)]
+        missing = [] if alike or np.ndim(y) == 0 else [i for i, v in enumerate(values) if is_missing(v)]
         if missing:
             row = missing[0] * len(y) // len(values)
             raise InputError(
@@ -395,7 +395,7 @@ def refuse_unlike_targets(y: Any) -> None:
         raise InputError(f"{what}y must hold numbers, booleans or text, got dtype {y.dtype}; convert it first")
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
     """Whether a value is None, NaN, or the NA or NaT of pandas."""
     return (
         value is None

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 import sklearn.datasets
 
-from distrf.datasets import load_npz
+from benchmarks.data import load_npz
 
 #: Rows used at most, drawn by the seed where there are more.
 TRAIN_ROWS, TEST_ROWS = 50_000, 20_000

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from benchmarks.data import load_npz
 from benchmarks.tables.arrays import Problem, load
-from distrf.datasets import load_npz
 
 #: Rows used at most.
 TRAIN_ROWS, TEST_ROWS = 30_000, 20_000

@@ -1,5 +1,6 @@
-"""Real data that needs no download, and a loader for .npz archives."""
+"""Handwritten digits, small or expanded to millions of rows."""
 
-from .loaders import distort_digits, expanded_digits, load_digits_split, load_npz
+from .digits import distort_digits, load_digits_split
+from .loaders import expanded_digits
 
-__all__ = ["distort_digits", "expanded_digits", "load_digits_split", "load_npz"]
+__all__ = ["distort_digits", "expanded_digits", "load_digits_split"]

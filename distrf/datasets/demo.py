@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from sklearn.pipeline import make_pipeline
@@ -18,8 +19,6 @@ from ..persistence import load_model, save_model
 from ..store import check_writable, existing_model_folder, existing_store
 from .digits import load_digits_split
 from .loaders import expanded_digits
-
-__all__ = ["check_places", "demo"]
 
 
 def check_places(out: str | os.PathLike[str]) -> tuple[str, str]:
@@ -77,24 +76,17 @@ def demo(
     linear = StreamingRidgeClassifier(1e-3).fit(X, labels)
     say(f"Training the kernel machine, D = {n_components}")
     start = time.perf_counter()
-    kernel = make_pipeline(
-        RandomFourierFeatures("gaussian", length_scale="knn", n_components=n_components, random_state=seed),
-        StreamingRidgeClassifier((1e-8, 1e-7, 1e-6)),
-    ).fit(X, labels)
+    features = RandomFourierFeatures(length_scale="knn", n_components=n_components, random_state=seed)
+    kernel = make_pipeline(features, StreamingRidgeClassifier((1e-8, 1e-7, 1e-6))).fit(X, labels)
     seconds = time.perf_counter() - start
-    save_model(kernel, model, overwrite=True, input={"columns": None, "target": None, "impute": None})
+    save_model(kernel, model, overwrite=True)
     return {
-        "rows": rows,
-        "n_components": n_components,
-        "train_seconds": round(seconds, 2),
-        "rows_per_second": round(rows / seconds),
-        "accuracy_linear": float(linear.score(X_test, y_test)),
-        "accuracy_kernel": float(load_model(model).score(X_test, y_test)),
-        "test_rows": len(y_test),
-        "alpha": kernel[-1].alpha_,
-        "files": {path: _size(path) for path in (data, model)},
-    }
+        "rows": rows, "n_components": n_components, "train_seconds": round(seconds, 2),
+        "rows_per_second": round(rows / seconds), "accuracy_linear": float(linear.score(X_test, y_test)),
+        "accuracy_kernel": float(load_model(model).score(X_test, y_test)), "test_rows": len(y_test),
+        "alpha": kernel[-1].alpha_, "files": {path: _size(path) for path in (data, model)},
+    }  # fmt: skip
 
 
 def _size(path: str) -> int:
-    return sum(os.path.getsize(os.path.join(folder, f)) for folder, _, files in os.walk(path) for f in files)
+    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())

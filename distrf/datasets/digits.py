@@ -38,10 +38,7 @@ def _split(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     for label, count in enumerate(counts):
         rows = np.flatnonzero(y == label)
         test[rows[permutation(seed, "digits/split", label, len(rows))[:count]]] = True
-    arrays = X[~test], y[~test], X[test], y[test]
-    for array in arrays:
-        array.flags.writeable = False
-    return arrays
+    return X[~test], y[~test], X[test], y[test]
 
 
 def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -63,8 +60,8 @@ def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     y_test : array of shape (360,)
         As `y_train`.
     """
-    X_train, y_train, X_test, y_test = _split(seed)
-    return X_train.copy(), y_train.copy(), X_test.copy(), y_test.copy()
+    X_train, y_train, X_test, y_test = (array.copy() for array in _split(seed))
+    return X_train, y_train, X_test, y_test
 
 
 def source_rows(n_train: int, first: int, last: int, seed: int) -> np.ndarray:
@@ -111,8 +108,7 @@ def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, stren
     """
     first, last = int(rows[0]), int(rows[1])
     source = source_rows(len(X), first, last, seed)
-    padded = np.zeros((len(X), SIDE + 3, SIDE + 3), dtype=np.float32)
-    padded[:, 1:-2, 1:-2] = np.reshape(X, (-1, SIDE, SIDE))
+    padded = np.pad(np.reshape(X, (-1, SIDE, SIDE)).astype(np.float32), ((0, 0), (1, 2), (1, 2)))
     flat = padded.ravel()
     draws = strength * _draws(first, last, seed)
     angle, scale, shear = MAX_ANGLE * draws[:, 0], 1.0 + MAX_SCALE * draws[:, 1], MAX_SHEAR * draws[:, 2]

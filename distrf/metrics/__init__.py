@@ -1,14 +1,12 @@
 """Scores of predictions in one pass, named as in scikit-learn, and the error of a kernel approximation; out of core."""
 
 from .approximation import kernel_error
-from .classification import (
-    accuracy_score,
-    balanced_accuracy_score,
-    confusion_matrix,
-    precision_recall_fscore_support,
-)
-from .probabilities import average_precision_score, brier_score_loss, calibration_curve, log_loss, roc_auc_score
-from .regression import mean_absolute_error, mean_pinball_loss, r2_score, root_mean_squared_error
+
+from .functions import (  # isort: skip
+    accuracy_score, average_precision_score, balanced_accuracy_score, brier_score_loss, calibration_curve, confusion_matrix,
+    log_loss, mean_absolute_error, mean_pinball_loss, precision_recall_fscore_support, r2_score, roc_auc_score,
+    root_mean_squared_error,
+)  # fmt: skip
 
 __all__ = [
     "accuracy_score", "average_precision_score", "balanced_accuracy_score", "brier_score_loss", "calibration_curve",

@@ -268,7 +268,7 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
         whole = counts.astype(np.int64) if (counts == counts.round()).all() else counts
         names = [plain(label, 20) for label in sums.labels.labels.tolist()]
         found["confusion_matrix"] = _Matrix(whole, display_labels=names)
-    ranked = zip(sums.rankings.classes.tolist(), sums.rankings.each, strict=True)
+    ranked = zip(sums.rankings.classes.tolist(), sums.rankings.states, strict=True)
     each = {label: ranking for label, ranking in ranked if ranking.defined}
     if each and sums.two:
         (ranking,), positive = each.values(), sums.positive

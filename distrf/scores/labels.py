@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,22 +33,25 @@ class LabelCounts(SizedState):
 
     Attributes
     ----------
-    truth, predicted, hits : float64 arrays of shape (k,)
-        Weight of the rows with a label; for which it was predicted; of which it is both.
+    counts : float64 array of shape (3, k)
+        Weight of the rows with a label (`truth`); for which it was predicted (`predicted`); of which it is both (`hits`).
     matrix : float64 array of shape (k, k), or None
         Weight of the rows with one label for which another was predicted; None beyond `most` labels.
     """
 
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
     most: int = MATRIX_LABELS
-    truth: np.ndarray = field(init=False)
-    predicted: np.ndarray = field(init=False)
-    hits: np.ndarray = field(init=False)
+    counts: np.ndarray = field(init=False)
     matrix: np.ndarray | None = field(init=False)
+
+    truth = property(lambda self: self.counts[0])
+    predicted = property(lambda self: self.counts[1])
+    hits = property(lambda self: self.counts[2])
+    weight = property(lambda self: float(self.truth.sum()))
 
     def __post_init__(self) -> None:
         k = len(self.labels)
-        self.truth, self.predicted, self.hits = np.zeros(k), np.zeros(k), np.zeros(k)
+        self.counts = np.zeros((3, k))
         self.matrix = np.zeros((k, k)) if k <= self.most else None
 
     @property
@@ -55,10 +59,6 @@ class LabelCounts(SizedState):
         """Bytes of the state with these labels, or with a few."""
         k = max(len(self.labels), 16)
         return self.labels.nbytes + 8 * k * (3 + (k if k <= self.most else 0))
-
-    @property
-    def weight(self) -> float:
-        return float(self.truth.sum())
 
     def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
@@ -74,17 +74,13 @@ class LabelCounts(SizedState):
             Labels have several columns, are of two kinds or not finite, or a weight is negative or not finite.
         """
         y, predicted = as_labels(y), as_labels(predicted)
-        if len(y) and (y.dtype.kind == "U") != (predicted.dtype.kind == "U"):
-            raise unlike_kinds(label_kind(predicted), label_kind(y))
         w = None if weight is None else checked_weights(weight, y)
         self._learn(y)
         self._learn(predicted)
         k = len(self.labels)
         true, said = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
-        hit = true == said
-        self.truth += np.bincount(true, w, k)
-        self.predicted += np.bincount(said, w, k)
-        self.hits += np.bincount(true[hit], None if w is None else w[hit], k)
+        hits = (true == said) if w is None else w * (true == said)
+        self.counts += np.stack([np.bincount(true, w, k), np.bincount(said, w, k), np.bincount(true, hits, k)])
         if self.matrix is not None:
             self.matrix += np.bincount(true * k + said, w, k * k).reshape(k, k)
 
@@ -92,9 +88,7 @@ class LabelCounts(SizedState):
         """Count the rows of another state, which is left as it is."""
         self._learn(other.labels)
         place = np.searchsorted(self.labels, other.labels)
-        self.truth[place] += other.truth
-        self.predicted[place] += other.predicted
-        self.hits[place] += other.hits
+        self.counts[:, place] += other.counts
         if self.matrix is None or other.matrix is None:
             self.matrix = None
         else:
@@ -102,25 +96,17 @@ class LabelCounts(SizedState):
 
     def _learn(self, values: np.ndarray) -> None:
         """Let labels that are not known join."""
-        unknown = values[codes_of(self.labels, values) < 0]
-        if not len(unknown):
-            return
-        known = self.labels
-        self.labels = np.unique(unknown) if not len(known) else np.union1d(known, unknown)
-        k = len(self.labels)
-        if k > _MOST_LABELS:
-            raise InputError(
-                f"labels are at most {_MOST_LABELS:,} different ones, got {k:,}: numbers have errors (rmse, r2), not labels"
-            )
-        place = np.searchsorted(self.labels, known)
-        for name in ("truth", "predicted", "hits"):
-            counts = np.zeros(k)
-            counts[place] = getattr(self, name)
-            setattr(self, name, counts)
-        matrix, self.matrix = self.matrix, None
-        if matrix is not None and k <= self.most:
-            self.matrix = np.zeros((k, k))
-            self.matrix[np.ix_(place, place)] = matrix
+        unknown = np.unique(values[codes_of(self.labels, values) < 0])
+        if len(unknown):
+            known = copy.copy(self)
+            self.labels = np.union1d(known.labels, unknown) if len(known.labels) else unknown
+            if len(self.labels) > _MOST_LABELS:
+                raise InputError(
+                    f"labels are at most {_MOST_LABELS:,} different ones, got {len(self.labels):,}: numbers have errors "
+                    "(rmse, r2), not labels"
+                )
+            self.__post_init__()
+            self.merge(known)
 
     # --- scores ----------------------------------------------------------------------------------------------
 
@@ -172,8 +158,8 @@ def codes_of(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
     """The place of each value among sorted labels; -1 for those that are not there."""
     if not len(labels):
         return np.full(len(values), -1)
-    if (labels.dtype.kind == "U") != (values.dtype.kind == "U") and len(values):
-        raise unlike_kinds(label_kind(labels), label_kind(values))
+    if len(values):
+        check_kinds(values, labels)
     place = np.minimum(np.searchsorted(labels, values), len(labels) - 1)
     return np.where(labels[place] == values, place, -1)
 
@@ -194,17 +180,18 @@ def as_labels(y: np.ndarray) -> np.ndarray:
     return y
 
 
-def label_kind(labels: Any) -> str:
-    """The kind of labels, "text" or "numbers", with the dtype if known; "" if only reading them could tell."""
-    if labels.dtype.kind == "O":
-        first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
-        return "" if not first else "text" if isinstance(first[0], str) else "numbers"
-    return f"text ({labels.dtype})" if labels.dtype.kind in "US" else f"numbers ({labels.dtype})"
+def check_kinds(y: Any, predicts: Any) -> None:
+    """Raise InputError where one of two arrays holds text and the other numbers, as far as their dtypes tell."""
+    if {_is_text(y), _is_text(predicts)} == {True, False}:
+        raise InputError(
+            f"labels are compared with labels of one kind, text or numbers; the model predicts {predicts.dtype}, the target "
+            f"holds {y.dtype}; give the target that the model was trained on, or turn it into the names of its classes"
+        )
 
 
-def unlike_kinds(predicts: str, holds: str) -> InputError:
-    """The error for text labels and numbers, which are never equal."""
-    return InputError(
-        f"labels are compared with labels of one kind; the model predicts {predicts}, the target holds {holds}; give "
-        "the target that the model was trained on, or turn it into the names of its classes"
-    )
+def _is_text(labels: Any) -> bool | None:
+    """None if only reading them could tell."""
+    if labels.dtype.kind != "O":
+        return labels.dtype.kind in "US"
+    first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
+    return isinstance(first[0], str) if first else None

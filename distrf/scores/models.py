@@ -98,7 +98,7 @@ class ClassifierSums(StateOfStates):
             self.probabilities.add(y, probabilities, weight)
             if decisions is None or not self.two:
                 decisions = probabilities[:, 1] if self.two else probabilities
-        if len(self.rankings.each):
+        if self.rankings.states:
             assert decisions is not None
             self.rankings.add(y, decisions, weight)
 
@@ -108,26 +108,21 @@ class ClassifierSums(StateOfStates):
         super().merge(other)
 
     @property
-    def shares(self) -> np.ndarray:
-        """Share of the rows that each class of the model has."""
-        return self.labels.truth[np.searchsorted(self.labels.labels, self.classes)] / (
-            self.labels.truth.sum() or 1.0
-        )
+    def class_weights(self) -> np.ndarray:
+        """Weight of the rows of each class of the model."""
+        return self.labels.truth[np.searchsorted(self.labels.labels, self.classes)]
 
     @property
     def positive(self) -> int:
         """Of two classes, the one whose average precision is told: the second, unless the first is rare."""
-        return 0 if rare_class(self.shares) == 0 else 1
+        return 0 if rare_class(self.class_weights) == 0 else 1
 
-    def scores(self, positive: int) -> dict[str, float | None]:
-        """The scores by name; None where they are not defined, or the model does not say what they need.
+    def scores(self, whole: ClassifierSums | None = None) -> dict[str, float | None]:
+        """The scores by name, those of a slice of the rows of `whole` if that is given.
 
-        Parameters
-        ----------
-        positive : int
-            Of two classes, the one whose average precision is told.
+        They are None where they are not defined, or the model does not say what they need.
         """
-        known, held = self.labels, self.probabilities
+        known, held, positive = self.labels, self.probabilities, (whole or self).positive
         auc, precision = self.rankings.roc_auc(), self.rankings.average_precision(self.two and positive == 0)
         scores = {
             "accuracy": known.accuracy,
@@ -142,38 +137,22 @@ class ClassifierSums(StateOfStates):
         }
         return dict(zip(scores, _plain(scores.values()), strict=True))
 
-    def scores_beside(self, whole: ClassifierSums) -> dict[str, float | None]:
-        """The scores of a slice of the rows of `whole`."""
-        return self.scores(whole.positive)
-
     def report(self) -> dict[str, Any]:
         """All scores, those of each class, the confusion matrix and the calibration, as plain JSON."""
-        positive, known = self.positive, self.labels
-        scores = self.scores(positive)
-        first = headline(self.shares)
-        columns = {
-            "label": known.labels.tolist(),
-            "rows": _counts(known.truth),
-            "precision": _plain(known.precisions.tolist()),
-            "recall": _plain(known.recalls.tolist()),
-            "f1": _plain(known.f1s.tolist()),
-        }
+        known, scores, first = self.labels, self.scores(), headline(self.class_weights)
+        each = (_plain(score.tolist()) for score in (known.precisions, known.recalls, known.f1s))
+        observed, predicted, weight = self.probabilities.calibration
+        classes = zip(known.labels.tolist(), _counts(known.truth), *each, strict=True)
+        bins = zip(predicted.tolist(), observed.tolist(), _counts(weight), strict=True)
         return {
             "score": first if scores[first] is not None else "accuracy",
             "rows": self.rows,
             **scores,
-            "positive": self.classes[positive].item() if self.two else None,
-            "classes": [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+            "positive": self.classes[self.positive].item() if self.two else None,
+            "classes": _records("label rows precision recall f1", classes),
             "confusion_matrix": None if known.matrix is None else [_counts(row) for row in known.matrix],
-            "calibration": self._calibration() if self.probabilities.weight else None,
+            "calibration": _records("predicted observed rows", bins) or None,
         }
-
-    def _calibration(self) -> list[dict[str, Any]]:
-        observed, predicted, weight = self.probabilities.calibration
-        return [
-            {"predicted": float(said), "observed": float(true), "rows": rows}
-            for true, said, rows in zip(observed, predicted, _counts(weight), strict=True)
-        ]
 
 
 @dataclass
@@ -225,16 +204,9 @@ class RegressorSums(StateOfStates):
         self.rows += other.rows
         super().merge(other)
 
-    def scores(self) -> dict[str, float | None]:
-        """The scores by name; None where they are not defined."""
-        errors = self.errors
-        return {
-            "r2": errors.r2, "rmse": errors.rmse, "relative_rmse": errors.relative_rmse, "mae": errors.mae
-        }  # fmt: skip
-
-    def scores_beside(self, whole: RegressorSums) -> dict[str, float | None]:
-        """The scores of a slice of the rows of `whole`."""
-        return self.scores()
+    def scores(self, whole: RegressorSums | None = None) -> dict[str, float | None]:
+        """The scores by name, of a slice of the rows of `whole` too; None where they are not defined."""
+        return {name: getattr(self.errors, name) for name in ("r2", "rmse", "relative_rmse", "mae")}
 
     def report(self) -> dict[str, Any]:
         """All scores as plain JSON."""
@@ -248,3 +220,7 @@ def _counts(sums: np.ndarray) -> list[int | float]:
 
 def _plain(values: Any) -> list[float | None]:
     return [None if value != value else value for value in values]
+
+
+def _records(names: str, rows: Any) -> list[dict[str, Any]]:
+    return [dict(zip(names.split(), row, strict=True)) for row in rows]

@@ -16,7 +16,7 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows
 from ..typing import ArrayLike
 from .errors import ErrorSums
-from .labels import LabelCounts, label_kind, unlike_kinds
+from .labels import LabelCounts, check_kinds
 
 #: Operations of products that take as long as one score of a row takes to be sorted into bins: 0.2 microseconds.
 ROW_FLOPS = 1e4
@@ -91,13 +91,6 @@ def as_array(values: Any) -> Any:
     """An array; a Dask array as it is."""
     values = plain_rows(values, "y")
     return values if is_dask_collection(values) else np.asarray(values)
-
-
-def check_kinds(y: Any, predicts: Any) -> None:
-    """Raise InputError where labels are text and predictions numbers or the reverse, as far as their dtypes tell."""
-    predicts, holds = label_kind(predicts), label_kind(y)
-    if predicts and holds and predicts.split()[0] != holds.split()[0]:
-        raise unlike_kinds(predicts, holds)
 
 
 def check_numbers(y: Any) -> None:

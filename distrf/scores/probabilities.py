@@ -62,29 +62,27 @@ class ProbabilitySums(SizedState):
         InputError
             Probabilities outside [0, 1], or that do not sum to 1, or whose columns are not those of the classes.
         """
-        p = checked_probabilities(probabilities)
-        one = probabilities.ndim == 1
+        p, one = checked_probabilities(probabilities), probabilities.ndim == 1
         if len(self.classes) != (1 if one else p.shape[1]):
+            shape = ("n", *probabilities.shape[1:])
             raise InputError(
-                f"probabilities have a column for each class, got shape {('n', *probabilities.shape[1:])} for "
-                f"{len(self.classes)} classes"
+                f"probabilities have a column a class, got shape {shape} for {len(self.classes)} classes"
             )
-        codes = codes_of(self.classes, as_labels(y))
-        codes = codes + 1 if one else codes  # against all others, which are the first class then
+        codes = (
+            codes_of(self.classes, as_labels(y)) + one
+        )  # of one class against all others, which are the first then
         w = np.ones(len(p)) if weight is None else checked_weights(weight, codes)
-        eps = np.finfo(p.dtype).eps
-        known = codes >= 0
-        taken = np.where(known, p[np.arange(len(p)), codes], 0.0).astype(p.dtype)
-        p64 = p.astype(np.float64)
-        squares = (p64**2).sum(axis=1) + np.where(known, 1 - 2 * taken.astype(np.float64), 1.0)
+        rows, eps, two = np.arange(len(p)), np.finfo(p.dtype).eps, p.shape[1] == 2
+        taken = np.where(codes >= 0, p[rows, codes], 0.0).astype(p.dtype)
+        squares = (p.astype(np.float64) ** 2).sum(axis=1) + (1 - 2 * taken.astype(np.float64))
         self.weight += float(w.sum())
         self.logs -= float(w @ np.log(np.clip(taken, eps, 1 - eps), dtype=np.float64))
-        self.squares += float(w @ squares) * (0.5 if p.shape[1] == 2 else 1.0)
-        best = np.ones(len(p), dtype=np.intp) if p.shape[1] == 2 else p.argmax(axis=1)
-        said = p[np.arange(len(p)), best]
+        self.squares += float(w @ squares) * (0.5 if two else 1.0)
+        best = np.ones(len(p), dtype=np.intp) if two else p.argmax(axis=1)
+        said = p[rows, best]
         place = np.searchsorted(np.linspace(0.0, 1.0, self.n_bins + 1)[1:-1], said)
-        for i, values in enumerate((w, w * said, w * (codes == best))):
-            self.bins[i] += np.bincount(place, values, self.n_bins)
+        for total, values in zip(self.bins, (w, w * said, w * (codes == best)), strict=True):
+            total += np.bincount(place, values, self.n_bins)
 
     def merge(self, other: ProbabilitySums) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -114,16 +112,16 @@ def checked_probabilities(values: np.ndarray) -> np.ndarray:
     """Probabilities of each class, shape (rows, c). Raises InputError outside [0, 1], and where they do not sum to 1."""
     p = np.asarray(values)
     p = p if p.dtype.kind == "f" else p.astype(np.float64)
-    if not ((p >= 0) & (p <= 1)).all():
-        bad = float(p[~((p >= 0) & (p <= 1))][0])
+    bad = ~((p >= 0) & (p <= 1))
+    if bad.any():
         raise InputError(
-            f"probabilities lie between 0 and 1, got {bad:g}; decision values are ranked: use roc_auc"
+            f"probabilities lie between 0 and 1, got {float(p[bad][0]):g}; decision values are ranked: use roc_auc"
         )
     if p.ndim == 1:
         return np.stack([1 - p, p], axis=1)
     off = np.abs(p.sum(axis=1, dtype=np.float64) - 1)
     if len(p) and off.max() > np.sqrt(np.finfo(p.dtype).eps):
         raise InputError(
-            f"the probabilities of a row sum to 1, got {p[off.argmax()].sum():g}; give one column for each class"
+            f"the probabilities of a row sum to 1, got {p[off.argmax()].sum():g}; give a column for each class"
         )
     return p

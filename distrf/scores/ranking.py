@@ -41,7 +41,6 @@ from .labels import as_labels, codes_of
 BINS = 2**16
 #: Bins of all rankings of a pass together, 8 MiB, and of each at least.
 _ALL_BINS, _FEWEST = 2**18, 2**9
-_Bins = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 def bins_of_each(rankings: int) -> int:
@@ -63,18 +62,19 @@ class Ranking(SizedState):
     ----------
     level : int
         Last bits of a score that do not count.
-    first, last : int64 arrays of shape (bins,)
-        The least and the greatest score of each bin, as ordered integers, in ascending order.
-    positive, negative : float64 arrays of shape (bins,)
-        Weight of the rows of the class, and of the others.
+    keys : int64 array of shape (2, bins)
+        The least and the greatest score of each bin (`first`, `last`), as ordered integers, in ascending order.
+    weights : float64 array of shape (2, bins)
+        Weight of the rows of the class, and of the others (`positive`, `negative`).
     """
 
     m: int = BINS
     level: int = 0
-    first: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    last: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    positive: np.ndarray = field(default_factory=lambda: np.empty(0))
-    negative: np.ndarray = field(default_factory=lambda: np.empty(0))
+    keys: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
+    weights: np.ndarray = field(default_factory=lambda: np.empty((2, 0)))
+
+    first, last = property(lambda self: self.keys[0]), property(lambda self: self.keys[1])
+    positive, negative = property(lambda self: self.weights[0]), property(lambda self: self.weights[1])
 
     @property
     def nbytes(self) -> int:
@@ -98,39 +98,32 @@ class Ranking(SizedState):
         """
         if bad := first_not_finite(scores):
             raise InputError(f"scores must be finite, but row {bad[0]} of the block is {bad[2]}")
-        keys = _ordered(scores)
+        keys, positive = _ordered(scores), np.asarray(positive, dtype=bool)
         w = np.ones(len(keys)) if weight is None else checked_weights(weight, keys)
-        if weight is not None and not (counts := w > 0).all():
-            keys, positive, w = keys[counts], positive[counts], w[counts]
         order = np.argsort(keys, kind="stable")
-        keys, positive, w = keys[order], positive[order], w[order]
-        self._join((keys, keys, np.where(positive, w, 0.0), np.where(positive, 0.0, w)))
+        order = order if weight is None else order[w[order] > 0]
+        keys, w, positive = keys[order], w[order], positive[order]
+        self._join(np.stack([keys, keys]), np.stack([w * positive, w * ~positive]))
 
     def merge(self, other: Ranking) -> None:
         """Count the rows of another state, which is left as it is."""
         self.level = max(self.level, other.level)
-        self._join(other._bins)
+        self._join(other.keys, other.weights)
 
-    @property
-    def _bins(self) -> _Bins:
-        return self.first, self.last, self.positive, self.negative
-
-    def _join(self, bins: _Bins) -> None:
+    def _join(self, keys: np.ndarray, weights: np.ndarray) -> None:
         """Add bins in ascending order, and widen all until there are at most m."""
-        bins = _grouped(bins, self.level)
-        if len(self.first):
-            both = [np.concatenate(pair) for pair in zip(self._bins, bins, strict=True)]
-            order = np.argsort(both[0], kind="stable")  # two runs in order: they are merged
-            first, last, positive, negative = (values[order] for values in both)
-            bins = _grouped((first, last, positive, negative), self.level)
-        if len(bins[0]) > self.m:
-            low, high = self.level, 63  # too many bins at the lower one; the sign alone makes two
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if _count(bins[0], middle) <= self.m else (middle, high)
-            self.level = high
-            bins = _grouped(bins, high)
-        self.first, self.last, self.positive, self.negative = bins
+        keys, weights = _grouped(keys, weights, self.level)
+        if self.keys.size:
+            keys, weights = np.hstack([self.keys, keys]), np.hstack([self.weights, weights])
+            order = np.argsort(keys[0], kind="stable")  # two runs in order: they are merged
+            keys, weights = _grouped(keys[:, order], weights[:, order], self.level)
+        if (bins := keys.shape[1]) > self.m:
+            # At a level, bins are apart whose scores differ in a bit above it: as many as may be are.
+            bits = (keys[0, 1:] ^ keys[0, :-1]).view(np.uint64)
+            highest = np.frexp((bits & ~(bits >> np.uint64(1))).astype(np.float64))[1]
+            self.level = int(np.partition(highest, bins - 1 - self.m)[bins - 1 - self.m])
+            keys, weights = _grouped(keys, weights, self.level)
+        self.keys, self.weights = keys, weights
 
     # --- scores ----------------------------------------------------------------------------------------------
 
@@ -221,20 +214,16 @@ class ClassRankings(StateOfStates):
 
     Attributes
     ----------
-    each : list of Ranking
+    states : list of Ranking
         Of the rows of each class against all others.
     """
 
     classes: np.ndarray
     m: int = BINS
-    each: list[Ranking] = field(init=False)
+    states: list[Ranking] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.each = [Ranking(self.m) for _ in range(len(self.classes))]
-
-    @property
-    def states(self) -> list[Ranking]:  # type: ignore[override]
-        return self.each
+        self.states = [Ranking(self.m) for _ in range(len(self.classes))]
 
     def add(self, y: np.ndarray, scores: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
@@ -251,21 +240,21 @@ class ClassRankings(StateOfStates):
             There is not one score for each class, or it is not finite.
         """
         scores = scores[:, None] if scores.ndim == 1 else scores
-        if scores.shape[1] != len(self.each):
+        if scores.shape[1] != len(self.states):
             raise InputError(
-                f"scores have a column for each class, got {scores.shape[1]} for {len(self.each)} classes"
+                f"scores have a column a class, got {scores.shape[1]} for {len(self.states)} classes"
             )
         codes = codes_of(self.classes, as_labels(y))
-        for k, ranking in enumerate(self.each):
+        for k, ranking in enumerate(self.states):
             ranking.add(scores[:, k], codes == k, weight)
 
     def roc_auc(self) -> tuple[float, float]:
         """The mean AUC of the classes for which it is defined, and its bound; (NaN, NaN) where there are none."""
-        return _mean([ranking.roc_auc() for ranking in self.each])
+        return _mean([ranking.roc_auc() for ranking in self.states])
 
     def average_precision(self, of_others: bool = False) -> tuple[float, float]:
         """The mean average precision of the classes that have rows, and its bound; see `Ranking`."""
-        return _mean([ranking.average_precision(of_others) for ranking in self.each])
+        return _mean([ranking.average_precision(of_others) for ranking in self.states])
 
 
 def _mean(scores: list[tuple[float, float]]) -> tuple[float, float]:
@@ -280,24 +269,14 @@ def _ordered(scores: np.ndarray) -> np.ndarray:
     return bits ^ ((bits >> 63) & np.int64(2**63 - 1))
 
 
-def _count(first: np.ndarray, level: int) -> int:
-    """The number of bins of a level that hold some of the keys, which ascend."""
-    return 1 + int(np.count_nonzero(np.diff(first >> level)))
-
-
-def _grouped(bins: _Bins, level: int) -> _Bins:
+def _grouped(keys: np.ndarray, weights: np.ndarray, level: int) -> tuple[np.ndarray, np.ndarray]:
     """Add up bins, in ascending order, that are one at a level."""
-    first, last, positive, negative = bins
-    new = np.flatnonzero(np.diff(first >> level)) + 1
-    if len(new) + 1 >= len(first):
-        return bins
+    new = np.flatnonzero(np.diff(keys[0] >> level)) + 1
+    if len(new) + 1 >= keys.shape[1]:
+        return keys, weights
     starts = np.concatenate([[0], new])
-    return (
-        first[starts],
-        np.maximum.reduceat(last, starts),
-        np.add.reduceat(positive, starts),
-        np.add.reduceat(negative, starts),
-    )
+    last = np.maximum.reduceat(keys[1], starts)
+    return np.stack([keys[0, starts], last]), np.add.reduceat(weights, starts, axis=1)
 
 
 def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray) -> tuple[float, float]:

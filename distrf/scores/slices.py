@@ -12,8 +12,9 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.states import StateOfStates
+from ..targets import is_missing
+from .labels import codes_of
 
-_NULLS = ("NoneType", "NAType")
 #: Slices for values; a column of more values is cut into quarters, or the rarer ones are one slice.
 VALUES = 20
 
@@ -47,23 +48,24 @@ class Slices:
         -------
         Slices
         """
-        column, missing = as_column(column)
-        values, counts = np.unique(column[~missing], return_counts=True)
+        values, counts = np.unique(as_column(column)[0], return_counts=True)
         if len(values) > most and values.dtype.kind != "U":
             quartiles = values[np.searchsorted(np.cumsum(counts), np.array([0.25, 0.5, 0.75]) * counts.sum())]
             return cls(edges=np.unique(quartiles.astype(np.float64)))
-        frequent = np.sort(np.argsort(-counts, kind="stable")[:most])
-        return cls(values=values[frequent])
+        return cls(values=values[np.sort(np.argsort(-counts, kind="stable")[:most])])
 
     @property
     def names(self) -> list[Any]:
         """What each slice is, as plain data: values or intervals, then "other values" and "missing"."""
-        if self.values is not None:
-            return [*(_plain(value) for value in self.values.tolist()), "other values", "missing"]
-        assert self.edges is not None
-        edges = [f"{edge:.6g}" for edge in self.edges.tolist()]
-        between = [f"({low}, {high}]" for low, high in itertools.pairwise(edges)]
-        return [f"<= {edges[0]}", *between, f"> {edges[-1]}", "other values", "missing"]
+        if self.edges is None:
+            assert self.values is not None
+            whole = [isinstance(value, float) and value.is_integer() for value in self.values.tolist()]
+            named = [int(v) if w else v for v, w in zip(self.values.tolist(), whole, strict=True)]
+        else:
+            edges = [f"{edge:.6g}" for edge in self.edges.tolist()]
+            between = [f"({low}, {high}]" for low, high in itertools.pairwise(edges)]
+            named = [f"<= {edges[0]}", *between, f"> {edges[-1]}"]
+        return [*named, "other values", "missing"]
 
     def codes(self, column: Any) -> np.ndarray:
         """The number of the slice of each row of a block.
@@ -76,21 +78,14 @@ class Slices:
         -------
         int array of shape (rows,)
         """
-        column, missing = as_column(column)
-        other = len(self.names) - 2
-        codes = np.full(len(column), other + 1)
-        there = column[~missing]
-        if self.edges is not None:
-            if there.dtype.kind == "U" and len(there):
-                raise InputError("slices of numbers cannot take text; give a column of one type")
-            codes[~missing] = np.searchsorted(self.edges, there, side="left")
-        elif self.values is not None and len(self.values):
-            if (there.dtype.kind == "U") != (self.values.dtype.kind == "U") and len(there):
-                there = there.astype(self.values.dtype)
-            place = np.minimum(np.searchsorted(self.values, there), len(self.values) - 1)
-            codes[~missing] = np.where(self.values[place] == there, place, other)
-        else:
-            codes[~missing] = other
+        there, missing = as_column(column)
+        known = self.values if self.edges is None else self.edges
+        assert known is not None
+        if len(there) and len(known) and (there.dtype.kind == "U") != (known.dtype.kind == "U"):
+            raise InputError("slices are by values of one type; give a column of numbers or one of text")
+        codes = np.full(len(missing), len(self.names) - 1)
+        found = codes_of(known, there) if self.edges is None else np.searchsorted(known, there)
+        codes[~missing] = np.where(found < 0, len(self.names) - 2, found)
         return codes
 
 
@@ -125,14 +120,14 @@ class Sliced(StateOfStates):
     def report(self) -> list[dict[str, Any]]:
         """The scores of each slice that has rows, as plain JSON."""
         return [
-            {"value": name, "rows": part.rows, **part.scores_beside(self.whole)}
+            {"value": name, "rows": part.rows, **part.scores(self.whole)}
             for name, part in zip(self.slices.names, self.parts, strict=True)
             if part.rows
         ]
 
 
 def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """A block of a column, and which of its values are missing, each of shape (rows,).
+    """The values of a block of a column, and which rows have none, of shape (rows,).
 
     Text is an array of strings. Raises InputError for values that are neither numbers nor booleans nor text.
     """
@@ -142,13 +137,10 @@ def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"slices are by one column of numbers, booleans or text, got shape {values.shape} and dtype {values.dtype}"
         )
-    if values.dtype.kind == "f":
-        return values, np.isnan(values)
     if values.dtype.kind != "O":
-        return values.astype(str) if values.dtype.kind == "S" else values, np.zeros(len(values), dtype=bool)
-    missing = np.array(
-        [type(value).__name__ in _NULLS or value != value for value in values.tolist()], dtype=bool
-    )
+        values, missing = values.astype(str) if values.dtype.kind == "S" else values, values != values
+        return values[~missing], missing
+    missing = np.array([is_missing(v) or v != v for v in values.tolist()], dtype=bool)
     there = [int(v) if isinstance(v, Decimal) and v == int(v) else v for v in values[~missing].tolist()]
     wide = any(isinstance(value, int) and abs(value) >= 2**63 for value in there)  # NumPy may round those
     found = np.array(there, dtype=object if wide else None) if there else np.empty(0)
@@ -156,10 +148,4 @@ def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
         raise InputError(
             f"slices are by values of one type; a column has {there[0]!r} and others of another type"
         )
-    column = np.zeros(len(values), dtype=found.dtype)
-    column[~missing] = found
-    return column, missing
-
-
-def _plain(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
+    return found, missing

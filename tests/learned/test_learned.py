@@ -468,7 +468,7 @@ def test_rules_of_the_map():
 @pytest.mark.slow
 def test_usps_with_eight_features(shared_data):
     """90 % with k = 8, where drawn features need hundreds (Yu et al. 2015, Section 7.1)."""
-    from distrf.datasets import load_npz
+    from benchmarks.data import load_npz
 
     (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
     assert CompactNonlinearClassifier(8, random_state=0).fit(X, y).score(T, t) >= 0.9
@@ -478,7 +478,7 @@ def test_usps_with_eight_features(shared_data):
 @pytest.mark.parametrize(("times", "bar"), [(1, 0.9196), (2, 0.9308)])
 def test_usps_with_circulant_frequencies(shared_data, times, bar):
     """At least the paper's figures (Table 2), with k = d and 2 d numbers for the whole map."""
-    from distrf.datasets import load_npz
+    from benchmarks.data import load_npz
 
     (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
     model = CompactNonlinearClassifier(times * 256, structure="circulant", random_state=0).fit(X, y)
@@ -490,7 +490,7 @@ def test_usps_with_circulant_frequencies(shared_data, times, bar):
 @pytest.mark.parametrize("k", [8, 32, 128])
 def test_usps_kernel_error_is_below_that_of_drawn_features(shared_data, k):
     """The paper's Figure 2, on rows that were not learned from."""
-    from distrf.datasets import load_npz
+    from benchmarks.data import load_npz
 
     (X, _), (T, _) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
     learned = CompactNonlinearMap(k, length_scale="knn-cnm", random_state=0).fit(X)

@@ -43,16 +43,6 @@ def test_blocks_with_other_labels_add_up(cuts, known, most, text, seed):
         np.testing.assert_array_equal(total.matrix, expected)
 
 
-def test_objects_and_columns_of_one():
-    counts = LabelCounts()
-    counts.add(np.array(["a", "bc"], dtype=object), np.array([["a"], ["a"]]))
-    assert counts.labels.tolist() == ["a", "bc"]
-    assert counts.accuracy == 0.5
-    numbers = LabelCounts()
-    numbers.add(np.array([1, True], dtype=object), np.array([1, 0]))
-    assert numbers.accuracy == 0.5
-
-
 def test_what_is_no_label_is_refused(monkeypatch):
     with pytest.raises(InputError, match="one column"):
         LabelCounts().add(np.ones((3, 2)), np.ones(3))

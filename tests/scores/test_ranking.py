@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from distrf.errors import InputError
-from distrf.scores.ranking import BINS, ClassRankings, Ranking, _ordered, bins_of_each
+from distrf.scores.ranking import BINS, ClassRankings, Ranking, _ordered
 
 
 def ranking(scores, positive, weight=None, m=BINS, cuts=()):
@@ -150,21 +149,3 @@ def test_scores_that_are_not_defined():
     assert found.average_precision() == (1.0, 0.0)
     assert np.isnan(found.average_precision(of_others=True)).all()
     assert np.isnan(ClassRankings(np.array([3])).roc_auc()).all()
-
-
-def test_size_is_bounded(rng):
-    found = Ranking(256)
-    for _ in range(20):
-        found.add(rng.normal(size=1000), rng.random(1000) < 0.5)
-        assert found.__sizeof__() <= found.nbytes + 500
-    assert bins_of_each(1) == BINS
-    assert all(32 * k * bins_of_each(k) <= 8 * 2**20 for k in range(1, 600))
-    assert bins_of_each(512) == 512
-    assert bins_of_each(513) == 0
-
-
-def test_bad_scores_are_refused():
-    with pytest.raises(InputError, match="row 1 of the block is inf"):
-        Ranking().add(np.array([0.0, np.inf]), np.array([True, False]))
-    with pytest.raises(InputError, match="sample_weight must hold"):
-        Ranking().add(np.zeros(2), np.array([True, False]), np.array([1.0, np.nan]))

@@ -1,0 +1,493 @@
+"""Scores of predictions under the names of scikit-learn: sums over rows, in memory or lazy, in one pass."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..errors import InputError
+from ..parameters import NONE, number, one_of, ruled, whole
+from ..scores.passes import as_array
+from ..typing import ArrayLike
+from .sums import class_of_one, counts, errors, probabilities, ranked
+
+Given: TypeAlias = "ArrayLike | None"
+#: Labels of a confusion matrix.
+_MATRIX = 1000
+
+
+def accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
+    """Compute the (weighted) share of equal labels.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels. Dask arrays take one pass.
+    y_pred : array or Dask array of shape (n,)
+        Predicted labels.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Share of equal labels, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, labels have several columns, or weights sum to 0.
+
+    Examples
+    --------
+    >>> from distrf.metrics import accuracy_score
+    >>> accuracy_score(["a", "b", "b", "b"], ["a", "b", "b", "a"])
+    0.75
+    """
+    return counts(y_true, y_pred, sample_weight).accuracy
+
+
+def balanced_accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
+    """Compute the mean recall of the classes, in which each counts alike, however rare it is.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels. Dask arrays take one pass.
+    y_pred : array or Dask array of shape (n,)
+        Predicted labels.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        The mean over the classes in `y_true`, between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, labels have several columns, or weights sum to 0.
+
+    Examples
+    --------
+    >>> from distrf.metrics import balanced_accuracy_score
+    >>> balanced_accuracy_score(["a", "b", "b", "b"], ["b", "b", "b", "b"])
+    0.5
+    """
+    return counts(y_true, y_pred, sample_weight).balanced_accuracy
+
+
+def confusion_matrix(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None, labels: Given = None
+) -> np.ndarray:
+    """Count the rows of each label for which each label was predicted.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels. Dask arrays take one pass.
+    y_pred : array or Dask array of shape (n,)
+        Predicted labels.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    labels : array of shape (c,), default=None
+        Which labels, in this order; rows with others are left out. None takes all, in ascending order.
+
+    Returns
+    -------
+    array of shape (c, c)
+        Rows, or their weight, by true label (down) and predicted label (across).
+
+    Raises
+    ------
+    InputError
+        There are more than 1,000 labels; or shapes differ, there are no rows, or labels have several columns.
+
+    Examples
+    --------
+    >>> from distrf.metrics import confusion_matrix
+    >>> confusion_matrix(["a", "b", "b", "b"], ["a", "b", "b", "a"])
+    array([[1, 0],
+           [1, 2]])
+    """
+    found = counts(y_true, y_pred, sample_weight, _MATRIX)
+    wanted = found.labels if labels is None else as_array(labels)
+    found.add(wanted, wanted, np.zeros(len(wanted)))  # labels that no row has
+    if found.matrix is None:
+        raise InputError(f"a confusion matrix is of at most {_MATRIX:,} labels, got {len(found.labels):,}")
+    place = np.searchsorted(found.labels, wanted)
+    matrix = found.matrix[np.ix_(place, place)]
+    return matrix if sample_weight is not None else matrix.astype(np.int64)
+
+
+@ruled(average=one_of("binary", "macro", "weighted") | NONE)
+def precision_recall_fscore_support(
+    y_true: ArrayLike,
+    y_pred: ArrayLike,
+    *,
+    pos_label: Any = 1,
+    average: str | None = None,
+    sample_weight: Given = None,
+) -> tuple[Any, Any, Any, np.ndarray | None]:
+    """Compute precision, recall, F1 and the rows of each label, or their means.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels. Dask arrays take one pass.
+    y_pred : array or Dask array of shape (n,)
+        Predicted labels.
+    pos_label : int, str or bool, default=1
+        The class, if `average` is "binary".
+    average : {"binary", "macro", "weighted"} or None, default=None
+        "binary" is that of `pos_label`, one of two labels. "macro" is the mean over the classes, "weighted" that by their
+        rows. None are arrays of shape (c,), for the labels in ascending order.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    precision, recall, f1 : floats or arrays of shape (c,)
+        The share of the rows for which a class is predicted that have it; of those that have it the share for which it is
+        predicted; their harmonic mean. 0 where a share is of no rows, as in scikit-learn.
+    support : None or array of shape (c,)
+        Rows of each label, or their weight; None of a mean, as in scikit-learn.
+
+    Raises
+    ------
+    InputError
+        There are more than two labels and `average` is "binary", or `pos_label` is none of them; or shapes differ, there
+        are no rows, or labels have several columns.
+
+    Examples
+    --------
+    >>> from distrf.metrics import precision_recall_fscore_support
+    >>> precision, recall, f1, rows = precision_recall_fscore_support([0, 1, 1, 0], [0, 1, 1, 1])
+    >>> precision
+    array([1.        , 0.66666667])
+    """
+    found = counts(y_true, y_pred, sample_weight)
+    scores = [np.nan_to_num(each) for each in (found.precisions, found.recalls, found.f1s)]
+    if average is None:
+        return *scores, found.truth if sample_weight is not None else found.truth.astype(np.int64)
+    if average == "binary":
+        at = found.labels == class_of_one(found.labels, pos_label)
+        precision, recall, f1 = (float(each[at].sum()) for each in scores)
+    else:
+        precision, recall, f1 = (found.mean_of(each, average == "weighted") for each in scores)
+    return precision, recall, f1, None
+
+
+def roc_auc_score(
+    y_true: ArrayLike, y_score: ArrayLike, *, sample_weight: Given = None, labels: Given = None
+) -> float:
+    """Compute the area under the ROC curve: how often a row of a class scores above another one.
+
+    Exact up to 65,536 distinct scores; beyond, scores are counted in so many bins, with an error of second order in
+    their width.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_score : array or Dask array of shape (n,) or (n, c)
+        Decision values or probabilities of the second of two labels. Or one column for each of c labels, in ascending
+        order: then the area is the mean over the labels, each against the rest.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1; 1/2 for scores that tell nothing.
+
+    Raises
+    ------
+    InputError
+        Scores are not finite, or there is not one column for each label; a label has no rows; or lengths differ.
+
+    Examples
+    --------
+    >>> from distrf.metrics import roc_auc_score
+    >>> roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    return ranked("roc_auc", y_true, y_score, sample_weight, labels)
+
+
+def average_precision_score(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: Given = None,
+    pos_label: Any = 1,
+    labels: Given = None,
+) -> float:
+    """Compute the mean over the rows of a class of the precision at their score.
+
+    Scores that tell nothing have the share of the class. Exact up to 65,536 distinct scores; beyond, scores are counted
+    in so many bins, with an error of second order in their width.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_score : array or Dask array of shape (n,) or (n, c)
+        Decision values or probabilities of `pos_label`. Or one column for each of c labels, in ascending order: then it
+        is the mean over the labels, each against the rest.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    pos_label : int, str or bool, default=1
+        The class, of two labels.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1.
+
+    Raises
+    ------
+    InputError
+        Scores are not finite, or there is not one column for each label; a label has no rows; `pos_label` is none of two
+        labels; or lengths differ.
+
+    Examples
+    --------
+    >>> from distrf.metrics import average_precision_score
+    >>> round(average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
+    0.8333
+    """
+    return ranked("average_precision", y_true, y_score, sample_weight, labels, pos_label)
+
+
+def log_loss(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None, labels: Given = None
+) -> float:
+    """Compute the (weighted) mean of -log of the probability that was predicted for the label of each row.
+
+    Probabilities are cut off at the precision of their dtype, and at 1 less it, as in scikit-learn.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_pred : array or Dask array of shape (n,) or (n, c)
+        Probabilities of the second of two labels. Or one column for each of c labels, in ascending order.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Log loss in natural units; 0 for perfect predictions.
+
+    Raises
+    ------
+    InputError
+        Values are no probabilities, there is not one column for each label, lengths differ, or weights sum to 0.
+
+    Examples
+    --------
+    >>> from distrf.metrics import log_loss
+    >>> round(log_loss(["no", "yes"], [0.2, 0.9]), 4)
+    0.1643
+    """
+    return probabilities(y_true, y_pred, sample_weight, labels).log_loss
+
+
+def brier_score_loss(
+    y_true: ArrayLike, y_proba: ArrayLike, *, sample_weight: Given = None, labels: Given = None
+) -> float:
+    """Compute the Brier score: the (weighted) mean squared error of probabilities.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels.
+    y_proba : array or Dask array of shape (n,) or (n, c)
+        Probabilities of the second of two labels. Or one column for each of c labels, in ascending order.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    labels : array of shape (c,), default=None
+        The labels. None finds them in a pass over `y_true`.
+
+    Returns
+    -------
+    float
+        Between 0 and 1 for two labels. For more, squared errors are summed over the labels: up to 2.
+
+    Raises
+    ------
+    InputError
+        Values are no probabilities, there is not one column for each label, lengths differ, or weights sum to 0.
+
+    Examples
+    --------
+    >>> from distrf.metrics import brier_score_loss
+    >>> brier_score_loss([0, 1], [0.5, 1.0])
+    0.125
+    """
+    return probabilities(y_true, y_proba, sample_weight, labels).brier
+
+
+@ruled(n_bins=whole(1))
+def calibration_curve(
+    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: Given = None, pos_label: Any = 1, n_bins: int = 5
+) -> tuple[np.ndarray, np.ndarray]:
+    """Compare probabilities with how often they came true, in bins of equal width.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,)
+        True labels, of two kinds.
+    y_prob : array or Dask array of shape (n,)
+        Probabilities of `pos_label`.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    pos_label : int, str or bool, default=1
+        The label whose probabilities they are.
+    n_bins : int, default=5
+        Bins of [0, 1].
+
+    Returns
+    -------
+    prob_true : array of shape (up to n_bins,)
+        Share of the rows of each bin that have the label. Bins without rows are left out.
+    prob_pred : array of the same shape
+        Mean probability of each bin.
+
+    Raises
+    ------
+    InputError
+        Values are no probabilities, there are more than two labels, lengths differ, or weights sum to 0.
+
+    Examples
+    --------
+    >>> from distrf.metrics import calibration_curve
+    >>> calibration_curve([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.8], n_bins=2)
+    (array([0., 1.]), array([0.15, 0.7 ]))
+    """
+    if as_array(y_prob).ndim != 1:
+        raise InputError("a calibration curve is of one column of probabilities")
+    return probabilities(y_true, y_prob, sample_weight, None, pos_label, n_bins=n_bins).calibration[:2]
+
+
+def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
+    """Compute the root of the (weighted) mean squared error.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Root mean squared error in units of y, the mean over outputs.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
+    """
+    return errors(y_true, y_pred, sample_weight).rmse
+
+
+def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
+    """Compute the (weighted) mean absolute error.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        Mean absolute error in units of y, the mean over outputs.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
+    """
+    return errors(y_true, y_pred, sample_weight).mae
+
+
+def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
+    """Compute the coefficient of determination.
+
+    An output without spread counts 1 if it is predicted exactly, else 0, as in scikit-learn.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+
+    Returns
+    -------
+    float
+        R^2, the mean over outputs.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
+    """
+    return errors(y_true, y_pred, sample_weight).r2
+
+
+@ruled(alpha=number(above=0.0, below=1.0))
+def mean_pinball_loss(
+    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None, alpha: float = 0.5
+) -> float:
+    """Compute the (weighted) mean pinball loss, which a quantile of y minimises.
+
+    Parameters
+    ----------
+    y_true : array or Dask array of shape (n,) or (n, C)
+        True values. Dask arrays take one pass.
+    y_pred : array or Dask array of the shape of `y_true`
+        Predicted values.
+    sample_weight : array or Dask array of shape (n,), default=None
+        Weight of each row. None weighs all alike.
+    alpha : float, default=0.5
+        The quantile, above 0 and below 1. An error y_true - y_pred = e costs alpha e, or (alpha - 1) e if it is negative.
+
+    Returns
+    -------
+    float
+        Mean loss in units of y, the mean over outputs; for alpha = 0.5 half of `mean_absolute_error`.
+
+    Raises
+    ------
+    InputError
+        Shapes differ, there are no rows, values are no finite numbers, weights sum to 0, or alpha is no such number.
+
+    Examples
+    --------
+    >>> from distrf.metrics import mean_pinball_loss
+    >>> mean_pinball_loss([1.0, 2.0], [0.0, 3.0], alpha=0.75)
+    0.5
+    """
+    return errors(y_true, y_pred, sample_weight, float(alpha)).pinballs[0]
