@@ -25,21 +25,20 @@ class Choice:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The machine beside a linear model on the same columns and beside a constant, on the same rows.
+    """What was chosen beside a linear model on the columns and beside a constant, on the same rows.
 
-    what : the measure, of which more is better: "accuracy", "average precision of 'yes'", "R²"
-    rows : how they were judged, in words; machine, linear, constant : the measure, None where it is not known
+    what : the measure; rows : how they were judged, in words; machine, linear, constant : the measure of each
     """
 
     what: str
     rows: str
-    machine: float | None
-    linear: float | None
-    constant: float | None
+    machine: float
+    linear: float
+    constant: float
 
     def __str__(self) -> str:
-        parts = [("machine", self.machine), ("linear", self.linear), ("constant", self.constant)]
-        return f"{self.what} on {self.rows}: " + ", ".join(f"{n} {v:.4f}" for n, v in parts if v is not None)
+        parts = [("chosen", self.machine), ("linear", self.linear), ("constant", self.constant)]
+        return f"{self.what} on {self.rows}: " + ", ".join(f"{n} {v:.4f}" for n, v in parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -53,6 +52,7 @@ class Training:
     form : how the text of the target writes its numbers; empty where it is none
     csv : what was said of the CSV that was read, see `distrf.store.csv_format`; empty where nothing was
     dropped : whether rows of a table without a target were to be left out
+    candidates : of the last rung of the race, each with its loss on held-out rows, and the constant
     """
 
     choices: tuple[Choice, ...] = ()
@@ -62,6 +62,7 @@ class Training:
     form: str = ""
     csv: Mapping[str, Any] = field(default_factory=dict)
     dropped: bool = False
+    candidates: tuple[tuple[str, float], ...] = ()
 
     def chosen(self, what: str) -> Any:
         """The value of a choice, None where it was not made."""
@@ -91,6 +92,7 @@ class Training:
             **({"form": self.form} if self.form else {}),
             **({"csv": dict(self.csv)} if self.csv else {}),
             **({"dropped": True} if self.dropped else {}),
+            **({"candidates": [list(one) for one in self.candidates]} if self.candidates else {}),
         }
 
     @classmethod
@@ -103,6 +105,7 @@ class Training:
             stored.get("form", ""),
             stored.get("csv", {}),
             stored.get("dropped", False),
+            tuple((name, loss) for name, loss in stored.get("candidates", ())),
         )
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from distrf import RandomFourierFeatures, StreamingRidge, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
-from distrf.pipeline.search import Verdict
+from distrf.pipeline.judge import Judged
 from distrf.splits import hold_copies_together, make_split
 from distrf.tuning import read_sample as tuning_sample
 
@@ -242,12 +242,10 @@ def test_a_time_split_reports_what_later_rows_give():
 def test_standard_errors_count_groups():
     """As many copies of each row as there are do not make a mean more certain."""
     values = np.random.default_rng(0).normal(size=200)
-    alone = Verdict(values, None, 0.0, 0.0)
-    copied = Verdict(values.repeat(9), None, 0.0, 0.0, groups=np.arange(200).repeat(9))
-    assert copied.standard_error(copied.losses) == pytest.approx(alone.standard_error(values), rel=0.01)
-    assert Verdict(values.repeat(9), None, 0.0, 0.0).standard_error(copied.losses) < 0.4 * alone.standard_error(
-        values
-    )
+    alone = Judged(values).error(values)
+    copied = Judged(values.repeat(9), groups=np.arange(200).repeat(9))
+    assert copied.error(copied.losses) == pytest.approx(alone, rel=0.01)
+    assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
 
 
 @pytest.mark.slow
@@ -264,7 +262,7 @@ def test_train_gives_the_folds_to_every_step(monkeypatch):
             lambda X, folds, known=known: seen.append(np.asarray(folds)) or known(X, folds),
         )
     y = X[:, 0] + GROUP / 40
-    for options in ({}, {"model": "sgd-regressor"}, {"baseline": False}, {"map": "none"}):
+    for options in ({}, {"model": "sgd-regressor"}, {"map": "none"}):
         train(X, y, split="group", by=GROUP, n_components=64, **options)
     assert len(seen) == 4
     for folds in seen:

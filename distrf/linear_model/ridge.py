@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from ..parameters import CLASS_WEIGHT, estimator, param
@@ -283,26 +282,3 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
             The job cannot fit into memory.
         """
         return self._more_rows(X, y, sample_weight, classes)
-
-
-def fit_beside(
-    model: StreamingRidge | StreamingRidgeClassifier,
-    X: ArrayLike,
-    columns: ArrayLike,
-    y: ArrayLike,
-    sample_weight: ArrayLike | None = None,
-    folds: ArrayLike | None = None,
-) -> np.ndarray | None:
-    """Fit `model` to features X, and a linear model to other columns of the same rows in the same pass.
-
-    Parameters
-    ----------
-    X, columns : of shapes (n, D) and (n, d), both dense, in memory or both Dask arrays with the same row chunks
-    y, sample_weight, folds : as for `fit`
-
-    Returns
-    -------
-    The mean squared error of ridge on the columns for each penalty compared, on the same held-out rows as
-    `model.cv_errors_`. None if nothing is held out (one penalty), or if conjugate gradients fit the model
-    """
-    return model._fit_rows(X, y, sample_weight, folds, columns)

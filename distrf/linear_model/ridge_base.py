@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import is_regressor
 
-from ..errors import InputError, MemoryPlanError, first_not_finite
+from ..errors import InputError, first_not_finite
 from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
@@ -22,10 +21,10 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
 from ..ridge.conjugate_passes import ConjugateGradients
 from ..ridge.folds import are_exact, given_reductions, gram_reductions
-from ..ridge.gram import FoldRule, GramPair, GramReduction, GramState
+from ..ridge.gram import FoldRule, GramReduction, GramState
 from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
-from ..ridge.path import SHORT_BYTES, is_short, turned_rows
+from ..ridge.path import is_short, turned_rows
 from ..ridge.plan import ridge_costs
 from ..ridge.solver import SOLVERS, choose_solver
 from ..sgd.rows import Rows
@@ -41,7 +40,6 @@ class _Solved(NamedTuple):
     """A solution, and the penalties that were compared.
 
     rule, without : the folds of the rows, and the solutions without each of them, see `fold_scores`
-    errors : of ridge on other columns beside the features, for each alpha
     """
 
     solution: Solution
@@ -49,7 +47,6 @@ class _Solved(NamedTuple):
     cv_errors: np.ndarray | None
     rule: FoldRule
     without: list[Solution | None]
-    errors: np.ndarray | None = None
     residual: float = 0.0
     bound: float = 0.0
     passes: int = 0
@@ -181,27 +178,22 @@ class BaseRidge(LinearModel):
         y: Any,
         sample_weight: Any,
         folds: Any = None,
-        columns: Any = None,
         classes: Any = None,
         keep: bool = False,
-    ) -> np.ndarray | None:
-        """Fit to rows as the user gives them; see `_fit` for the result."""
+    ) -> None:
+        """Fit to rows as the user gives them."""
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         keep, basis = keep or self.keep_state, None
-        short = any(A is not None and is_short(*A.shape) for A in (X, columns))
-        if short and 8 * X.shape[0] * X.shape[1] <= SHORT_BYTES and self.solver != "cg" and not keep:
-            X, columns, y, sample_weight, folds = computed(X, columns, y, sample_weight, folds)
-            if columns is not None and is_short(*columns.shape):
-                columns = turned_rows(columns)[0]
-            if is_short(*X.shape) and first_not_finite(X) is None:  # else the pass names the entry
+        if is_short(*X.shape) and self.solver != "cg" and not keep:
+            X, y, sample_weight, folds = computed(X, y, sample_weight, folds)
+            if first_not_finite(X) is None:  # else the pass names the entry
                 X, basis = turned_rows(X)
         targets = self._encoded(y, sample_weight, joined_classes(None, classes))
         given = given_folds(X, folds)
-        errors = self._fit(X, y, sample_weight, given, targets, columns, keep)
+        self._fit(X, y, sample_weight, given, targets, keep)
         if basis is not None:
             self.coef_ = np.ascontiguousarray(self.coef_ @ basis.T)
         self._finish(targets, y.ndim == 1)
-        return errors
 
     def _more_rows(self, X: Any, y: Any, sample_weight: Any, classes: Any = None) -> Self:
         """Add rows to those that were fitted, or fit to the first ones."""
@@ -232,10 +224,9 @@ class BaseRidge(LinearModel):
         sample_weight: Any,
         folds: GivenFolds | None,
         targets: Targets,
-        columns: Any,
         keep: bool,
-    ) -> np.ndarray | None:
-        """Fit to features X. Returns the cross-validation errors of ridge on `columns` if the same pass can give them.
+    ) -> None:
+        """Fit to features X.
 
         keep : whether more rows may be added later
         """
@@ -253,11 +244,8 @@ class BaseRidge(LinearModel):
         kept = None
         if solver == "gram":
             last = [folds.values] if folds is not None and reduction.rule.given else []
-            state, beside = self._add_up(reduction, [*arrays, *last], columns)
+            state = self._add_up(reduction, [*arrays, *last])
             solved = self._solve(state, reduction, alphas)
-            if beside is not None:
-                linear = NormalEquations(beside, columns.shape[1], self.fit_intercept)
-                solved = solved._replace(errors=compare_alphas(linear, alphas, reduction).errors)
             kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
         else:
             solved = self._iterate(arrays, folds, targets, alphas, seed)
@@ -268,7 +256,6 @@ class BaseRidge(LinearModel):
         if keep:
             assert kept is not None
             self.state_ = replace(kept, calibrated=calibrated)
-        return solved.errors
 
     def _reductions(
         self, n: int, D: int, targets: Targets, seed: int, keep: bool, folds: GivenFolds | None = None
@@ -292,24 +279,16 @@ class BaseRidge(LinearModel):
             hold_out=bool(self.calibrate),
         ).fit(arrays, targets, alphas, folds)  # fmt: skip
         return _Solved(
-            _checked(fitted.solution), fitted.alphas, fitted.cv_errors, fitted.rule, [fitted.without, None], None,
+            _checked(fitted.solution), fitted.alphas, fitted.cv_errors, fitted.rule, [fitted.without, None],
             fitted.residual, fitted.bound, fitted.passes, fitted.finder_passes,
         )  # fmt: skip
 
-    def _add_up(
-        self, reduction: GramReduction, arrays: list[Any], columns: Any = None
-    ) -> tuple[GramState, GramState | None]:
-        """The sums of these features, and those of `columns` if there are folds and the memory is there; one pass."""
+    def _add_up(self, reduction: GramReduction, arrays: list[Any]) -> GramState:
+        """The sums of these features; one pass."""
         check_client(reduction.solve_bytes, type(self).__name__)
-        X = arrays[0]
-        rows = rows_per_block(X.dtype.itemsize * X.shape[1])
-        if columns is not None and reduction.rule.n_folds > 1:
-            pair = GramPair(reduction, replace(reduction, n_features=columns.shape[1]))
-            with suppress(MemoryPlanError):  # the features alone may fit
-                check_client(reduction.solve_bytes + pair.columns.solve_bytes, type(self).__name__)
-                states = run_pass(pair, [X, columns, *arrays[1:]], label="gram", block_rows=rows)
-                return states.features, states.columns
-        return run_pass(reduction, arrays, label="gram", block_rows=rows), None
+        rows = rows_per_block(arrays[0].dtype.itemsize * arrays[0].shape[1])
+        state: GramState = run_pass(reduction, arrays, label="gram", block_rows=rows)
+        return state
 
     def _solve(self, state: GramState, reduction: GramReduction, alphas: list[float] | None) -> _Solved:
         """The solution from sums, for one alpha or for the best one by their folds."""
@@ -340,7 +319,7 @@ class BaseRidge(LinearModel):
         targets = replace(targets, weight_unit=kept.targets.weight_unit)
         reduction = GramReduction(kept.n_features, targets, kept.next_rule(), are_exact(self.alpha))
         check_client(reduction.solve_bytes + kept.nbytes, type(self).__name__)
-        state, _ = self._add_up(reduction, arrays)
+        state = self._add_up(reduction, arrays)
         total = self._sum(kept, KeptState(state, targets, reduction.rule, X.shape[0]))
         solved = self._solve(total.state, total.reduction, given_alphas(self.alpha))
         solved = solved._replace(rule=reduction.rule)  # of the rows that can be scored: the others are gone

@@ -15,21 +15,21 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
+from ..execution.memory import PROCESS_BYTES, Workers
+from ..execution.scheduler import current_client
 from ..features import StreamingScaler, WithColumns
-from ..features.base import FeatureEstimator
-from ..features.with_columns import column_scale
-from ..maps.scaling import ROBUST
-from ..parameters import ruled
+from ..features.base import FeatureEstimator, positive_only
+from ..parameters import check_parameters, ruled
 from ..randomness import draw_seed
-from ..record import Training
+from ..record import Choice, Comparison, Training
 from ..registry import kind_for, make_map, named_model
+from ..ridge.path import is_short
 from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
-from ..targets import Targets, class_targets, regression_targets
-from . import deciding
-from .deciding import Decisions
+from .race import Outcome, Race
 from .sample import (
     Sample,
+    all_equal,
     as_rows,
     as_targets,
     look_at_target,
@@ -38,9 +38,18 @@ from .sample import (
     wants_labels,
     weigh_classes,
 )
-from .search import Verdict, judge_columns, judge_constant
-from .target import Target, check_target
-from .whole_numbers import tell_apart
+from .target import Target, check_target, tell_apart
+
+#: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
+NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
+#: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
+_GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
+#: Times the energy of the columns: the penalty of a constant.
+_CONSTANT = 1e9
+#: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
+_SHORTER, _MANY_ROWS = 0.6, 3
+#: Rows from which one fifth compares the last penalties, and more than 2,048 features may pay.
+_HOLDOUT_ROWS, _MOST_FEATURES_ROWS = 2000, 50_000
 
 
 @dataclass(frozen=True)
@@ -103,7 +112,7 @@ def make_model(
 
     Options that are "auto" are chosen on a seeded sample of at most 6,000 rows: ridge is fitted to the features of some
     of them, for each candidate, and judged by the others. Of a Dask array only the blocks that hold sampled rows are
-    read, and the array is not kept in memory. docs/guide/choices_rules.md has the rules.
+    read, and the array is not kept in memory. docs/guide/choices.md has the rules.
 
     Parameters
     ----------
@@ -181,40 +190,16 @@ def split_for(
 
 
 @dataclass(frozen=True)
-class Verdicts:
-    """How ridge does on held-out rows of the sample.
-
-    Attributes
-    ----------
-    machine : Verdict, with what the pipeline gives to its linear model
-    linear : Verdict, with the columns
-    constant : Verdict, of the constant in place of ridge
-    plain : bool, whether `linear` is that of the columns in linear units, and not as the sample has them
-    """
-
-    machine: Verdict
-    linear: Verdict
-    constant: Verdict
-    plain: bool = False
-
-
-@dataclass(frozen=True)
 class Prepared:
-    """An unfitted pipeline, and the evidence by which it was chosen.
+    """An unfitted pipeline, and what it was chosen by.
 
     Attributes
     ----------
     pipeline : Pipeline
-    decisions : Decisions, with the sample in the units of the pipeline
-    verdicts : Verdicts; None if the sample cannot judge: too few rows, one class, a constant
-    rows : the sampled rows as they were read
     split : Split by which rows are held out; None is at random
     """
 
     pipeline: Pipeline
-    decisions: Decisions
-    verdicts: Verdicts | None
-    rows: Any = None
     split: Split | None = None
 
 
@@ -227,7 +212,7 @@ def prepare(
     keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
     split: Split | None = None,
 ) -> Prepared:
-    """`make_model`, with the evidence.
+    """`make_model`, with the split of its rows.
 
     Parameters
     ----------
@@ -246,42 +231,278 @@ def prepare(
     sample = None
     if target.either and wants_labels(options.model) is None and (split is None or split.kind != "stratified"):
         sample = reading()
-        target = tell_apart(target, sample, options.scale, _unfitted_map(options, True, seed), seed)
+        if can_judge(sample):
+            target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
     learner, why = choose_learner(options.model, target, seed)
     map_ = _unfitted_map(options, is_classifier(learner), seed)
     if split is not None:
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
-    sample = sample or reading()
-    sample = weigh_classes(sample, getattr(learner, "class_weight", None))
-    decisions = Decisions(X.shape[0], sample, _encode_targets(sample, is_classifier(learner)), seed)
-    decisions.note("model", _name(learner), why)
+    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
+    choices = [Choice("model", _name(learner), why)]
     if split is not None:
-        decisions.note("split", split.kind, split.why)
+        choices.append(Choice("split", split.kind, split.why))
+    warnings = [target.why] if target.doubtful and wants_labels(options.model) is None else []
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
-        decisions.note("copies", share, "each row and its copies are held out together")
+        choices.append(Choice("copies", share, "each row and its copies are held out together"))
         # Rows that are added to kept sums later have no folds of this kind.
         if split is None and not getattr(learner, "keep_state", False):
             split = hold_copies_together(X, seed)
-    if map_ is not None and options.optional_map and deciding.all_equal(sample.X):  # no kernel tells them apart
-        map_ = None
-        decisions.note("map", "none", "all sampled rows are equal")
-    # The scaling first: all that follows is judged in its units.
-    scaler = deciding.choose_scaler(decisions, options.scale, map_, options.optional_map)
-    if scaler is not None:
-        decisions.sample = sample.scaled(scaler)
-    prepared = _choose_features(decisions, options, map_, scaler, learner)
-    # Trials of robust units do not see what they take from a linear model, see `_try_linear_units`.
-    if options.scale == "auto" and getattr(scaler, "method", "") in ROBUST and map_ is not None:
-        prepared = _try_linear_units(prepared, options, map_, sample)
-    if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):
-        mapped = "map" in prepared.pipeline.named_steps
-        verdict = None if prepared.verdicts is None else prepared.verdicts.machine
-        deciding.set_penalty(prepared.decisions, learner, verdict, mapped)
-    warnings = (target.why,) if target.doubtful and wants_labels(options.model) is None else ()
-    prepared.pipeline.training_ = Training(tuple(prepared.decisions.choices), warnings=warnings)
-    return replace(prepared, rows=sample.X, split=split)
+        elif (
+            split is None and getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
+        ):
+            warnings.append(
+                f"{share} are copies of others: cross-validation over all rows has them on both sides, so its errors and "
+                "alpha are too small; drop the copies, or give one alpha"
+            )
+    if all_equal(sample.y):
+        what = "label" if is_classifier(learner) else "number"
+        warnings.append(
+            f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it"
+        )
+    elif not sample.splits:
+        warnings.append(
+            f"{len(sample.y):,} rows are too few rows to hold any out: nothing is judged, and the simplest is taken"
+        )
+    chosen = _Chosen(X.shape[0], sample, options, map_, learner, seed, choices, warnings)
+    pipeline = chosen.pipeline()
+    pipeline.training_ = Training(
+        tuple(choices), tuple(chosen.compared), tuple(warnings), candidates=tuple(chosen.table)
+    )
+    return Prepared(pipeline, split)
+
+
+def can_judge(sample: Sample) -> bool:
+    """Whether rows can be held out, and their targets differ."""
+    return bool(sample.splits) and not all_equal(sample.y)
+
+
+def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
+    """A race in one kind of units, over whole numbers as labels or as numbers."""
+    map_ = _unfitted_map(options, labels, seed)
+    units = _units(sample, options, map_, labels)
+    name = "robust" if "robust" in units else next(reversed(units))
+    return Race(
+        sample, labels, seed, {name: units[name]}, map_, options.length_scale == "auto", options.raw_columns
+    )
+
+
+def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
+    """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
+    scale, X = options.scale, sample.X
+    if isinstance(scale, TableEncoder):
+        encoder = clone(scale)
+        if encoder.target_type == "auto":
+            encoder.set_params(target_type="labels" if labels else "numbers")
+        if encoder.numbers != "auto":
+            return {encoder.numbers: encoder}
+        plain = encoder.schema is not None and "number" not in (encoder.columns or {}).values()
+        return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
+    if not (isinstance(scale, str) and scale == "auto"):
+        scaler = asked_scaler(scale)
+        return {"none" if scaler is None else scaler.method: scaler}
+    if all_equal(X) or (positive_only(map_) and not sp.issparse(X)):
+        methods = []
+    elif sp.issparse(X):  # those that keep zeros; equal entries stand for levels or words
+        alike = X.nnz and (X.data == X.data[0]).all()
+        methods = ["l2-rows"] if alike else ["robust-zeros", "l2-rows", "maxabs"]
+    else:
+        methods = ["robust", "standard"]
+    return {"none": None} | {method: StreamingScaler(method) for method in methods}
+
+
+def asked_scaler(requested: Any) -> StreamingScaler | None:
+    """The unfitted scaler that the option `scale` names; None for none, and where "auto" chooses it later."""
+    if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
+        return None
+    scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
+    check_parameters(scaler)
+    return scaler
+
+
+class _Chosen:
+    """The choices made for one sample, each with its reason: `pipeline` makes them."""
+
+    def __init__(
+        self,
+        n: int,
+        sample: Sample,
+        options: Options,
+        map_: Any,
+        learner: Any,
+        seed: int,
+        choices: list[Choice],
+        warnings: list[str],
+    ):
+        self.n, self.sample, self.options, self.map_, self.learner = n, sample, options, map_, learner
+        self.seed, self.choices, self.warnings = seed, choices, warnings
+        self.compared: list[Comparison] = []
+        self.table: list[tuple[str, float]] = []
+
+    def pipeline(self) -> Pipeline:
+        """The unfitted pipeline."""
+        options, sample, labels = self.options, self.sample, is_classifier(self.learner)
+        units = _units(sample, options, self.map_, labels)
+        most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
+        if not can_judge(sample):
+            name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
+            self._note_units(name, "the sample cannot judge")
+            if self.map_ is not None and options.n_components == "auto":
+                self._size(most, "the sample cannot judge")
+            return self._steps(units[name], None if options.optional_map else self.map_)
+        race = Race(
+            sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
+        )
+        outcome = race.run(options.optional_map or self.map_ is None, most, self.n >= _MOST_FEATURES_ROWS)
+        self._compare(outcome, labels)
+        best = outcome.best
+        name = best.units if best is not None else next(iter(race.units))
+        self._note_units(name, self._reason(outcome, labels))
+        if best is None or not best.mapped:
+            self._note("features", "columns" if best is not None else "constant", self._reason(outcome, labels))
+            self._set_penalty(outcome, race.scales[name] ** 2)
+            return self._steps(units[name], None)
+        return self._with_map(race, outcome, units[name], most)
+
+    def _with_map(self, race: Race, outcome: Outcome, scaler: Any, most: int) -> Pipeline:
+        """The pipeline with features."""
+        best, map_ = outcome.best, clone(self.map_)
+        assert best is not None
+        self.map_ = map_
+        if self.options.n_components == "auto":
+            self._size(outcome.components, f"twice as many while that gains a standard error, up to {most:,}")
+        if best.length is not None:
+            length, why = best.length, f"{best.multiple:g} times the rule"
+            if self.n >= _MANY_ROWS * len(self.sample.splits[0][0]):
+                length, why = _SHORTER * length, f"{_SHORTER:g} x {why}, since {self.n:,} rows tell finer"
+            length = float(f"{length:.6g}")
+            map_.set_params(**{map_.scale_parameter(): length})
+            self._note("length_scale", length, why)
+        map_.set_params(**best.more)
+        features = "columns and map" if best.joined else "map"
+        self._note("features", features, self._reason(outcome, is_classifier(self.learner)))
+        self._set_penalty(outcome, 1.0)
+        if best.joined:
+            map_ = WithColumns(map_, scale=race.scales[best.units], random_state=self.seed)
+        return self._steps(scaler, map_)
+
+    def _note(self, what: str, value: Any, why: str) -> None:
+        self.choices.append(Choice(what, value, why))
+
+    def _note_units(self, name: str, why: str) -> None:
+        table = isinstance(self.options.scale, TableEncoder)
+        self._note("numbers" if table else "scale", name, why if self._chooses_units() else "as given")
+
+    def _chooses_units(self) -> bool:
+        scale = self.options.scale
+        return (
+            scale.numbers == "auto"
+            if isinstance(scale, TableEncoder)
+            else isinstance(scale, str) and scale == "auto"
+        )
+
+    def _reason(self, outcome: Outcome, labels: bool) -> str:
+        what = "log loss" if labels else "squared error over variance"
+        return (
+            f"{what} {outcome.found.loss:.4g}, {outcome.linear.loss:.4g} of the columns alone, {outcome.constant.loss:.4g} of a "
+            f"constant, on {self.sample.judged:,} held-out rows"
+        )
+
+    def _size(self, D: int, why: str) -> None:
+        if "n_components" in self.map_.parameter_rules:
+            self.map_.take_size(D)
+            self._note("n_components", self.map_.n_components, why)
+
+    def _steps(self, scaler: Any, map_: Any) -> Pipeline:
+        name = "table" if isinstance(scaler, TableEncoder) else "scale"
+        steps = [(name, scaler), ("map", map_), ("model", self.learner)]
+        return Pipeline(
+            [(name, clone(step) if name != "model" else step) for name, step in steps if step is not None]
+        )
+
+    def _set_penalty(self, outcome: Outcome, unit: float) -> None:
+        """Give ridge with alpha="auto" few penalties around the best of the race; of a constant a huge one.
+
+        Many columns without a map are fitted by conjugate gradients: the Gram matrix of d columns takes minutes from
+        d = 5,000 on. Not if its sums are to be kept for more rows.
+        """
+        learner, X = self.learner, self.sample.X
+        if not getattr(learner, "compares_alphas", False):
+            return
+        mapped = outcome.best is not None and outcome.best.mapped
+        wide = not mapped and X.shape[1] > _GRAM_COLUMNS and not is_short(self.n, X.shape[1])
+        if wide and not learner.keep_state:
+            learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
+        if not isinstance(learner.alpha, str):
+            return
+        alpha = float(f"{outcome.found.alpha * unit:.3g}")
+        alphas = [alpha] if self.sample.copies and learner.keep_state else [float(f"{alpha / 10:.3g}"), alpha]
+        if outcome.best is None:
+            alphas = [_CONSTANT * unit]
+        learner.set_params(alpha=alphas)
+        if learner.cv == "auto" and self.n >= _HOLDOUT_ROWS and not learner.keep_state:
+            learner.set_params(cv="holdout")
+        self._note(
+            "alpha",
+            alphas,
+            "around the best on held-out rows" if outcome.best else "so large that only the mean is left",
+        )
+
+    def _compare(self, outcome: Outcome, labels: bool) -> None:
+        """What the candidates reached, and what is to be said of it."""
+        found, linear, constant = outcome.found, outcome.linear, outcome.constant
+        rows = f"{self.sample.judged:,} held-out rows of a sample (ridge)"
+        self.table = [(name, float(f"{loss:.4g}")) for name, loss in outcome.table]
+        each = [judged.loss for judged in (found, linear, constant)]
+        scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
+        comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
+        self.compared.append(comparison)
+        if not found.beats(constant) and not linear.beats(constant):
+            delivered = "which is delivered" if outcome.best is None else "but was asked for"
+            self.warnings.append(
+                f"no candidate beats a constant by a standard error, {delivered} ({comparison}); these columns may not tell the "
+                "target, rows may be too few, or another scaling or map may be needed"
+            )
+        elif labels and len(np.unique(given := _labels_of(found.scores))) == 1:
+            rare = np.unique(self.sample.y)[int(given[0])]
+            self.warnings.append(
+                f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "
+                "them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
+            )
+        elif linear.beats(found):
+            self.warnings.append(
+                f"the features do not beat a linear model on the same columns ({comparison}); take map='none', or another map"
+            )
+
+
+def _labels_of(scores: np.ndarray) -> np.ndarray:
+    """The number of the class that each row is given."""
+    given: np.ndarray = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
+    return given
+
+
+def auto_components(n: int, memory: int) -> int:
+    """Features at most: 4,096 from 50,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
+
+    Parameters
+    ----------
+    n : int, rows of the data
+    memory : int, bytes of a worker; 0 if they are unknown
+
+    Returns
+    -------
+    int
+        A power of two, at least 256.
+    """
+    components = 4096 if n >= _MOST_FEATURES_ROWS else 2048 if n >= 5000 else 1024
+    while components > max(256, 2 * n):
+        components //= 2
+    left = max(memory - PROCESS_BYTES, memory // 4)
+    # Half a float64 Gram matrix for each fold, of which some six meet on a worker.
+    while memory and components > 256 and 6 * (5 if components <= 2048 else 2) * 4 * components**2 > left:
+        components //= 2
+    return components
 
 
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
@@ -291,10 +512,10 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """
     learner = choose_learner(options.model, target, options.random_state)[0]
     map_ = _unfitted_map(options, is_classifier(learner), options.random_state)
-    scaler = getattr(data, "encoder", None) or deciding.asked_scaler(options.scale)
+    scaler = getattr(data, "encoder", None) or asked_scaler(options.scale)
     if map_ is not None:
         if options.n_components == "auto":
-            map_.take_size(deciding.auto_components(data.n, 0))
+            map_.take_size(auto_components(data.n, 0))
         map_.planned_map(data.d)
     return chained(scaler, map_, learner)
 
@@ -320,93 +541,6 @@ def check_takes_folds(learner: Any, map_: Any) -> None:
         )
 
 
-def _choose_features(
-    decisions: Decisions, options: Options, map_: Any, scaler: Any, learner: Any, linear: Verdict | None = None
-) -> Prepared:
-    """The pipeline whose learner gets the features of the map, the columns, or both, in the units of the sample.
-
-    Parameters
-    ----------
-    decisions : Decisions, to which those about the map are added
-    options : Options
-    map_, scaler : unfitted, each None if there is none; both are cloned
-    learner : the unfitted linear model
-    linear : Verdict on the columns, if it is known
-    """
-    sample, targets, seed = decisions.sample, decisions.targets, decisions.seed
-    verdicts = None
-    if targets is not None:
-        linear = linear or judge_columns(sample, targets, seed)
-        verdicts = Verdicts(linear, linear, judge_constant(sample, targets))
-    first = "table" if isinstance(scaler, TableEncoder) else "scale"
-    steps: list[tuple[str, Any]] = [] if scaler is None else [(first, clone(scaler))]
-    columns_alone = Pipeline([*steps, ("model", learner)])
-    if map_ is None:
-        return Prepared(columns_alone, decisions, verdicts)
-    map_ = clone(map_)
-    if options.n_components == "auto":
-        deciding.set_components(decisions, map_)
-    if options.length_scale == "auto":
-        deciding.set_length_scale(decisions, map_)
-    features, machine = deciding.choose_features(
-        decisions, map_, linear, options.optional_map, options.raw_columns
-    )
-    if features == "columns":
-        return Prepared(columns_alone, decisions, verdicts)
-    if options.length_scale == "auto":  # after the trials, which shorter ones would mislead
-        deciding.shorten_length_scale(decisions, map_)
-    if verdicts is not None and machine is not None:
-        verdicts = replace(verdicts, machine=machine)
-    if features == "columns and map":
-        map_ = WithColumns(map_, scale=column_scale(sample.X, seed), random_state=seed)
-    pipeline = Pipeline([*steps, ("map", map_), ("model", learner)])
-    return Prepared(pipeline, decisions, verdicts)
-
-
-def _try_linear_units(prepared: Prepared, options: Options, map_: Any, unscaled: Sample) -> Prepared:
-    """Choose features in linear units too, if a linear model on the columns in these beats what was chosen in robust ones.
-
-    Robust units bend the columns: what is linear in columns of heavy tails is lost in them, while standard units (of CSR
-    rows, the largest entries) change a linear model by its penalty alone.
-
-    Parameters
-    ----------
-    prepared : Prepared, in robust units
-    options : Options
-    map_ : unfitted map, as it was before `prepared` was chosen
-    unscaled : Sample, the sample as it was read
-
-    Returns
-    -------
-    Prepared
-        The better of the two. If the columns alone do better in linear units, `linear` is the verdict on those.
-    """
-    verdicts, targets = prepared.verdicts, prepared.decisions.targets
-    if verdicts is None or targets is None:
-        return prepared
-    machine = verdicts.machine
-    scaler = StreamingScaler("maxabs" if sp.issparse(unscaled.X) else "standard")
-    decisions = replace(prepared.decisions, sample=unscaled.scaled(scaler))
-    linear = judge_columns(decisions.sample, targets, decisions.seed)
-    if _clearly_beats(linear, machine):
-        why = f"{linear} of the columns in these units, {machine} of what else did best, {decisions.rows}"
-        decisions.note("scale", scaler.method, why)
-        other = _choose_features(decisions, options, map_, scaler, prepared.pipeline[-1], linear)
-        if other.verdicts is not None and other.verdicts.machine.better(machine):
-            return other
-    if _clearly_beats(linear, verdicts.linear):
-        return replace(prepared, verdicts=replace(verdicts, linear=linear, plain=True))
-    return prepared
-
-
-def _clearly_beats(linear: Verdict, other: Verdict) -> bool:
-    """Whether the lead of a linear model in other units is no chance.
-
-    One row of labels, or a few, are chance. But of squared errors, a few far rows are what linear units are for.
-    """
-    return linear.beats(other) if linear.missed is None else linear.leads(other, 2.0) > 0
-
-
 def scaler_for_map(
     X: Any,
     y: Any,
@@ -417,22 +551,14 @@ def scaler_for_map(
     weight: Any = None,
     split: Split | None = None,
 ) -> Any:
-    """The unfitted scaler that `make_model` chooses for a given map, or None.
-
-    Parameters
-    ----------
-    X, y : as `make_model` takes them
-    labels : bool, whether y are labels
-    map_ : unfitted map, or None
-    scale : as the option of `make_model`
-    seed : int, of the sample
-    weight : of the rows, shape (n,), or None
-    split : Split by which rows are held out; None is at random
-    """
+    """The unfitted scaler that `make_model` chooses for a given map, or None; arguments as of `make_model`."""
     X = as_rows(X)
     sample = read_sample(X, as_targets(X, y), seed, weight, split=split)
-    decisions = Decisions(X.shape[0], sample, _encode_targets(sample, labels), seed)
-    return deciding.choose_scaler(decisions, scale, map_)
+    units = _units(sample, Options(scale=scale), map_, labels)
+    if len(units) < 2 or not can_judge(sample):
+        return list(units.values())[-1]
+    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, 256, False)
+    return units[next(iter(units)) if outcome.best is None else outcome.best.units]
 
 
 def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
@@ -483,18 +609,6 @@ def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
 def _name(learner: Any) -> str:
     loss = getattr(learner, "loss", None)
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
-
-
-def _encode_targets(sample: Sample, labels: bool) -> Targets | None:
-    """The encoding of the sample's targets; None where they cannot judge anything."""
-    if not sample.splits or deciding.all_equal(sample.y):
-        return None
-    if labels:
-        return class_targets(sample.y, sample.weight, None)
-    targets, spread = regression_targets(sample.y, sample.weight), sample.y.std(axis=0)
-    # Each of several targets counts in its own units: squared errors of the largest would decide alone.
-    varies = spread > 1e-12 * np.abs(sample.y).max(axis=0)  # more than rounding leaves
-    return targets if sample.y.ndim == 1 else replace(targets, units=1.0 / np.where(varies, spread, 1.0))
 
 
 __all__ = ["Options", "Prepared", "make_model", "prepare", "scaler_for_map", "split_for"]

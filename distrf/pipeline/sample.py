@@ -88,6 +88,11 @@ class Sample:
         return replace(self, X=clone(scaler).fit_transform(self.X, self.y, **given))
 
 
+def all_equal(X: Any) -> bool:
+    """Whether all rows are the same."""
+    return X.nnz == 0 if sp.issparse(X) else bool((X[:1] == X).all())
+
+
 def as_rows(X: Any) -> Any:
     """X as an array, CSR matrix or Dask array of two dimensions."""
     X = plain_rows(X)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,8 @@ from ..store.text_forms import Found, find_form
 _FEW, _FEW_INTEGERS = 20, 50
 #: Fewer are labels: an order of two or three values says little.
 _FEWEST_EITHER = 4
+#: By how much labels must do better, in nats a row: numbers take one model in place of one for each value.
+_LEAD = 0.1
 #: Text is no label where so many values, and this share of them, are distinct.
 _FEWEST_APART, _APART = 50, 0.9
 #: Classes up to which a classifier that is asked for takes whole numbers of ten rows or more each.
@@ -73,6 +77,28 @@ def look_at(y: np.ndarray) -> Target:
     if not whole:
         return Target(False, len(values), rows, f"the target is not whole numbers: {seen}", False)
     return _look_at_whole_numbers(values, counts, y.dtype.kind != "f", seen)
+
+
+def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Target:
+    """A few whole numbers as what tells more of held-out rows: as labels if these lead, else as numbers.
+
+    Parameters
+    ----------
+    target : Target, which takes them for labels
+    race : function of whether they are labels that returns a Race on a sample
+    judged : int, rows that are held out
+    """
+    nats = [race(labels).nats() for labels in (True, False)]
+    labels = nats[0] < nats[1] - _LEAD
+    chosen, other, option = (
+        ("labels", "numbers", "ridge") if labels else ("numbers", "labels", "ridge-classifier")
+    )
+    why = (
+        f"whole numbers with {target.distinct:,} distinct values in {target.rows:,} rows looked at are taken for {chosen}: log "
+        f"loss {nats[0]:.2f} as labels and {nats[1]:.2f} as numbers, on {judged:,} held-out rows; model={option!r} takes "
+        f"them for {other}"
+    )
+    return replace(target, labels=labels, why=why)
 
 
 def _refuse_extremes(y: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""`train`: make a model, fit it, and see whether it beats a linear model on the same columns."""
+"""`train`: make a model, and fit it."""
 
 from __future__ import annotations
 
@@ -10,40 +10,25 @@ from dataclasses import replace
 from inspect import signature
 from typing import Any
 
-import numpy as np
-from dask.base import is_dask_collection
-from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from ..execution.row_blocks import align_rows, blocks_are_csr
-from ..linear_model.ridge import fit_beside
 from ..parameters import check_keywords
 from ..persistence import load_model
 from ..randomness import draw_seed
-from ..record import Comparison, Training
-from ..scores.headline import headline, rare_class
-from ..scores.labels import mean_recall
-from ..scores.ranking import Ranking
 from ..splits import check_split
 from ..store.csv_format import reads_csv, said_format
-from ..targets import class_targets, regression_targets
-from .deciding import all_equal
 from .inputs import Input
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .sample import as_rows, as_targets, see_target
-from .search import Verdict
+from .sample import see_target
 from .tables import keep_reasons, open_training, wants_numbers
 from .training_rows import Rows
 
-#: Columns up to which the linear model is fitted to all rows.
-_NARROW = 1024
-
 
 class BaselineWarning(UserWarning):
-    """A machine that a linear model on the same columns, or a constant, does as well as; numbers that may be labels;
-    a target that does not vary."""
+    """A model that a linear model on the same columns, or a constant, does as well as; numbers that may be labels; a target that
+    does not vary."""
 
 
 @reads_csv
@@ -58,7 +43,6 @@ def train(
     strict: bool = False,
     split: str = "random",
     by: Any = None,
-    baseline: bool = True,
     out: str | os.PathLike[str] | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
@@ -73,7 +57,7 @@ def train(
     drop_missing_target: bool = False,
     **options: Any,
 ) -> Pipeline:
-    """Make a model for these rows, fit it, and compare it with a linear model on the same columns.
+    """Make a model for these rows, and fit it.
 
     Parameters
     ----------
@@ -84,8 +68,8 @@ def train(
         Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table, or for a store
         that has an array y.
     sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row, in the fit and in all that is judged on the way: choices, and the comparisons with a linear
-        model and a constant. Rows of weight 0 count as if they were not there.
+        Weight of each row, in the fit and in all that is judged on the way. Rows of weight 0 count as if they were not
+        there.
     weight : str or None, default=None
         The column or array of the weights of rows at a path, which is no column of X. None weighs all alike.
     columns : sequence or None, default=None
@@ -104,9 +88,6 @@ def train(
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
         dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.
-    baseline : bool, default=True
-        Whether ridge is fitted to the scaled columns of all rows too, in the same pass. This is done if the columns are
-        dense and at most 1,024, and the model is ridge with several alphas. Else only the sample compares.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for.
     checkpoint : str, PathLike or None, default=None
@@ -138,8 +119,8 @@ def train(
     Returns
     -------
     Pipeline
-        The fitted pipeline of `make_model`. Its attribute `training_` has the choices, the comparisons with a linear
-        model and a constant, and the warnings. `distrf.save_model` keeps it with the model.
+        The fitted pipeline of `make_model`. Its attribute `training_` has the choices, the candidates, a linear model and a
+        constant among them, and the warnings. `distrf.save_model` keeps it with the model.
 
     Raises
     ------
@@ -152,10 +133,10 @@ def train(
     ColumnWarning
         A column of a table is left out, or may not be what it is taken for.
     BaselineWarning
-        The model may be of no use, for one of these reasons. On held-out rows it does not beat a constant by a standard
-        error of the paired differences. It does not beat a linear model on the columns; nothing is said if both are
-        level within a standard error. The target was taken for numbers, but is of an integer dtype with many values
-        that each occur often, as labels do. The target is the same in all sampled rows.
+        The model may be of no use: no candidate beats a constant on held-out rows by a standard error of the paired
+        differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
+        model on the columns; the target was taken for numbers, but is of an integer dtype with many values that each occur
+        often, as labels do; the target is the same in all sampled rows.
     """
     check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     if isinstance(y, str):
@@ -192,7 +173,7 @@ def train(
         y, form, seen = see_target(
             y, asked.random_state, asked.model, {} if rows.data is None else rows.data.seen
         )
-    identity = rows.identity(baseline) if out is not None or checkpoint is not None else {}
+    identity = rows.identity() if out is not None or checkpoint is not None else {}
     job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -203,7 +184,7 @@ def train(
             rows.X, y, asked, rows.weight, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
             split_for(rows.X, y, asked, split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, rows.X, y, rows.weight, baseline)
+        pipeline = fit_prepared(made, rows.X, y, rows.weight)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
         keep_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
@@ -215,214 +196,23 @@ def train(
     return pipeline
 
 
-def fit_prepared(
-    prepared: Prepared, X: Any, y: Any, sample_weight: Any = None, baseline: bool = True
-) -> Pipeline:
-    """Fit what `prepare` returned, and compare it with a linear model and a constant.
+def fit_prepared(prepared: Prepared, X: Any, y: Any, sample_weight: Any = None) -> Pipeline:
+    """Fit what `prepare` returned, and say what was found wrong.
 
     Parameters
     ----------
     prepared : Prepared
-    X, y, sample_weight, baseline : as `train` takes them
+    X, y, sample_weight : as `train` takes them
     """
-    pipeline, sample = prepared.pipeline, prepared.decisions.sample
-    model, mapped = pipeline[-1], "map" in pipeline.named_steps
-    sparse = blocks_are_csr(X)
-    comparisons, warned = _compare_sample(prepared), list(pipeline.training_.warnings)
-    if baseline and compares_all(model, mapped, sparse, X.shape[1]):
-        comparisons += _fit_and_compare(prepared, X, y, sample_weight)
-    else:
-        given = {} if sample_weight is None else {"model__sample_weight": sample_weight}
-        for name, step in pipeline.steps:
-            given |= {f"{name}__{key}": value for key, value in _folds_for(prepared, step).items()}
-        pipeline.fit(X, y, **given)
-    if all_equal(sample.y):
-        what = "label" if is_classifier(model) else "number"
-        warned.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it")
-    warned += _find_beaten(prepared, comparisons, X.shape[0])
-    if sample.copies and prepared.split is None and getattr(model, "cv_errors_", None) is not None:
-        warned.append(
-            f"{100 * sample.copies:.3g} % of the sampled rows are copies of others: cross-validation over all rows "
-            "has them on both sides, so its errors and alpha are too small; drop the copies, or give one alpha"
-        )
-    warned += _check_fitted(prepared)
-    pipeline.training_ = Training(pipeline.training_.choices, tuple(comparisons), tuple(warned))
+    pipeline, warned = prepared.pipeline, list(prepared.pipeline.training_.warnings)
+    given = {} if sample_weight is None else {"model__sample_weight": sample_weight}
+    if prepared.split is not None:
+        folds = prepared.split.folds.values
+        given |= {f"{name}__folds": folds for name, step in pipeline.steps if takes_folds(step)}
+    pipeline.fit(X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
     return pipeline
-
-
-def _folds_for(prepared: Prepared, step: Any) -> dict[str, Any]:
-    """The folds as an argument of the `fit` of a step, where there is a split and it takes them."""
-    return {"folds": prepared.split.folds.values} if prepared.split is not None and takes_folds(step) else {}
-
-
-def _find_beaten(prepared: Prepared, comparisons: list[Comparison], n: int) -> list[str]:
-    """Whether what was fitted loses to the constant, or to the linear model beside it: by rows held out of the sample.
-
-    Over all rows sums of squared errors are known, not their spread: the sample's is taken for it. Where the sample
-    cannot judge, the sums decide alone.
-    """
-    if not comparisons:
-        return []
-    last, verdicts = comparisons[0], prepared.verdicts
-    nothing = (
-        "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
-    )
-    if verdicts is None:
-        if max(last.machine, last.linear) <= 0:  # type: ignore[type-var, operator]
-            return [f"neither the machine nor a linear model beats a constant ({last}); {nothing}"]
-        return _say_beaten(last) if last.linear > last.machine else []  # type: ignore[operator]
-    machine, linear, constant = verdicts.machine, verdicts.linear, verdicts.constant
-    if not linear.beats(constant) and not machine.beats(constant):
-        losers = "neither the machine nor a linear model beats"
-        if machine is linear:
-            losers = "the linear model, which was kept, does not beat"
-        return [f"{losers} a constant by a standard error ({last}); {nothing}"]
-    if machine is linear:
-        return []
-    if linear.beats(machine) or not machine.beats(constant):
-        return _say_beaten(last)
-    if len(comparisons) > 1:
-        last = comparisons[1]
-        slack = float(np.std(machine.losses - linear.losses)) / np.sqrt(n) / constant.error
-        if machine.groups is not None:
-            error = machine.standard_error(machine.losses - linear.losses)
-            slack = error * np.sqrt(len(machine.losses) / n) / constant.error
-        if last.linear - last.machine > slack:  # type: ignore[operator]
-            return _say_beaten(last)
-    return []
-
-
-def _say_beaten(comparison: Comparison) -> list[str]:
-    remedy = "take map='none', or another map, kernel or scaling"
-    return [f"the machine does not beat a linear model on the same columns ({comparison}); {remedy}"]
-
-
-def _compare_sample(prepared: Prepared) -> list[Comparison]:
-    """Ridge on the features, on the columns, and a constant, on held-out rows of the sample."""
-    verdicts, judged = prepared.verdicts, prepared.decisions.sample.judged
-    if verdicts is None:
-        return []
-    rows = f"{judged:,} held-out rows of a sample (ridge)"
-    each = verdicts.machine, verdicts.linear, verdicts.constant
-    if rare := _scores_of_rare_classes(prepared, each):
-        return [Comparison(rare[0], rows, *rare[1])]
-    model = prepared.pipeline[-1]
-    what = "accuracy" if is_classifier(model) else "R²"
-    what = what if getattr(model, "class_weight", None) is None else "accuracy, classes weighted"
-    return [Comparison(what, rows, *(verdict.score for verdict in each))]
-
-
-def _scores_of_rare_classes(
-    prepared: Prepared, verdicts: tuple[Verdict, ...]
-) -> tuple[str, list[float]] | None:
-    """Where a class is rare, the score that `evaluate` names first, and what each verdict has of it on held-out rows."""
-    sample, targets = prepared.decisions.sample, prepared.decisions.targets
-    if targets is None or targets.classes is None:
-        return None
-    codes = np.searchsorted(targets.classes, np.concatenate([sample.y[held] for _, held in sample.splits]))
-    rows = np.bincount(codes, minlength=len(targets.classes))
-    rare = rare_class(rows)
-    if rare is None:
-        return None
-    if headline(rows) == "balanced_accuracy":
-        there = rows > 0
-        weight = np.bincount(codes, sample.held_weights, len(rows))[there]
-        missed = [np.bincount(codes, v.missed, len(rows))[there] / weight for v in verdicts]
-        return "balanced accuracy", [mean_recall(1.0 - shares) for shares in missed]
-    rankings = [Ranking() for _ in verdicts]
-    for ranking, verdict in zip(rankings, verdicts, strict=True):
-        assert verdict.decisions is not None
-        ranking.add(verdict.decisions, codes == 1)
-    name = f"average precision of {targets.classes[rare].item()!r}"
-    return name, [ranking.average_precision(of_others=rare == 0)[0] for ranking in rankings]
-
-
-def compares_all(model: Any, mapped: bool, sparse: bool, d: int) -> bool:
-    """Whether a linear model on all rows is affordable beside this one, and comparable: ridge with several alphas."""
-    return mapped and not sparse and d <= _NARROW and getattr(model, "compares_alphas", False)
-
-
-def _fit_and_compare(prepared: Prepared, X: Any, y: Any, sample_weight: Any) -> list[Comparison]:
-    """Fit the steps; R^2 in cross-validation over all rows, where ridge has squared errors of them."""
-    columns, targets = as_rows(X), y
-    plain = prepared.verdicts is not None and prepared.verdicts.plain
-    for name, step in prepared.pipeline.steps[:-1]:
-        X = step.fit_transform(X, y, **_folds_for(prepared, step))
-        if name == "table" or (name == "scale" and not plain):
-            columns = X
-    model = prepared.pipeline[-1]
-    errors = fit_beside(model, X, columns, y, sample_weight, **_folds_for(prepared, model))
-    if errors is None or model.cv_errors_ is None:
-        return []
-    variance = _variance(model, columns, targets, sample_weight)
-    if not variance > 0:
-        return []
-    split = "random" if prepared.split is None else prepared.split.kind
-    how = "cross-validation" if split == "random" else f"held out by {split}"
-    rows = f"all {X.shape[0]:,} rows ({how})"
-    what = "R² of the labels as -1 and 1" if is_classifier(model) else "R²"
-    machine, linear = (1.0 - float(np.min(e)) / variance for e in (model.cv_errors_, errors))
-    return [Comparison(what, rows, machine, linear, 0.0)]
-
-
-def _variance(model: Any, X: Any, y: Any, sample_weight: Any) -> float:
-    """Mean over the outputs of the weighted variance of the targets, from passes over them alone."""
-    y, weight = as_targets(X, y), sample_weight
-    if is_dask_collection(X):
-        y = align_rows(X, y, "y")
-        weight = None if weight is None else align_rows(X, weight, "sample_weight")
-    elif weight is not None:
-        weight = np.asarray(weight)
-    if is_classifier(model):
-        shares = class_targets(y, weight, model.class_weight).shares
-        return 0.0 if shares is None else float(np.mean(4 * shares * (1 - shares)))
-    centre = regression_targets(y, weight).centre
-    squares = (y - (centre[0] if y.ndim == 1 else centre)) ** 2
-    return float(np.mean(regression_targets(squares, weight).centre))
-
-
-def _check_fitted(prepared: Prepared) -> list[str]:
-    """The fitted model on rows that it was trained on: below what was reached on rows not seen, it failed.
-
-    Of numbers by two standard errors too: a few rows of huge targets may decide alone.
-    """
-    sample, targets, verdicts = prepared.decisions.sample, prepared.decisions.targets, prepared.verdicts
-    if verdicts is None or targets is None:
-        return []
-    machine, constant = verdicts.machine, verdicts.constant
-    fitted = prepared.pipeline
-    rows, weights = sample.held_rows, sample.held_weights
-    with warnings.catch_warnings():  # fitted to a data frame, scored on the sample
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        predicted = fitted.predict(prepared.rows[rows])
-    truth = sample.y[rows]
-    reached = max(min(verdicts.linear.score, machine.score), constant.score)
-    if is_classifier(fitted[-1]):
-        score = float(np.mean((predicted == truth) * weights))
-        slack = np.sqrt(np.mean(weights**2) / len(rows))  # two standard errors of a share
-        if (predicted == predicted[0]).all() and machine.beats(constant):
-            return [
-                f"all {len(rows):,} sampled rows are given the label {predicted[0]!s}: others are too rare for what "
-                "tells them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
-            ]
-    elif getattr(fitted[-1], "loss", "squared") == "squared":
-        encoded = [targets.encode(values, None)[0] for values in (predicted, truth)]
-        losses = ((encoded[0] - encoded[1]) ** 2).mean(axis=1) * weights
-        seen = replace(constant, losses=losses)
-        score = 1.0 - seen.error / (constant.error or 1.0)
-        slack = max(0.05, 2 * seen.margin(constant))
-    else:  # of absolute errors, as robust losses are nearly, the median is the best constant
-        missed = [np.abs(values - truth).T @ weights for values in (predicted, np.median(truth, axis=0))]
-        score, reached, slack = 1.0 - float(np.mean(missed[0] / np.maximum(missed[1], 1e-300))), 0.0, 0.05
-    if np.isfinite(score) and score >= reached - slack:
-        return []
-    other = "" if hasattr(fitted[-1], "cv_errors_") else "more epochs, model='ridge' or "
-    return [
-        f"the fitted model scores {score:.4f} on sampled rows that it was trained on, where ridge in the trial or a "
-        f"constant reached {reached:.4f} on rows that it had not seen: training has failed; give {other}another alpha"
-    ]
 
 
 __all__ = ["BaselineWarning", "fit_prepared", "train"]

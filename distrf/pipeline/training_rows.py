@@ -115,10 +115,10 @@ class Rows:
         """The path."""
         return None if self.data is None else self.data.path
 
-    def identity(self, baseline: bool) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         """What tells these rows, as they are used, from others."""
         own = {"data": tokenize(self.X, self.y, self.weight)} if self.data is None else self.data.identity
-        return own | self.asked | {"baseline": baseline}
+        return own | self.asked
 
     def parts(self) -> Parts:
         """By what a model knows these rows again."""

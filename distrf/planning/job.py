@@ -19,14 +19,12 @@ from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, PlannedRows
 from ..execution.scheduler import current_client
 from ..execution.states import RowCount
-from ..gram_tiles import tiles_nbytes
 from ..parameters import NONE, one_of, ruled, whole
-from ..pipeline.deciding import auto_components
 from ..pipeline.evaluating import empty_sums
 from ..pipeline.inputs import Input, open_input
+from ..pipeline.making import auto_components
 from ..pipeline.sample import as_rows, look_at_target
 from ..pipeline.target import Target
-from ..pipeline.training import compares_all
 from ..projections.cache import CACHE_BYTES
 from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..store.csv_format import reads_csv
@@ -155,7 +153,7 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
         total += Costs(notes=(note,))
     total += replace(final, memory=rows.with_held(final.memory))
     if job == "train":
-        total = _with_choices(total, rows, model)
+        total = _with_choices(total, rows)
     return Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
         total.memory, total.client_bytes, rows.workers, list(total.notes),
@@ -240,18 +238,9 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     return Costs((rows.passes(1, reduction),), written, memory)
 
 
-def _with_choices(costs: Costs, rows: PlannedRows, model: Any) -> Costs:
-    """The costs of `train`: samples are read first, and a linear model on the columns may be fitted in the same pass."""
-    notes = ["choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"]
+def _with_choices(costs: Costs, rows: PlannedRows) -> Costs:
+    """The costs of `train`: samples are read first."""
+    note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
-    share = 1.0
-    if compares_all(model, bool(rows.widening), rows.sparse, rows.d):
-        share += tiles_nbytes(rows.d) / tiles_nbytes(rows.width)  # of its Gram matrices
-        notes.append("a linear model on the columns is fitted in the same pass")
-    return Costs(
-        (of_rows, replace(of_targets, sweeps=0.0), *costs.phases),
-        costs.written,
-        replace(costs.memory, partial=int(share * costs.memory.partial)),
-        int(share * costs.client_bytes),
-        (*costs.notes, *notes),
-    )
+    phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
+    return replace(costs, phases=phases, notes=(*costs.notes, note))

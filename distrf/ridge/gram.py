@@ -258,51 +258,6 @@ class GramReduction:
         return left
 
 
-@dataclass(frozen=True)
-class GramPair:
-    """Two GramReductions in one pass, of features Z and of other columns X; its blocks are (Z, X, y[, weight][, folds])."""
-
-    features: GramReduction
-    columns: GramReduction
-
-    @property
-    def nbytes(self) -> int:
-        return self.features.nbytes + self.columns.nbytes
-
-    @property
-    def flops_per_row(self) -> float:
-        return self.features.flops_per_row + self.columns.flops_per_row
-
-    @property
-    def scratch_bytes(self) -> int:
-        return max(self.features.scratch_bytes, self.columns.scratch_bytes)
-
-    def initial(self) -> GramStates:
-        return GramStates(self.features.initial(), self.columns.initial())
-
-    def update(self, states: GramStates, first_row: int, Z: Any, X: Any, *targets: Any) -> GramStates:
-        self.features.update(states.features, first_row, Z, *targets)
-        self.columns.update(states.columns, first_row, X, *targets)
-        return states
-
-    def combine(self, left: GramStates, right: GramStates) -> GramStates:
-        return GramStates(
-            self.features.combine(left.features, right.features),
-            self.columns.combine(left.columns, right.columns),
-        )
-
-
-@dataclass
-class GramStates:
-    """The state of a GramPair."""
-
-    features: GramState
-    columns: GramState
-
-    def __sizeof__(self) -> int:
-        return self.features.__sizeof__() + self.columns.__sizeof__()
-
-
 def _middle(Z: Any) -> np.ndarray:
     """The (upper) median of each column, float64."""
     rows = Z.toarray() if sp.issparse(Z) else np.asarray(Z)

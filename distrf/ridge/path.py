@@ -20,7 +20,7 @@ from .normal_equations import NormalEquations, Solution
 #: Rows featurised at a time.
 BLOCK_ROWS = 2048
 #: Features beyond which fewer rows are turned into as many columns, and the most bytes of such rows: below, nothing is gained.
-_WIDE, SHORT_BYTES = 1024, 2**27
+_WIDE, _SHORT_BYTES = 1024, 2**27
 
 
 def ridge_path(
@@ -95,7 +95,7 @@ def _dual(
 
 def is_short(n_rows: int, n_features: int) -> bool:
     """Whether systems of as many unknowns as rows should take the place of those of the features."""
-    return n_features > max(n_rows, _WIDE) and 8 * n_rows * n_features <= SHORT_BYTES
+    return n_features > max(n_rows, _WIDE) and 8 * n_rows * n_features <= _SHORT_BYTES
 
 
 def turned_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:

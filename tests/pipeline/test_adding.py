@@ -357,7 +357,7 @@ def test_tables(tmp_path, cli, rng):
 
 def test_wide_rows_without_a_map_keep_their_sums(rng, monkeypatch):
     """Where `train` would take conjugate gradients, which have none."""
-    monkeypatch.setattr("distrf.pipeline.deciding._GRAM_COLUMNS", 4)
+    monkeypatch.setattr("distrf.pipeline.making._GRAM_COLUMNS", 4)
     X = rng.normal(size=(300, 6))
     y = X[:, 0] - X[:, 1]
     assert distrf.train(X, y, map=None)[-1].solver == "cg"

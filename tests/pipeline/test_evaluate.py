@@ -338,24 +338,6 @@ def test_one_and_two_workers__same_bits(client, one_worker_client):
         assert two == one
 
 
-@pytest.mark.slow
-def test_the_training_says_the_same_score_first(rng):
-    """Beside the linear model and the constant, on held-out rows."""
-    X = rng.normal(size=(1500, 3))
-    y = np.where(X[:, 0] * X[:, 1] + 0.3 * rng.normal(size=1500) > 2.2, "yes", "no")
-    share = float(np.mean(y == "yes"))
-    assert share < 0.05
-    first = distrf.train(X, y, baseline=False).training_.baseline[0]
-    assert first.what == "average precision of 'yes'"
-    assert first.constant == pytest.approx(share, rel=1e-9)  # all rows are held out once
-    assert first.machine > first.linear + 0.1
-    y = np.where(y == "yes", "yes", np.where(X[:, 2] > 0, "no", "not"))
-    first = distrf.train(X, y, baseline=False).training_.baseline[0]
-    assert first.what == "balanced accuracy"
-    assert first.constant == pytest.approx(1 / 3)
-    assert first.machine > first.constant
-
-
 def test_labels_that_no_training_row_had_are_told():
     X = np.random.default_rng(0).normal(size=(200, 2))
     y = np.where(X[:, 0] > 0, "yes", "no").astype("<U5")

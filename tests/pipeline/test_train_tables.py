@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 import distrf
 from distrf import StreamingRidge, TableEncoder, load_model, make_model, save_model
 from distrf.errors import InputError, StoreError
-from distrf.pipeline.search import _judge
+from distrf.pipeline.judge import ridge
 from distrf.tables.drift import DriftWarning
 from distrf.tables.kinds import ColumnWarning
 
@@ -364,9 +364,9 @@ def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
 
     def looking(*args):
         seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas")
-        return _judge(*args)
+        return ridge(*args)
 
-    monkeypatch.setattr("distrf.pipeline.search._judge", looking)
+    monkeypatch.setattr("distrf.pipeline.race.ridge", looking)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 3))
     with threadpool_limits(2, user_api="blas"):

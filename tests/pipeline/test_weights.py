@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 import zarr
 from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
@@ -28,11 +29,7 @@ from distrf import (
 )
 from distrf.errors import InputError, StoreError
 from distrf.pipeline.inputs import open_input
-from distrf.pipeline.making import _encode_targets
-from distrf.pipeline.sample import Sample
-from distrf.pipeline.search import judge, judge_constant
-from distrf.ridge.path import ridge_path
-from distrf.targets import regression_targets
+from distrf.pipeline.judge import ridge
 
 N = 600
 RNG = np.random.default_rng(4)
@@ -129,38 +126,19 @@ def test_the_row_of_a_bad_weight_is_named(tmp_path, bad, said):
 # ---- what is judged ---------------------------------------------------------------------------------
 
 
-def repeated(sample):
-    """The sample with as many copies of each row as it weighs, and the splits that go with it."""
-    times = WEIGHT[: len(sample.y)].astype(int)
-    at = np.repeat(np.arange(len(times)), times)
-    splits = tuple(tuple(np.flatnonzero(np.isin(at, part)) for part in split) for split in sample.splits)
-    return Sample(sample.X[at], sample.y[at], splits)
-
-
-@pytest.mark.parametrize("labels", [False, True])
-@pytest.mark.parametrize("n", [20, 120])  # fewer rows than columns go by the kernel matrix
-def test_weights_are_repeated_rows(labels, n):
-    rows = np.random.default_rng(1).normal(size=(n, 15))
-    y = (LABELS if labels else Y)[:n]
-    order = np.random.default_rng(0).permutation(n)
-    splits = ((order[n // 4 :], order[: n // 4]), (order[: -n // 4], order[-n // 4 :]))
-    sample = Sample(rows, y, splits, weight=WEIGHT[:n] / WEIGHT[:n].mean())
-    both = [judge(s, _encode_targets(s, labels), lambda Z: Z, 15) for s in (sample, repeated(sample))]
-    assert both[0].score == pytest.approx(both[1].score, rel=1e-6)
-    assert both[0].alpha == both[1].alpha
-    assert both[0].error == pytest.approx(both[1].error, rel=1e-6)
-    constant = [judge_constant(s, _encode_targets(s, labels)) for s in (sample, repeated(sample))]
-    assert constant[0].score == pytest.approx(constant[1].score, rel=1e-9)
-    assert constant[0].error == pytest.approx(constant[1].error, rel=1e-9)
-
-
-@pytest.mark.parametrize("n", [10, 200])
-def test_ridge_path(n):
-    targets = regression_targets(Y[:n], WEIGHT[:n])
-    path = ridge_path(lambda Z: Z, 12, np.tile(X[:n], 4), Y[:n], targets, [1e-2, 1.0], True, WEIGHT[:n])
-    for solution in path:
-        exact = StreamingRidge(solution.alpha).fit(np.tile(X[:n], 4), Y[:n], WEIGHT[:n])
-        np.testing.assert_allclose(solution.weights[:, 0], exact.coef_, rtol=1e-6, atol=1e-9)
+@pytest.mark.parametrize("n", [20, 60, 120])  # fewer rows than columns go by the kernel matrix
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+def test_ridge_of_the_race(n, kind):
+    """That of StreamingRidge, and a weight is so many copies of the row."""
+    Z = np.random.default_rng(1).normal(size=(n, 30)).astype(np.float32)
+    y, w = Y[:n, None], WEIGHT[:n]
+    times = w.astype(int)
+    weighted = ridge(kind(Z), y, w, [1e-2, 1.0])
+    repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, [1e-2, 1.0])
+    for alpha, scores, others in zip(weighted.alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
+        exact = StreamingRidge(alpha).fit(Z.astype(float), y[:, 0], w).predict(Z)
+        np.testing.assert_allclose(scores[:, 0], exact, atol=2e-4)
+        np.testing.assert_allclose(scores, others, atol=2e-4)
 
 
 @pytest.mark.parametrize("lazy", [False, True])

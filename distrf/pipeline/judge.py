@@ -1,0 +1,168 @@
+"""Ridge on rows in memory, and what held-out rows say of it. Number code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import minimize
+from scipy.special import ndtr
+
+#: A penalty at which float32 sums can be solved, whatever they are.
+_SAFE = 1e-2
+#: Scores of labels are -1 and 1: beyond this they say no more, and a few far rows would decide.
+_FARTHEST = 3.0
+#: Probability of a row that a model thinks impossible.
+LEAST = 1e-12
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A candidate with its best penalty, judged by held-out rows.
+
+    losses : of each row, times its weight, which is 1 on average: squared error in units of the variance, or log loss
+    alpha : the penalty of least squared error
+    scores : of each row, shape (rows, C), in the units of the encoded targets
+    groups : of the rows, as numbers: then these are independent, not rows; else None
+    unlike : share of the rows that are not copies of others
+    """
+
+    losses: np.ndarray
+    alpha: float = 0.0
+    scores: Any = None
+    groups: np.ndarray | None = None
+    unlike: float = 1.0
+
+    @property
+    def loss(self) -> float:
+        return float(self.losses.mean())
+
+    def error(self, values: np.ndarray) -> float:
+        """The standard error of the mean of values of the rows."""
+        if self.groups is not None:  # Liang & Zeger 1986: the sums of groups are independent
+            places = np.unique(self.groups, return_inverse=True)[1]
+            sums = np.bincount(places, values - values.mean())
+            return float(np.sqrt((sums @ sums) * len(sums) / max(1, len(sums) - 1)) / len(values))
+        return float(np.std(values)) / np.sqrt(max(1.0, self.unlike * len(values)))
+
+    def beats(self, other: Judged) -> bool:
+        """Whether the mean of its losses is lower by more than a standard error of the differences."""
+        apart = other.losses - self.losses
+        return float(apart.mean()) > self.error(apart)
+
+
+@dataclass(frozen=True)
+class Ridge:
+    """Solutions of one system for several penalties.
+
+    alphas, weights : those that could be solved; weights are of shape (P, C)
+    mean, centre : of the features and the targets
+    moments : sums of products of the centred features over the weight, shape (P, P); None where rows were fewer
+    """
+
+    alphas: list[float]
+    weights: list[np.ndarray]
+    mean: np.ndarray
+    centre: np.ndarray
+    moments: np.ndarray | None
+
+    def scores(self, Z: Any) -> np.ndarray:
+        """Of rows, for each penalty, shape (a, rows, C)."""
+        W = np.hstack(self.weights)
+        F = np.asarray(Z @ W) - self.mean @ W
+        return F.reshape(len(F), len(self.alphas), -1).swapaxes(0, 1) + self.centre
+
+
+def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[float]) -> Ridge:
+    """Ridge in float32, float64 where that cannot be solved; with fewer rows than features by the matrix of rows.
+
+    Z : features, shape (rows, P), float32, dense or CSR; CSR rows are not centred, which would make them dense
+    """
+    w = np.full(Z.shape[0], 1.0 / Z.shape[0]) if weight is None else weight / weight.sum()
+    mean, centre = np.asarray(w @ Z).ravel(), w @ Y
+    root = np.sqrt(w)[:, None].astype(np.float32)
+    B = (Y - centre).astype(np.float32) * root
+    primal = not sp.issparse(Z) and Z.shape[1] <= Z.shape[0]
+    if sp.issparse(Z):
+        inner, cross = (Z @ Z.T).toarray(), np.asarray(Z @ mean)
+        G = ((inner - cross - cross[:, None] + mean @ mean) * root * root.T).astype(np.float32)
+    else:
+        A = (Z - mean.astype(np.float32)) * root
+        G = A.T @ A if primal else A @ A.T
+    R = A.T @ B if primal else B
+    solved = [(a, W) for a in alphas if (W := _solve(G, R, a)) is not None]
+    solved = solved or [(_SAFE, _solve(G, R, _SAFE, _SAFE))]
+    weights = []
+    for _, W in solved:
+        if sp.issparse(Z):
+            W = Z.T @ (root * W) - np.outer(mean, (root * W).sum(axis=0))
+        weights.append(np.asarray(W if primal or sp.issparse(Z) else A.T @ W))
+    return Ridge([a for a, _ in solved], weights, mean, centre, G if primal else None)
+
+
+def _solve(G: np.ndarray, R: np.ndarray, alpha: float, floor: float = 0.0) -> Any:
+    """(G + alpha I)^-1 R; None where rounding leaves no solution."""
+    for dtype in (np.float32, np.float64):
+        A: Any = G.astype(dtype)
+        A[np.diag_indices_from(A)] += alpha + floor * float(np.abs(np.diag(G)).max(initial=0.0))
+        try:
+            W = cho_solve(cho_factor(A, overwrite_a=True, check_finite=False), R, check_finite=False)
+        except np.linalg.LinAlgError:
+            continue
+        if np.isfinite(W).all():
+            return W
+    return None
+
+
+def log_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Log loss of each row, of scores calibrated on one half of the rows and judged on the other, and swapped.
+
+    One temperature for all scores and an offset a class: what tells apart is to decide, not what calibrates.
+
+    scores : shape (rows, C), or (rows, 1) of two classes; codes : the class of each row
+    """
+    S = np.clip(scores, -_FARTHEST, _FARTHEST).astype(np.float64)
+    S = np.hstack([-S, S]) if S.shape[1] == 1 else S
+    rows, losses = np.arange(len(S)), np.empty(len(S))
+
+    def probabilities(x: np.ndarray, part: np.ndarray) -> np.ndarray:
+        L = x[0] * S[part] + x[1:]
+        E = np.exp(L - L.max(axis=1, keepdims=True))
+        P: np.ndarray = E / E.sum(axis=1, keepdims=True)
+        return P
+
+    def loss(x: np.ndarray, part: np.ndarray) -> tuple[float, np.ndarray]:
+        P, own = probabilities(x, part), (np.arange(len(part)), codes[part])
+        share = weight[part] / weight[part].sum()
+        value = -share @ np.log(np.maximum(P[own], LEAST)) + 1e-4 * x[1:] @ x[1:]
+        P[own] -= 1.0
+        P *= share[:, None]
+        return float(value), np.concatenate([[(P * S[part]).sum()], P.sum(axis=0) + 2e-4 * x[1:]])
+
+    for half in (0, 1):
+        learn, judged = rows[half::2], rows[1 - half :: 2]
+        start = np.r_[2.0, np.zeros(S.shape[1])]
+        x = minimize(loss, start, args=(learn,), jac=True, method="L-BFGS-B", options={"maxiter": 30}).x
+        P = probabilities(x, judged)
+        losses[judged] = -np.log(np.maximum(P[np.arange(len(judged)), codes[judged]], LEAST))
+    return losses
+
+
+def number_losses(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Log loss of whole numbers: a normal distribution around the regression, integrated over each number.
+
+    Its spread is learned from one half of the rows, and judged on the other, and swapped.
+
+    scores, y : shape (rows,), in the units of y
+    """
+    apart, losses = np.abs(y - scores), np.empty(len(y))
+    for half in (0, 1):
+        learn, judged = slice(half, None, 2), slice(1 - half, None, 2)
+        spread = max(float(np.sqrt(np.average(apart[learn] ** 2, weights=weight[learn]))), 1e-6)
+        ends = ndtr((apart[judged, None] - [0.5, -0.5]) / -spread)
+        losses[judged] = -np.log(np.maximum(np.abs(ends[:, 0] - ends[:, 1]), LEAST))
+    return losses

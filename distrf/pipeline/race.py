@@ -1,0 +1,285 @@
+"""The race: candidates for a pipeline, judged on one sample, the worst dropped as rows and features grow.
+
+One BLAS thread: hundreds of small systems, whose threads would wait for each other; and the choice is the same on any number
+of cores.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import threadpool_limits
+
+from ..errors import InputError
+from ..features.length_scale import resolve_length_scale
+from ..features.with_columns import column_scale
+from ..kernels.base import kernel_with
+from ..kernels.shift_invariant import KERNELS, Kernel
+from ..randomness import permutation
+from .judge import Judged, log_losses, number_losses, ridge
+from .sample import Sample
+
+#: What the length scale of a rule is multiplied by.
+MULTIPLES = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6)
+#: Of each rung: rows and features of a candidate, how many go on, and penalties: first these, then those around the best.
+RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
+ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
+#: Columns up to which CSR rows are made dense, and columns join the features: half of D.
+_NARROW = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """units : of the columns; mapped, joined : whether there are features, and columns beside them
+
+    length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
+    more : parameters of the map
+    """
+
+    units: str
+    mapped: bool = False
+    joined: bool = False
+    length: float | None = None
+    multiple: float | None = None
+    more: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        features = ["columns"] * (self.joined or not self.mapped)
+        if self.mapped:
+            times = "" if self.multiple is None else f" at {self.multiple:g} x the rule"
+            features.append(f"features{times}")
+        return f"{' and '.join(features)} in units {self.units!r}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """best : the candidate that is delivered; None is the constant. found, linear, constant : what was judged of each
+
+    table : every candidate of the last rung with its loss, the best first
+    components : features with which the best is fitted
+    """
+
+    best: Candidate | None
+    found: Judged
+    linear: Judged
+    constant: Judged
+    table: list[tuple[str, float]]
+    components: int
+
+
+class Race:
+    """Candidates on a sample.
+
+    Parameters
+    ----------
+    sample : Sample, which can judge
+    labels : bool, whether its targets are labels
+    units : dict of name to unfitted scaler or encoder, or None
+    map_ : unfitted map; None for none
+    search : bool, whether multiples of the rule for its length scale are tried
+    joined : bool or {"auto"}, whether columns stand beside the features
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        labels: bool,
+        seed: int,
+        units: dict[str, Any],
+        map_: Any,
+        search: bool = True,
+        joined: bool | str = "auto",
+    ):
+        self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
+        self.search, self.joined = search, joined
+        y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
+        if labels:
+            self.classes, self.codes = np.unique(sample.y, return_inverse=True)
+            one_hot = np.where(self.codes[:, None] == np.arange(len(self.classes)), 1.0, -1.0)
+            self.Y = one_hot[:, 1:] if len(self.classes) == 2 else one_hot
+        else:  # each of several targets counts in its own units
+            spread = y.std(axis=0)
+            varies = spread > 1e-12 * np.abs(y).max(axis=0)
+            self.unit, self.middle = np.where(varies, spread, 1.0), y.mean(axis=0)
+            self.Y = (y - self.middle) / self.unit
+        self.units: dict[str, Any] = {}
+        for name, scaler in units.items():
+            X = sample.X if scaler is None else sample.scaled(scaler).X
+            X = X.toarray() if sp.issparse(X) and X.shape[1] <= _NARROW else X
+            with np.errstate(over="ignore"):
+                X = X.astype(np.float32)
+            if np.isfinite(X.data if sp.issparse(X) else X).all():
+                self.units[name] = X
+        self.scales = {name: column_scale(X, seed) for name, X in self.units.items()}
+
+    def candidates(self, optional: bool, multiples: Sequence[float] = MULTIPLES) -> list[Candidate]:
+        """All; with `optional` the columns alone too, which are always there to be compared with."""
+        every = []
+        for name, X in self.units.items():
+            every.append(Candidate(name))
+            if self.map_ is not None:
+                joins = self.map_.joins_columns and self.joined is not False
+                joined = joins and (self.joined is True or 2 * X.shape[1] <= _NARROW)
+                every += [
+                    Candidate(name, True, joined, length, multiple)
+                    for length, multiple in self._lengths(X, multiples)
+                ]
+        return every
+
+    def _lengths(self, X: Any, multiples: Sequence[float]) -> list[tuple[float | None, float | None]]:
+        """Length scales that are tried in some units, with the multiples that they are."""
+        trial, name = self._trial(64), self.map_.scale_parameter()
+        own = trial.scale_parameter()
+        known = trial.get_params()
+        kernel = known.get("kernel", "gaussian")
+        if name is None or own is None or not (isinstance(kernel, Kernel) or kernel in KERNELS):
+            return [(None, None)]
+        value = self.map_.get_params()[name]
+        if not self.search or isinstance(value, numbers.Real):
+            return [(None, None)]
+        try:
+            rule = resolve_length_scale(kernel_with(kernel, known, Kernel), value, None, X, self.seed)
+        except InputError:  # all rows are equal in these units
+            return []
+        return [(multiple * rule, multiple) for multiple in multiples]
+
+    def _trial(self, D: int) -> Any:
+        return self.map_.trial_map(D, self.seed)
+
+    def features(self, candidate: Candidate, D: int, rows: np.ndarray) -> tuple[Any, Any]:
+        """The features of some rows, float32, and the fitted map."""
+        X = self.units[candidate.units][rows]
+        columns = X * np.float32(1.0 / self.scales[candidate.units])
+        if not candidate.mapped:
+            return columns, None
+        trial = self._trial(D)
+        if candidate.length is not None:
+            trial.set_params(**{trial.scale_parameter(): candidate.length})
+        trial.set_params(**candidate.more)
+        Z = trial.fit(X).map_(X)
+        Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
+        if candidate.joined:
+            Z = np.hstack([columns.toarray() if sp.issparse(columns) else columns, Z])
+        return Z, trial.map_
+
+    def judge(
+        self, candidate: Candidate, rows: int, D: int, alphas: Sequence[float], splits: int = 5
+    ) -> Judged:
+        """Ridge on so many training rows of each split; the rows that it holds out judge."""
+        weight, scores, held_rows = self.sample.weight, list[np.ndarray](), list[np.ndarray]()
+        for train, held in self.sample.splits[:splits]:
+            part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
+            Z, _ = self.features(candidate, D, np.concatenate([part, held]))
+            fit = ridge(Z[: len(part)], self.Y[part], None if weight is None else weight[part], alphas)
+            F = fit.scores(Z[len(part) :])
+            at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
+            scores.append(F[at])
+            held_rows.append(held)
+        F, held = np.concatenate(scores, axis=1), np.concatenate(held_rows)
+        w = np.ones(len(held)) if weight is None else weight[held] / weight[held].mean()
+        clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
+        squares = ((clipped - self.Y[held]) ** 2).mean(axis=2) * w
+        best = int(np.argmin(squares.mean(axis=1)))
+        losses = log_losses(F[best], self.codes[held], w) * w if self.labels else squares[best]
+        groups = None if self.sample.groups is None else self.sample.groups[held]
+        return Judged(losses, alphas[best], F[best], groups, 1.0 - self.sample.copies)
+
+    def constant(self) -> Judged:
+        """The mean of the training rows; of labels, their shares."""
+        held = self.sample.held_rows
+        F = np.concatenate(
+            [
+                np.tile(np.average(self.Y[train], axis=0, weights=self.sample.weights_of(train)), (len(h), 1))
+                for train, h in self.sample.splits
+            ]
+        )
+        w = self.sample.held_weights
+        squares = ((F - self.Y[held]) ** 2).mean(axis=1)
+        losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
+        return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
+
+    def run(self, optional: bool, most: int, many: bool) -> Outcome:
+        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
+
+        optional : whether the columns alone, or the constant, may be delivered
+        most : features at most; many : whether rows are so many that more features than 2,048 may pay
+        """
+        with threadpool_limits(1, user_api="blas"):
+            return self._run(optional, most, many)
+
+    def _run(self, optional: bool, most: int, many: bool) -> Outcome:
+        found, order = self._climb(self.candidates(optional))
+        constant = self.constant()
+        mapped = [c for c in order if c.mapped]
+        linear = next(c for c in order if not c.mapped)
+        best = mapped[0] if mapped and (not optional or found[mapped[0]].beats(found[linear])) else linear
+        components = self._components(best, found[best], most, many) if best.mapped else 0
+        table = [(str(c), found[c].loss) for c in order]
+        table.append(("constant", constant.loss))
+        delivered = None if optional and not found[best].beats(constant) else best
+        return Outcome(delivered, found[best], found[linear], constant, table, components)
+
+    def _climb(self, candidates: list[Candidate]) -> tuple[dict[Candidate, Judged], list[Candidate]]:
+        """What the last rung says of those that reached it, and these, the best first."""
+        tried: dict[Candidate, Sequence[float]] = dict.fromkeys(candidates, ALPHAS)
+        found: dict[Candidate, Judged] = {}
+        for i, (rows, D, keep) in enumerate(RUNGS):
+            last = i + 1 == len(RUNGS)
+            if not last and len(tried) <= RUNGS[i + 1][2]:
+                continue
+            splits = 5 if last or len(self.sample.y) <= 500 else 1
+            found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
+            order = sorted(found, key=lambda c: found[c].loss)
+            if not last:
+                kept = _of_each_units(order, keep)
+                if all(c.mapped for c in kept):
+                    kept.append(next(c for c in order if not c.mapped))
+                if not any(c.mapped for c in kept) and (mapped := [c for c in order if c.mapped]):
+                    kept.append(mapped[0])
+                tried = {c: around(found[c].alpha) for c in kept}
+        return found, order
+
+    def _components(self, best: Candidate, found: Judged, most: int, many: bool) -> int:
+        """1,024 features, doubled while the last doubling gained a standard error."""
+        D, (rows, last, _) = min(RUNGS[-1][1], most), RUNGS[-1]
+        before = self.judge(best, rows, last // 2, around(found.alpha))
+        while most >= 2 * D and found.beats(before):
+            D *= 2
+            if not many or most < 2 * D:
+                break
+            before, found = found, self.judge(best, rows, D, around(found.alpha))
+        return D
+
+    def nats(self) -> float:
+        """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
+        rows, D, _ = RUNGS[1]
+        with threadpool_limits(1, user_api="blas"):
+            each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates(True, (1.0, 2.8))]
+        best = min(each, key=lambda judged: judged.loss)
+        if self.labels:
+            return best.loss
+        held, w = self.sample.held_rows, self.sample.held_weights
+        scores = best.scores[:, 0] * self.unit + self.middle
+        return float(np.mean(number_losses(scores, self.sample.y[held], w) * w))
+
+
+def _of_each_units(order: list[Candidate], keep: int) -> list[Candidate]:
+    """The best, of each units no more than half: what few rows cannot tell apart, more rows may."""
+    taken: Counter[str] = Counter()
+    kept = []
+    for c in order:
+        taken[c.units] += 1
+        if taken[c.units] <= -(-keep // 2):
+            kept.append(c)
+    return kept[:keep]
+
+
+def around(alpha: float) -> list[float]:
+    """Penalties beside one that was best among fewer."""
+    return [a for a in (alpha / 10, alpha, 10 * alpha) if a > 5e-9]
