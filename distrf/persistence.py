@@ -35,9 +35,6 @@ from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
 
-#: Columns of the rows that a saved map takes, and of its features; loading makes some weights of each.
-MAX_WIDTH = 2**26
-
 
 def save_model(
     model: BaseEstimator, path: str | os.PathLike[str], *, overwrite: bool = False, **details: Any
@@ -206,39 +203,12 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
     return NotImplemented
 
 
-def _map(spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> FeatureMap:
-    """The map of a spec. Its checksum is of weights as wide as the rows: a few bytes must not make many."""
-    entry: Any = spec
-    while isinstance(entry, dict):
-        width, made = (entry.get(name, 0) for name in ("n_features_in", "n_components"))
-        kernel = entry.get("kernel")
-        degree = kernel.get("degree", 1) if isinstance(kernel, dict) else 1
-        known = all(type(size) is int and 0 <= size <= MAX_WIDTH for size in (width, made, degree))
-        if not known or width * degree > 4 * MAX_WIDTH:
-            raise StoreError(
-                f"a saved map takes rows of at most {MAX_WIDTH:,} columns, and makes as many; this one declares {width!r} and "
-                f"{made!r}, of degree {degree!r}; restore the model, or train on fewer columns"
-            )
-        _check_width(width, spec["n_features_in"], "a saved map")
-        entry = entry.get("base")
-    return map_from_spec(spec, arrays)
-
-
-def _check_width(stated: Any, width: Any, what: str) -> None:
-    """Raise StoreError for a part of another width than what it belongs to."""
-    if stated != width:
-        raise StoreError(
-            f"{what} says n_features_in={stated}, and a map or an array of it is of another width, {width}; restore the "
-            "model or train again"
-        )
-
-
 #: All that a model folder may hold: ours first, then scikit-learn's.
 _CODEC = Codec(
     [_encode_part, *TRANSFORMER_CODEC.encoders],
     TRANSFORMER_CODEC.decoders
     | {
-        "$map": lambda spec, entry, arrays, codec: _map(
+        "$map": lambda spec, entry, arrays, codec: map_from_spec(
             spec, {n: arrays[k] for n, k in entry["arrays"].items()}
         ),
         "$state": lambda parts, entry, arrays, codec: KeptState.of(codec.decode(parts, arrays)),
@@ -269,16 +239,9 @@ def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
     if name not in SAVABLE:
         raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
     model = SAVABLE[name](**{k: _CODEC.decode(v, arrays) for k, v in spec["parameters"].items()})
-    fitted = spec.get("fitted", {})
-    made = fitted.get("map_")
-    if made is not None:  # before it makes weights
-        _check_width(fitted["n_features_in_"], made["$map"]["n_features_in"], f"the {name} of the model")
-    for attribute, value in fitted.items():
+    for attribute, value in spec.get("fitted", {}).items():
         # A method of the class must not be replaced.
         if not attribute.endswith("_") or attribute.startswith("_"):
             raise KeyError(f"fitted attribute {attribute!r}")
         setattr(model, attribute, _CODEC.decode(value, arrays))
-    if hasattr(model, "coef_"):
-        features = model.n_features_in_ if made is None else model.map_.n_components
-        _check_width(features, np.shape(model.coef_)[-1], f"the {name} of the model")
     return model

@@ -272,23 +272,10 @@ def _array(values: Any, name: str) -> pa.Array:
             f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
         )
     with reworded(lambda error: _mixed(values, name, str(error))):
-        array = pa.array(_plain(values), from_pandas=True)
+        array = pa.array(values, from_pandas=True)
     if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
         _check_times(values, array.type, name)
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
-
-
-def _plain(values: Any) -> Any:
-    """What Arrow takes no arrays of: sparse columns of pandas, numbers in the byte order of other machines, datetime64[h]."""
-    dtype = getattr(values, "dtype", None)
-    if hasattr(values, "sparse"):
-        values = np.asarray(values)
-    kind = getattr(dtype, "kind", "")
-    if not isinstance(dtype, np.dtype) or kind not in "fiuM":
-        return values
-    if kind == "M" and np.datetime_data(dtype)[0] in "Wmh":
-        dtype = np.dtype("M8[s]")
-    return np.asarray(values).astype(dtype.newbyteorder("="), copy=False)
 
 
 def _check_times(values: Iterable[Any], kind: pa.DataType, name: str) -> None:

@@ -198,13 +198,6 @@ class ZarrSource(RowSource):
         )
 
     @classmethod
-    def open_array(cls, path: str, name: str, selection: Selection) -> ZarrSource:
-        """One dense array of a store, by its name. Raises StoreError if there is none."""
-        store = OpenStore.open(path, selection)
-        node = store.find_array(name)
-        return cls._dense(store, node, name, store.block_lengths(node))
-
-    @classmethod
     def _dense(
         cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
     ) -> ZarrSource:

@@ -15,7 +15,7 @@ import pytest
 import zarr
 from sklearn.datasets import dump_svmlight_file
 from sklearn.metrics import log_loss
-from stored_arrays import open_array
+from stored_arrays import stored_array
 
 import distrf
 from distrf import ingest
@@ -262,10 +262,7 @@ def test_predict_zarr(cli, files, model, tmp_path):
     result = json.loads(cli(*arguments, cluster=True).out)
     assert (result["rows"], result["blocks"], result["blocks_computed"]) == (360, 2, 2)
     pipeline, blocks = distrf.load_model(model), [TEST_GREY[:200], TEST_GREY[200:]]
-    got = {
-        name: open_array(tmp_path / "p.zarr", name).compute(scheduler="sync")
-        for name in ("prediction", "decision")
-    }
+    got = {name: stored_array(tmp_path / "p.zarr", name) for name in ("prediction", "decision")}
     np.testing.assert_array_equal(got["prediction"], np.concatenate([pipeline.predict(b) for b in blocks]))
     expected = np.concatenate([pipeline.decision_function(b) for b in blocks])
     np.testing.assert_allclose(got["decision"], expected, rtol=1e-4, atol=1e-5)
@@ -288,7 +285,7 @@ def test_probabilities_and_intervals(cli, files, model, tmp_path):
     """Models of `train` have them, without an option."""
     out = tmp_path / "p.zarr"
     cli("predict", model, files / "test.zarr", out, "--probabilities", "yes", cluster=True)
-    p = open_array(out, "probability").compute(scheduler="sync")
+    p = stored_array(out, "probability")
     np.testing.assert_allclose(p, distrf.load_model(model).predict_proba(TEST_GREY), atol=1e-5)
     assert log_loss(TEST_Y, p, labels=range(10)) < 0.4
     X, y = TRAIN_X[:1000, :20], TRAIN_X[:1000, 20].astype(float)
@@ -390,8 +387,8 @@ def test_test_rows_get_the_map_of_the_training_rows(cli, files, tmp_path, words)
     cli("featurize", files / "test.zarr", test, "--like", map_, cluster=True)
     fitted = distrf.load_model(map_)
     for written, rows in ((train, GREY), (test, TEST_GREY)):
-        np.testing.assert_allclose(open_array(written, "X").compute(), fitted.transform(rows), atol=1e-4)
-    np.testing.assert_array_equal(open_array(test, "y").compute(), TEST_Y)
+        np.testing.assert_allclose(stored_array(written, "X"), fitted.transform(rows), atol=1e-4)
+    np.testing.assert_array_equal(stored_array(test, "y"), TEST_Y)
 
 
 def test_inspect(cli, files, model, tmp_path):

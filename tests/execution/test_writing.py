@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from reductions import count_calls, refuse_row
-from stored_arrays import open_array
+from stored_arrays import stored_array
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -85,7 +85,7 @@ def test_rows_are_written(tmp_path, rows, y, options):
     n = -(-95 // block)
     assert (done.info.block_rows, done.computed, done.blocks, done.info.complete) == (block, n, n, True)
     for name, array in (("X", X), ("y", y)):
-        np.testing.assert_array_equal(open_array(path, name).compute(scheduler="sync"), array)
+        np.testing.assert_array_equal(stored_array(path, name), array)
 
 
 @pytest.mark.parametrize(

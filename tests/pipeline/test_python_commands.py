@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 import zarr
 from sklearn.pipeline import make_pipeline
-from stored_arrays import open_array
+from stored_arrays import stored_array
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler, open_rows
@@ -95,12 +95,12 @@ def test_features_are_those_of_the_estimator(rows, tmp_path):
         unfitted = RandomFourierFeatures(n_components=16, random_state=0)
         distrf.featurize(unfitted, given, tmp_path / f"{name}.zarr", save_map=tmp_path / f"{name}-map")
         assert not hasattr(unfitted, "map_")
-        np.testing.assert_allclose(open_array(tmp_path / f"{name}.zarr", "X").compute(), expected, atol=1e-6)
-    np.testing.assert_array_equal(open_array(tmp_path / "path.zarr", "y").compute(), y)
+        np.testing.assert_allclose(stored_array(tmp_path / f"{name}.zarr", "X"), expected, atol=1e-6)
+    np.testing.assert_array_equal(stored_array(tmp_path / "path.zarr", "y"), y)
     distrf.featurize(tmp_path / "path-map", X + 1, tmp_path / "like.zarr")
     distrf.featurize(features, X + 1, tmp_path / "fitted.zarr")
     for name in ("like", "fitted"):
-        made = open_array(tmp_path / f"{name}.zarr", "X").compute()
+        made = stored_array(tmp_path / f"{name}.zarr", "X")
         np.testing.assert_allclose(made, features.transform(X + 1), atol=1e-6)
 
 
@@ -108,9 +108,7 @@ def test_a_chain_of_maps_is_fitted_step_by_step(rows, tmp_path):
     X, _ = rows
     chain = make_pipeline(StreamingScaler(), RandomFourierFeatures(n_components=16, random_state=0))
     distrf.featurize(chain, X, tmp_path / "f.zarr")
-    np.testing.assert_allclose(
-        open_array(tmp_path / "f.zarr", "X").compute(), chain.fit_transform(X), atol=1e-5
-    )
+    np.testing.assert_allclose(stored_array(tmp_path / "f.zarr", "X"), chain.fit_transform(X), atol=1e-5)
 
 
 # ---- predictions ------------------------------------------------------------------------------------
@@ -128,8 +126,8 @@ def test_predictions_wherever_they_go(rows, tmp_path):
         distrf.predict(
             given, da.from_array(X, chunks=(100, 4)), tmp_path / "p.zarr", scores=True, overwrite=True
         )
-        np.testing.assert_array_equal(open_array(tmp_path / "p.zarr", "prediction").compute(), expected)
-        scores = open_array(tmp_path / "p.zarr", "decision").compute()
+        np.testing.assert_array_equal(stored_array(tmp_path / "p.zarr", "prediction"), expected)
+        scores = stored_array(tmp_path / "p.zarr", "decision")
         np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-5)
     written = distrf.predict(tmp_path / "m", tmp_path / "rows.zarr", tmp_path / "p.parquet")
     assert (written.info, written.computed) == (None, written.blocks)
@@ -166,7 +164,7 @@ def test_probabilities_go_to_parquet(rows, tmp_path):
     distrf.predict(model, lazy, tmp_path / "p.zarr")
     assert "probability" not in set(zarr.open_group(tmp_path / "p.zarr").array_keys())
     distrf.predict(model, lazy, tmp_path / "q.zarr", probabilities=True)
-    np.testing.assert_allclose(open_array(tmp_path / "q.zarr", "probability").compute(), p, atol=1e-5)
+    np.testing.assert_allclose(stored_array(tmp_path / "q.zarr", "probability"), p, atol=1e-5)
     np.testing.assert_array_equal(distrf.predict(model, X, probabilities=True), p)
     with pytest.raises(InputError, match="probabilities=True needs a classifier that was calibrated"):
         distrf.predict(machine(X, y), X, tmp_path / "u.zarr", probabilities=True)
@@ -183,7 +181,7 @@ def test_intervals_are_written(rows, tmp_path, outputs):
     np.testing.assert_array_equal(distrf.predict(model, X, interval=0.8), ends)
     distrf.predict(model, lazy, tmp_path / "p.zarr", interval=0.8)
     for i, name in enumerate(("low", "high")):
-        np.testing.assert_allclose(open_array(tmp_path / "p.zarr", name).compute(), ends[..., i], atol=1e-5)
+        np.testing.assert_allclose(stored_array(tmp_path / "p.zarr", name), ends[..., i], atol=1e-5)
     distrf.predict(model, lazy, tmp_path / "p.parquet", interval=0.8)
     names = ["prediction", "low", "high"]
     if outputs == 2:

@@ -11,7 +11,6 @@ import dask.array as da
 import numpy as np
 import pytest
 import zarr
-from stored_arrays import open_array
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, ingest, open_rows, save_model
 from distrf.errors import InputError, StoreError
@@ -56,8 +55,6 @@ def test_encoded_arrays_are_refused(tmp_path, attributes, options):
     path = foreign(tmp_path / "a.zarr", attributes, **options)
     with pytest.raises(StoreError, match=r"encoded by the CF conventions \(.* = .*decode it first: xarray"):
         open_rows(path)
-    with pytest.raises(StoreError, match="CF conventions"):
-        open_array(path, options.get("of", "X"))
     if "of" not in options:
         with pytest.raises(StoreError, match="CF conventions"):
             describe(path)
@@ -94,8 +91,6 @@ def test_missing_chunks_are_counted(tmp_path, options):
     assert (got.compute(scheduler="sync") == 0).all(axis=1).sum() == 40 // total
     with pytest.raises(StoreError, match=rf"1 of {total} chunks .* not there"):
         open_rows(path, strict=True)
-    with pytest.raises(StoreError, match=rf"1 of {total} chunks .* not there"):
-        open_array(path, "X", strict=True)
 
 
 def test_missing_chunks_of_a_single_array_name_it_once(tmp_path):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import zarr
-from stored_arrays import open_array
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
@@ -55,10 +54,8 @@ def test_x_and_decoded_y(path):
     np.testing.assert_array_equal(run(y), np.array(["a", "bb", "ccc"])[np.arange(35) % 3])
     # The target may be given by its name in the source.
     np.testing.assert_array_equal(run(open_rows(path, target="label")[1]), run(y))
-    np.testing.assert_array_equal(run(open_array(path, "sample_weight")), np.arange(35.0))
-    with pytest.raises(StoreError, match=r"'Z' is no dense array of .*; it has \['X'"):
-        open_array(path, "Z")
-    with pytest.raises(StoreError, match="the target 'other' is no dense array"):
+    np.testing.assert_array_equal(run(open_rows(path, weight="sample_weight")[2]), np.arange(35.0))
+    with pytest.raises(StoreError, match=r"the target 'other' is no dense array of .*; it has \['X'"):
         open_rows(path, target="other")
 
 

@@ -138,14 +138,6 @@ def test_what_lazy_arrays_read(folder):
     assert graph_inputs([da.zeros(3)]) == []
 
 
-def test_neighbours_are_apart(folder):
-    check_apart("good.zarr2", ["good.zarr", None])
-    check_apart("good", ["good.zarr"])
-    check_apart(None, ["good.zarr"])
-    check_apart("rows/b.parquet", ["rows/a.parquet", "rows/*.parquet"])
-    check_apart("memory://bucket/ab", ["memory://bucket/a", "a"])
-
-
 @pytest.mark.parametrize(
     "out", ["memory://bucket/a", "memory://bucket/a/", "memory://bucket/a/b", "memory://bucket"]
 )

@@ -82,17 +82,6 @@ def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, 
     assert open_rows(tmp_path / "a.parquet", **said)[0].chunks[0] == blocks
 
 
-def test_files_folders_globs_in_natural_order(tmp_path):
-    for number in (10, 2, 1):
-        save(tmp_path / f"part-{number}.parquet", {"x": [float(number)]})
-    (tmp_path / "_SUCCESS").touch()
-    for path in (tmp_path, f"{tmp_path}/part-*.parquet"):
-        np.testing.assert_array_equal(run(open_rows(path)[0]).ravel(), [1, 2, 10])
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "part-2.parquet")[0]), [[2]])
-    with pytest.raises(StoreError, match="no Parquet file at"):
-        open_rows(f"{tmp_path}/other-*.parquet")
-
-
 @pytest.mark.parametrize(
     ("kinds", "impute", "expected"),
     [
@@ -174,15 +163,6 @@ def test_impute(tmp_path, rule, value, kind):
     X, _ = open_rows(tmp_path / "a.parquet", impute=rule, rows_per_block=2)
     expected = [[value if v is None else v, i] for i, v in enumerate(values, 1)]
     np.testing.assert_array_equal(run(X), expected)
-
-
-def test_imputed_values_change_the_key_and_need_values(tmp_path):
-    path = save(tmp_path / "a.parquet", {"a": pa.array([None, None], pa.float64()), "b": [1.0, 2.0]})
-    assert open_rows(path, impute=1)[0].name != open_rows(path, impute=2)[0].name
-    with pytest.raises(InputError, match=r"columns \['a'\] have none"):
-        open_rows(path, impute="mean")
-    with pytest.raises(InputError, match="finite number"):
-        open_rows(path, impute=float("nan"))
 
 
 def test_median_of_a_sample_does_not_depend_on_blocks(tmp_path, monkeypatch):
@@ -310,13 +290,6 @@ def test_memory_while_many_columns_are_read(tmp_path, rows_per_block):
     finally:
         pa.set_memory_pool(usual)
     assert block.nbytes < pool.max_memory() < 2 * block.nbytes
-
-
-def test_a_name_with_a_pattern_character_is_a_name(tmp_path):
-    (tmp_path / "run[1]").mkdir()
-    save(tmp_path / "run[1]/a.parquet", {"x": [1.0, 2.0]})
-    assert open_rows(tmp_path / "run[1]/a.parquet")[0].shape == (2, 1)
-    assert open_rows(tmp_path / "run[1]")[0].shape == (2, 1)
 
 
 def test_part_files_with_keys(tmp_path):

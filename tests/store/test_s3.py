@@ -210,42 +210,6 @@ def test_tables(s3):
         assert table.sample(100).num_rows == 99
 
 
-def growth(s3, job, make):
-    """Requests for each further block of 10 rows."""
-    counts = []
-    for n in (20, 60):
-        url = make(f"{s3.url}/{make.__name__}{n}{uuid.uuid4().hex[:6]}.zarr", n)
-        s3.proxy.requests.clear()
-        job(url)
-        counts.append(len(s3.proxy.requests))
-    return (counts[1] - counts[0]) / 4
-
-
-def sharded(url, n):
-    return write_foreign(url, n, shards=True)
-
-
-@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 3), (sharded, 3), (write, 6)])
-def test_requests_of_training(s3, make, wanted):
-    """X once and y twice (its classes first): one request for a chunk; of ours also whether it is still the same store."""
-
-    def train(url):
-        make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(*open_rows(url))
-
-    assert growth(s3, train, make) == wanted
-
-
-@pytest.mark.parametrize(("make", "wanted"), [(write_foreign, 2), (sharded, 2), (write, 8)])
-def test_requests_of_features(s3, make, wanted):
-    """One request for a chunk of others, which are read and written in larger blocks. Of ours four chunks with
-    eight: each read looks whether it is still the same store, each write too, and marks the block."""
-
-    def write_features(url):
-        featurize(MAP, url, f"{url}-features.zarr")
-
-    assert growth(s3, write_features, make) == wanted
-
-
 def test_one_job_writes_an_output(s3, monkeypatch):
     """Of two jobs that found the path free, the second meets what the first has created."""
     first, other, same = (Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={"a": a}) for a in (1, 2, 1))
@@ -353,13 +317,6 @@ def test_throttled(s3):
     assert calm == busy
 
 
-def test_throttled_for_ever(s3):
-    s3.set(AWS_MAX_ATTEMPTS="1")
-    s3.proxy.fault = lambda request: 503
-    with pytest.raises(StoreError, match="still too busy after all retries"):
-        open_rows(f"{s3.url}/a.zarr")
-
-
 def after(count, pattern, act):
     """From the request on that is number `count` of those to match, call `act`."""
     seen = []
@@ -458,15 +415,6 @@ def test_what_a_worker_lacks(s3, workers):
         other.compute()
 
 
-def test_without_the_package(s3, monkeypatch):
-    def lacking(*args, **options):
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", lacking)
-    with pytest.raises(StoreError, match=r"this machine .* pip install s3fs"):
-        open_rows(f"{s3.url}/a.zarr")
-
-
 class Listing(SimpleHTTPRequestHandler):
     """A web server that says what is in a folder."""
 
@@ -525,26 +473,6 @@ def test_killed_and_started_again(s3, tmp_path):
     assert featurize_job(words).returncode == 0
     out, calm = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("out", "calm"))
     assert {k: v for k, v in out.items() if "/c/" in k} == {k: v for k, v in calm.items() if "/c/" in k}
-
-
-@pytest.mark.slow
-def test_a_throttled_job(s3, workers):
-    """Ingest, train and predict on workers while one request in twenty is told to slow down."""
-    from distrf import ingest
-
-    with s3.fs.open(f"{s3.bucket}/rows.parquet", "wb") as file:
-        pq.write_table(pa.table({**{f"x{j}": X[:, j] for j in range(3)}, "t": Y}), file)
-
-    def job(name):
-        ingest(f"{s3.url}/rows.parquet", f"{s3.url}/{name}.zarr", target="t", block_rows=20)
-        rows, y = open_rows(f"{s3.url}/{name}.zarr")
-        model = make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(rows, y)
-        save_model(model, f"{s3.url}/{name}")
-        return load_model(f"{s3.url}/{name}").predict(rows).compute()
-
-    calm = job("calm")
-    s3.proxy.fault = some(503, 0.05)
-    np.testing.assert_array_equal(job("busy"), calm)
 
 
 @pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])

@@ -370,18 +370,6 @@ def test_tables_are_read_as_the_store_was(tmp_path):
     assert ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True, again=True).n_rows == 70
 
 
-def test_splits_of_one_file_are_told_apart(tmp_path):
-    X = rows(30, dtype="f8")
-    np.savez(tmp_path / "a.npz", X_train=X[:20], y_train=np.arange(20), X_test=X[20:], y_test=np.arange(20, 30))
-    ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="train", block_rows=8)
-    with pytest.raises(SpecMismatchError, match="already"):
-        ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="train", append=True)
-    ingest(tmp_path / "a.npz", tmp_path / "a.zarr", split="test", append=True)
-    got, y = read(tmp_path / "a.zarr")
-    np.testing.assert_array_equal(got, X)
-    np.testing.assert_array_equal(y, np.arange(30))
-
-
 def test_sparse_text_may_be_narrower(tmp_path):
     X = rows(40, 6, sparse=True, dtype="f8").tolil()
     X[20:, 5] = 0
