@@ -59,8 +59,6 @@ _FULL_UP_TO = 1024
 _FLOOR = 1e-6
 #: Share of the frequencies of few columns that are drawn whatever was learned.
 _UNIFORM = 0.2
-#: Rows from which penalties are compared on one held-out fifth: five folds would cost more than the pass.
-_MANY_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -252,7 +250,7 @@ class LearnedMetric(FeatureEstimator):
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
         folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, as StreamingRidge takes them. None cuts folds at random.
+            Fold of each row, as StreamingRidge takes them: fold 0 is held out. None holds out a fifth at random.
 
         Returns
         -------
@@ -309,13 +307,13 @@ class LearnedMetric(FeatureEstimator):
     def _reductions(
         self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
     ) -> list[Any]:
-        """The reductions that would serve a round, in order of preference; they differ in their folds."""
+        """The reductions that would serve a round. One fold is held out: no metric may learn from rows that judge it."""
         D = map_.n_components + (0 if scale is None else map_.n_features_in)
         if folds is None:
-            cv = "auto" if n < _MANY_ROWS else "holdout"
+            cv = "auto" if n < 5 else "holdout"
             grams = gram_reductions(self.alpha, cv, n, D, targets, seed, held_out=True)
         else:
-            grams = given_reductions(self.alpha, "auto", folds, D, targets, True)
+            grams = given_reductions(self.alpha, "holdout", folds, D, targets, True)
         lengths = (map_.length_scale,) * np.size(self.length_scales)
         more = {"map": map_, "length_scales": lengths, "column_scale": scale, "full": self._full(map_)}
         return [_RoundReduction(**vars(gram), **more) for gram in grams]
@@ -335,8 +333,9 @@ class LearnedMetric(FeatureEstimator):
         state, d = system.state, reduction.n_features - reduction.map.n_components
         sums = (part.sum(axis=0) for part in (state.targets, state.squares))
         factors, _ = reduction.targets.error_factors(state.weight.sum(), *sums)
-        weights = next(system.solve([alpha])).weights * np.sqrt(factors)
-        S, mean = system.moments()
+        without = 0 if np.isfinite(loss) else None
+        weights = next(system.solve([alpha], without)).weights * np.sqrt(factors)
+        S, mean = system.moments(without)
         linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
         W = replace(reduction.map, length_scale=length).frequencies()
         outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=not reduction.full)

@@ -103,12 +103,12 @@ class NormalEquations:
         # (Z + s)'(Z + s) = Z'Z + s h' + h s' with h the mean of Z + s / 2
         return blas.dsyr2(1.0, self.shift, mean + self.shift / 2, lower=1, a=S, overwrite_a=1)
 
-    def moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Second moments of the features over all rows, shape (D, D), and their means, shape (D,)."""
-        lower = NormalEquations(self.state, self.n_features, False)._covariance(None)
+    def moments(self, without: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Second moments of the features over all rows, or all but one fold, shape (D, D), and their means, shape (D,)."""
+        lower = NormalEquations(self.state, self.n_features, False)._covariance(without)
         S = np.tril(lower)
         S += np.tril(lower, -1).T
-        return S, self._sum("sums", None) / self._sum("weight", None) + self.shift
+        return S, self._sum("sums", without) / self._sum("weight", without) + self.shift
 
     def solve(self, alphas: Sequence[float], without: int | None = None) -> Iterator[Solution]:
         """The solution for each alpha, from all rows or from all but one fold.

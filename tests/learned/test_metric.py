@@ -160,6 +160,14 @@ def test_three_columns_of_many_are_found(n, d, D, times):
     assert matrix.rounds_[2]["loss"] < 0.7 * matrix.rounds_[0]["loss"]
 
 
+def test_held_out_rows_teach_no_metric(rng):
+    """Of targets that are noise nothing is learned that lowers the error of rows that are not learned from."""
+    X, y = rng.normal(size=(400, 160)), rng.normal(size=400)
+    learned = LearnedMetric(base(320), metric="full", n_rounds=1, length_scales=(1.0,)).fit(X, y)
+    before, after = (one["loss"] for one in learned.rounds_)
+    assert after > 0.95 * before
+
+
 def test_the_weights_of_frequencies_of_few_columns():
     X, y = made(2000, 20)
     learned = LearnedMetric(base(256, order=2), n_rounds=2).fit(X, y)
