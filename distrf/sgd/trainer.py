@@ -307,17 +307,17 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     scores = [entry["validation_score"] for entry in p.history]
     warning = None
-    if p.fell_back:
+    if scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
+        warning = (
+            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
+            "is what is kept. Take a larger alpha"
+        )
+    elif p.fell_back:
         shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
         warning = (
             f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least){shortened}; the "
             "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
             "loss or a larger alpha"
-        )
-    elif scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
-        warning = (
-            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
-            "is what is kept. Take a larger alpha"
         )
     elif p.epoch > _LAST and p.waited == 0:
         gained = (losses[-1 - _LAST] - losses[-1]) / null
