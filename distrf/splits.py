@@ -245,13 +245,6 @@ class _Runs:
         return random_folds(numbers // self.run, self.folds, self.seed).astype(np.int8)
 
 
-def _shares(folds: GivenFolds) -> str:
-    """The smallest and the largest share of the rows that a fold has, in words."""
-    total = sum(folds.counts) + folds.never
-    low, high = (100 * f(folds.counts) / total for f in (min, max))
-    return f"{low:.3g} %" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g} %"
-
-
 def _latest(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[GivenFolds, str]:
     """Fold 0: rows from a time on, about a fifth; others are never held out, since later rows would judge them.
 
@@ -311,7 +304,7 @@ def _grouped(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[Given
     else:
         folds = _count(_mapped(keys, _Dealt.by_size(known.codes, known.counts, word)))
         count = f"{len(known.codes):,} groups"
-    why = f"{count}{'' if name is None else f' of {name!r}'} in {folds.n_folds} folds of {_shares(folds)} of the rows: no group is in two"
+    why = f"{count}{'' if name is None else f' of {name!r}'} in {folds.n_folds} folds: no group is in two"
     return folds, why
 
 

@@ -166,7 +166,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     -----
     ConvergenceWarning
         The loss still falls after the last epoch; the score on held-out rows fell from the first epoch on; no epoch
-        was better than the constant, which is then kept; columns are in unlike units. The warning states the numbers.
+        was better than the constant, which is then kept. The warning states the numbers.
 
     Notes
     -----

@@ -121,18 +121,6 @@ class PlannedBlocks:
 
 
 @dataclass(frozen=True)
-class PlannedFeatures:
-    """The features that maps make of the rows of a batch.
-
-    width : D; entries : numbers that a row of features takes; cached : bytes of the maps' weights in the cache of a worker
-    """
-
-    width: int
-    entries: int
-    cached: int
-
-
-@dataclass(frozen=True)
 class BatchMemory(PassMemory):
     """Bytes that one worker needs at the peak of training in batches.
 
@@ -158,74 +146,28 @@ class BatchMemory(PassMemory):
         }
 
 
-@dataclass(frozen=True)
-class BatchCosts:
-    """The plan's figures. batches : of an epoch; microbatches, tasks : of a batch; batch_size : its rows."""
-
-    batch_size: int
-    batches: int
-    microbatches: int
-    tasks: int
-    memory: BatchMemory
-    client_bytes: int
-    directions: int
-
-
-def batch_costs(
-    estimator: Any,
-    rows: PlannedBlocks,
-    features: PlannedFeatures,
-    workers: Workers,
-    batch_size: int | None = None,
-) -> BatchCosts:
-    """Costs of fitting an SGD model to these rows and features.
-
-    batch_size : as chosen; None before the spectrum is measured: the largest that it may give is counted
-    """
-    usable = max(1, rows.n - round(rows.n * estimator.held_out_share))
-    batch_size = most_rows(estimator.batch_size if batch_size is None else batch_size, usable, features.width)
-    layout = rows.layout(max(1, batch_size), microbatch_rows(features.width))
-    sample = sample_size(rows.n, features.width)
-    directions = most_directions(estimator.n_directions, sample, features.width + 1)
-    return BatchCosts(
-        batch_size,
-        max(1, round(usable / batch_size)),
-        layout.microbatches,
-        batch_tasks(layout.microbatches, workers.count * workers.threads),
-        _batch_memory(rows, features, layout, batch_size, workers),
-        _client_bytes(rows, features, directions),
-        directions,
-    )
-
-
-def _batch_memory(
-    rows: PlannedBlocks, features: PlannedFeatures, layout: BatchLayout, batch_size: int, workers: Workers
+def batch_memory(
+    rows: PlannedBlocks, width: int, entries: int, cached: int, workers: Workers, batch_size: int
 ) -> BatchMemory:
-    """The memory of one worker at the peak."""
-    weights = (features.width + 1) * rows.outputs
-    row_bytes = features.entries * rows.itemsize + 16 * rows.outputs
-    together = max(layout.microbatch_rows, min(scored_rows(features.width), max(rows.rows)))
+    """The memory of one worker at the peak of a fit of an SGD model in batches of that size.
+
+    width : D; entries : numbers that a row of features takes; cached : bytes of the maps' weights in the cache of a worker
+    """
+    layout = rows.layout(max(1, batch_size), microbatch_rows(width))
+    weights = (width + 1) * rows.outputs
+    row_bytes = entries * rows.itemsize + 16 * rows.outputs
+    together = max(layout.microbatch_rows, min(scored_rows(width), max(rows.rows)))
     return BatchMemory(
         block=rows.source_bytes,
         # Features, and while they are brought to common units their products in float64 and the result.
-        scratch=int(together * (rows.row_bytes + 4 * features.width * rows.itemsize)),
+        scratch=int(together * (rows.row_bytes + 4 * width * rows.itemsize)),
         partial=0,
-        weights=features.cached,
+        weights=cached,
         threads=workers.threads,
         held=rows.held_bytes(layout, workers.count),
         features=int(features_bytes(workers, batch_size * row_bytes) / workers.count),
         gradients=-(-layout.microbatches // workers.count) * weights * rows.itemsize + 7 * 8 * weights,
     )
-
-
-def _client_bytes(rows: PlannedBlocks, features: PlannedFeatures, directions: int) -> int:
-    """Bytes that the client needs: the sample with its features, their decomposition or the choice of alpha, the model."""
-    s, P, itemsize = sample_size(rows.n, features.width), features.width + 1, rows.itemsize
-    wide = min(directions + 64, P)
-    solver = 3 * P * wide * itemsize if min(s, P) > 1_536 else 24 * min(s, P) ** 2 + 8 * s * P
-    solver = max(solver, 4 * 8 * s * min(P, 2_000))  # the choice of alpha
-    sample = s * (rows.row_bytes + 3 * features.width * itemsize)
-    return int(sample) + (solver if directions else 0) + P * (directions * itemsize + 48 * rows.outputs)
 
 
 def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
@@ -234,44 +176,48 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     Counted are as many epochs as training may take. How large batches are, the spectrum of the features says, which is not
     known yet: memory is that of the largest, batches are counted of the usual size.
     """
-    n = rows.n
-    targets = 1 if is_classifier(estimator) else rows.outputs
+    n, width, workers = rows.n, rows.width, rows.workers
     # Held are the rows or their features, whichever have fewer columns, as `mapped_from` says.
-    wide = rows.maps and rows.d * rows.read_itemsize > rows.width * rows.itemsize
+    wide = rows.maps and rows.d * rows.read_itemsize > width * rows.itemsize
     held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
     block_rows = rows.block_rows if wide else rows.batched_rows
     source = rows.source_bytes if block_rows == rows.block_rows else 0
+    targets = 1 if is_classifier(estimator) else rows.outputs
     blocks = PlannedBlocks.cut(rows, block_rows, rows.d, rows.read_itemsize, source, held, targets)
-    features = PlannedFeatures(rows.width, rows.entries, rows.cached)
-    cost = largest = batch_costs(estimator, blocks, features, rows.workers)
-    bound = "" if estimator.batch_size != "auto" else " at most, as the spectrum of a row sample says"
-    if estimator.batch_size == "auto" and largest.batch_size > USUAL_BATCH:
-        cost = batch_costs(estimator, blocks, features, rows.workers, USUAL_BATCH)
-        bound = f" ({largest.batch_size:,} at most), as the spectrum of a row sample says"
-    most = count_epochs(estimator.n_epochs, cost.batches)
-    notes = [f"at most {most} epochs of about {cost.batches:,} batches of {cost.batch_size:,} rows{bound}"]
-    if cost.directions:
-        notes.append(f"preconditioned along up to {cost.directions:,} directions of the features")
+    usable = max(1, n - round(n * estimator.held_out_share))
+    size = largest = most_rows(estimator.batch_size, usable, width)
+    bound = ""
+    if estimator.batch_size == "auto":
+        size = min(largest, USUAL_BATCH)
+        known = f" ({largest:,} at most)," if size < largest else " at most,"
+        bound = f"{known} as the spectrum of a row sample says"
+    batches, layout = max(1, round(usable / size)), blocks.layout(size, microbatch_rows(width))
+    most = count_epochs(estimator.n_epochs, batches)
+    notes = [f"at most {most} epochs of about {batches:,} batches of {size:,} rows{bound}"]
+    sample, P = sample_size(n, width), width + 1
+    directions = most_directions(estimator.n_directions, sample, P)
+    if directions:
+        notes.append(f"preconditioned along up to {directions:,} directions of the features")
     if estimator.tol is not None:
         notes.append(
             f"stops earlier when {estimator.n_iter_no_change} epochs gain less than tol = {estimator.tol:g}"
         )
-    weighted = getattr(estimator, "class_weight", None) is not None
-    weights = 8 * rows.width * rows.outputs
+    # The client has the sample with its features, their decomposition or the choice of alpha, and the model.
+    solver, few = 3 * P * min(directions + 64, P) * blocks.itemsize, min(sample, P)
+    solver = solver if few > 1_536 else 24 * few**2 + 8 * sample * P
+    solver = max(solver, 4 * 8 * sample * min(P, 2_000)) if directions else 0
+    client = int(sample * (blocks.row_bytes + 3 * width * blocks.itemsize)) + solver
+    client += P * (directions * blocks.itemsize + 48 * blocks.outputs)
     # An epoch reads all blocks again for the rows that are held out, of which every block has some.
     reads = 2 if estimator.early_stopping else 1
-    training = Phase(
-        most,
-        most * (reads * rows.blocks + cost.batches * cost.tasks),
-        reads * most,
-        cost.microbatches,
-        most * cost.batches,
-    )
-    return rows.sample_costs(sample_size(n, rows.width), blocks=len(blocks.rows)) + Costs(
+    tasks = reads * rows.blocks + batches * batch_tasks(layout.microbatches, workers.count * workers.threads)
+    training = Phase(most, most * tasks, reads * most, layout.microbatches, most * batches)
+    weighted = getattr(estimator, "class_weight", None) is not None
+    return rows.sample_costs(sample, blocks=len(blocks.rows)) + Costs(
         (target_phase(n, rows.blocks, 1 + weighted), training),
-        weights,
-        largest.memory,
-        largest.client_bytes,
+        8 * width * rows.outputs,
+        batch_memory(blocks, width, rows.entries, rows.cached, workers, largest),
+        client,
         tuple(notes),
     )
 
@@ -289,7 +235,7 @@ def check_batches(estimator: Any, rows: Rows, outputs: int, batch_size: int) -> 
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
     blocks = PlannedBlocks(rows.blocks, X.shape[1], itemsize, outputs, row_bytes=rows.row_bytes)
-    features = PlannedFeatures(rows.n_features, entries, cached)
-    memory = batch_costs(estimator, blocks, features, workers, batch_size).memory
+    size = min(batch_size, max(1, blocks.n - round(blocks.n * estimator.held_out_share)))
+    memory = batch_memory(blocks, rows.n_features, entries, cached, workers, size)
     memory.check(workers, f"a fit to {outputs} output(s)")
     return memory

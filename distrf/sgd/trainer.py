@@ -31,11 +31,6 @@ _DIVERGED = 3.0
 _ROSE = 0.02
 #: A solution whose loss exceeds this share of the constant's loss is compared with the constant on all rows.
 _DOUBTFUL = 0.9
-#: The constant may be best because training failed, or because the columns do not predict y. Training has failed if steps
-#: were halved this many times and in at least this share of the epochs,
-_OFTEN, _OFTEN_SHARE = 6, 0.25
-#: or if the last epoch ends above the constant's loss by this share of it.
-_WORSE = 0.1
 #: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
 
@@ -312,25 +307,19 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     scores = [entry["validation_score"] for entry in p.history]
     warning = None
-    often = p.backed >= max(_OFTEN, _OFTEN_SHARE * p.epoch)
-    if p.fell_back and (losses[-1] > (1.0 + _WORSE) * null or often):
-        shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
-        warning = (
-            f"no epoch ended below the loss of a constant, {null:.4g} (best {min(losses):.4g}){shortened}; the "
-            "constant is what is kept. Scale the columns, or take a larger alpha"
-        )
-    elif scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
+    if scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
         warning = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
         )
     elif p.fell_back:
+        shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
         warning = (
-            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least); the "
+            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least){shortened}; the "
             "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
-            "loss or alpha"
+            "loss or a larger alpha"
         )
-    elif p.epoch > _LAST and not p.fell_back and p.waited == 0:
+    elif p.epoch > _LAST and p.waited == 0:
         gained = (losses[-1 - _LAST] - losses[-1]) / null
         if gained > _UNFINISHED:
             warning = (

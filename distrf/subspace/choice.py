@@ -17,8 +17,9 @@ from ..projections.cache import cached_bytes
 from .reductions import GramTilesReduction, ProductReduction
 
 SOLVERS = ("auto", "finder", "gram")
-#: Fewest rows for each feature of a Gram matrix by "auto": with fewer, its eigenvectors in the client take as long as its pass saves.
-_ROWS_PER_FEATURE = 8
+#: Fewest rows for each feature of a Gram matrix by "auto": with fewer, its eigenvectors in the client take longer than its pass saves.
+#: Those of up to `_QUICK` features take a fraction of a second.
+_ROWS_PER_FEATURE, _QUICK = 8, 1_024
 #: The most columns of a sketch that has more than directions: eigenvectors of a wider one take longer than its passes.
 _WIDEST = 2_048
 #: Most bytes of all states of one column block on a worker: 1 GiB.
@@ -103,7 +104,7 @@ def choose(solver: str, search: Search, workers: Workers) -> Solver:
     D, n, most = search.source.n_features, search.n_rows, search.widest_gram
     if most < D:
         return Solver("finder", f"{D} features are more than {most:.0f}, above which a Gram matrix costs more")
-    if n < _ROWS_PER_FEATURE * D:
+    if D > _QUICK and n < _ROWS_PER_FEATURE * D:
         return Solver("finder", f"{n} rows are too few for the eigenvectors of {D} features")
     obstacle = _against_gram(search, workers)
     return (
