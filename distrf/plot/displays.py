@@ -112,25 +112,29 @@ def plot_training(model: Any) -> Any:
     return axes[0]
 
 
-def axes_or_new(ax: Any) -> Any:
-    """The axes, or new ones of pyplot. Raises InputError where matplotlib is not installed."""
-    if ax is not None:
-        return ax
-    new_figure()
-    from matplotlib import pyplot
-
-    return pyplot.subplots(layout="constrained")[1]
-
-
 def new_figure(width: float = 6.4) -> Any:
     """A figure that no window shows and pyplot does not keep. Raises InputError where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise InputError(
-            f'plots need matplotlib, which cannot be imported ({error}); pip install "distrf[plot]"'
+            f'plots need matplotlib, which is not there ({error}); pip install "distrf[plot]"'
         ) from error
     return Figure(figsize=(width, 4.4), layout="constrained")
+
+
+class _Display:
+    """What was drawn on is in `ax_` and `figure_`."""
+
+    def _axes(self, ax: Any) -> Any:
+        """The axes, or new ones of pyplot."""
+        if ax is None:
+            new_figure()
+            from matplotlib import pyplot
+
+            ax = pyplot.subplots(layout="constrained")[1]
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
 
 
 def plain(text: Any, most: int = 40) -> str:
@@ -140,7 +144,7 @@ def plain(text: Any, most: int = 40) -> str:
 
 
 @dataclass
-class LinesDisplay:
+class LinesDisplay(_Display):
     """Lines over a shared axis, some of them measured at the right.
 
     Attributes
@@ -153,8 +157,6 @@ class LinesDisplay:
         Axes that may be logarithmic, where their numbers span more than a decade.
     mark : tuple of float and str, or None
         A point of the first line, and what is said of it.
-    ax_, figure_ : matplotlib axes and figure
-        What was drawn on.
     """
 
     lines: dict[str, tuple[Any, Any]]
@@ -165,13 +167,13 @@ class LinesDisplay:
 
     def plot(self, *, ax: Any = None) -> LinesDisplay:
         """Draw on axes; None makes new ones."""
-        self.ax_ = ax = axes_or_new(ax)
-        self.figure_ = ax.figure
-        drawn = [self._line(ax, label, xy, f"C{k}") for k, (label, xy) in enumerate(self.lines.items())]
-        if self.right:
-            other = ax.twinx()
-            drawn += [self._line(other, k, xy, f"C{len(drawn)}", "--") for k, xy in self.right.items()]
-            other.set_ylabel(self.labels[2])
+        ax, drawn = self._axes(ax), list[Any]()
+        sides = [(ax, self.lines, self.labels[1])]
+        sides += [(ax.twinx(), self.right, self.labels[2])] if self.right else []
+        for axes, lines, name in sides:
+            axes.set_ylabel(name)
+            for label, xy in lines.items():
+                drawn += axes.plot(*xy, ".-", color=f"C{len(drawn)}", label=label)
         if self.mark is not None:
             x, y = next(iter(self.lines.values()))
             style = {"markersize": 12, "fillstyle": "none", "color": "C3", "label": self.mark[1]}
@@ -183,21 +185,15 @@ class LinesDisplay:
                 getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
         if self.labels[0] == "epoch":
             ax.locator_params(axis="x", integer=True)
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set_xlabel(self.labels[0])
         ax.grid(alpha=0.3)
         if len(drawn) > 1 or self.mark is not None:
-            place = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 2} if self.right else {}
-            ax.legend(handles=drawn, **place)
+            ax.legend(handles=drawn, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return self
-
-    @staticmethod
-    def _line(ax: Any, label: str, xy: tuple[Any, Any], color: str, style: str = "-") -> Any:
-        marker = "o" if len(xy[0]) <= 40 else None  # of hundreds of epochs they would hide the line
-        return ax.plot(*xy, style, marker=marker, markersize=4, color=color, label=label)[0]
 
 
 @dataclass
-class BarsDisplay:
+class BarsDisplay(_Display):
     """Bars with their standard deviations, the longest at the top.
 
     Attributes
@@ -206,8 +202,6 @@ class BarsDisplay:
     values, deviations : arrays of shape (len(names),)
     label : str
         Of the horizontal axis.
-    ax_, figure_ : matplotlib axes and figure
-        What was drawn on.
     """
 
     names: Sequence[str]
@@ -217,9 +211,7 @@ class BarsDisplay:
 
     def plot(self, *, ax: Any = None, most: int = 20) -> BarsDisplay:
         """Draw the longest on axes; None makes new ones."""
-        self.ax_ = ax = axes_or_new(ax)
-        self.figure_ = ax.figure
-        order = np.argsort(-self.values, kind="stable")[:most]
+        ax, order = self._axes(ax), np.argsort(-self.values, kind="stable")[:most]
         places, left = np.arange(len(order)), len(self.names) - len(order)
         ax.barh(places, self.values[order], xerr=self.deviations[order], capsize=3)
         ax.set_yticks(places, [plain(self.names[k]) for k in order])
@@ -233,26 +225,24 @@ class _Matrix(metrics.ConfusionMatrixDisplay):
     """Of many classes smaller, without numbers."""
 
     def plot(self, *, ax: Any = None, **options: Any) -> Any:
-        c, ax = len(self.display_labels), axes_or_new(ax)
-        size = min(10.0, 110 / c)
-        long = c * max(map(len, self.display_labels)) > 40
+        c = len(self.display_labels)
+        size, long = min(10.0, 110 / c), c * max(map(len, self.display_labels)) > 40
         usual = {"include_values": c <= _WRITTEN, "cmap": "Blues", "text_kw": {"fontsize": size}}
         usual |= {"xticks_rotation": "vertical" if long else "horizontal"}
-        super().plot(ax=ax, **usual | options)
-        ax.tick_params(labelsize=size)
+        super().plot(ax=_Display()._axes(ax), **usual | options)
+        self.ax_.tick_params(labelsize=size)
         return self
 
 
 @dataclass
-class ClassCurves:
+class ClassCurves(_Display):
     """A curve for each of several classes against the rest. each : {label: (area, display of scikit-learn)}"""
 
     each: dict[Any, tuple[float, Any]]
 
     def plot(self, *, ax: Any = None) -> ClassCurves:
         """Draw those of the ten smallest areas on axes; None makes new ones."""
-        self.ax_ = ax = axes_or_new(ax)
-        self.figure_ = ax.figure
+        ax = self._axes(ax)
         for label in sorted(self.each, key=lambda label: self.each[label][0])[:_CURVES]:
             self.each[label][1].plot(ax=ax, name=plain(label, 20))
         if len(self.each) > _CURVES:
@@ -272,8 +262,8 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     each = {label: ranking for label, ranking in ranked if ranking.defined}
     if each and sums.two:
         (ranking,), positive = each.values(), sums.positive
-        found["roc_curve"] = _roc(ranking, pos_label=plain(sums.classes[1]))[1]
         label = plain(sums.classes[positive])
+        found["roc_curve"] = _roc(ranking, pos_label=plain(sums.classes[1]))[1]
         found["precision_recall_curve"] = _precision(ranking, not positive, pos_label=label)[1]
     elif each:
         found["roc_curve"] = ClassCurves({label: _roc(each[label]) for label in each})

@@ -123,9 +123,7 @@ def write_report(
     known, spec = dict(facts or {}), None
     if isinstance(result, Tuned):
         section, made = "Search", result.to_dict()
-        made["best"], made["trials"] = (
-            [t | t["parameters"] for t in ts] for ts in ([made["best"]], made["trials"])
-        )
+        made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
     elif isinstance(result, Evaluation):
         section, made = "Scores", dict(result)
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
@@ -140,6 +138,7 @@ def write_report(
         )
     facts, listing = made | known, _json(made if spec is None else spec)
     said = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
+    peaks = facts.get("peak_bytes_per_worker") or {}
     page = {
         "title": title or section,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -151,9 +150,7 @@ def write_report(
         "known": {name: value for name, value in facts.items() if name not in _APART},
         "figures": _figures(result),
         "time": {name: facts.get(name) for name in ("seconds", "rows_per_second")},
-        "peaks": {
-            name: format_bytes(size) for name, size in (facts.get("peak_bytes_per_worker") or {}).items()
-        },
+        "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
         "environment": _environment(),
         "listing": ("Result" if spec is None else "Spec", listing[:_LISTING], max(len(listing) - _LISTING, 0)),

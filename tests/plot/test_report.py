@@ -6,18 +6,16 @@ import warnings
 from html.parser import HTMLParser
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, TableEncoder, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, save_model
 from distrf.cli.reports import table
 from distrf.errors import InputError, StoreError
 from distrf.plot import report, write_report
-from distrf.record import Comparison, Training
 
 EMPTY = {"meta", "img", "br"}
 NASTY = "<b>a & \"b\" 'c'</b> $x$ <script>alert(1)</script>"
@@ -128,67 +126,6 @@ def test_model__fitted_and_from_its_folder(tmp_path, rows):
         assert '"class": "Pipeline"' in page.text
 
 
-def test_model__headline_is_of_all_rows(tmp_path, rows):
-    """The first number is the score by cross-validation, where there is one by the same measure."""
-    model = machine(StreamingRidge([1e-3, 1e-2])).fit(*rows)
-    held, crossed = ("750 held-out rows of a sample (ridge)", 0.25), ("all 3,000 rows (cross-validation)", 0.5)
-    for what, judged, wanted in [
-        ("R²", [held, crossed], "0.5 R² on all 3,000 rows (cross-validation)"),
-        ("R²", [held], "0.25 R² on 750 held-out rows of a sample (ridge)"),
-        (
-            "accuracy",
-            [held, crossed],
-            "0.25 accuracy on 750 held-out rows",
-        ),  # the other is of labels as numbers
-    ]:
-        whats = [what, "R² of the labels as -1 and 1" if what == "accuracy" else what]
-        compared = [Comparison(w, where, s, 0.1, 0.0) for w, (where, s) in zip(whats, judged, strict=False)]
-        model.training_ = Training(baseline=tuple(compared))
-        write_report(model, tmp_path / "r.html")
-        text = read(tmp_path / "r.html").text
-        assert wanted in text
-        assert "RandomFourierFeatures, StreamingRidge" in text
-
-
-def test_many_columns_are_folded_after_the_model(tmp_path):
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame(rng.normal(size=(60, 300)), columns=[f"c{k}" for k in range(300)])
-    model = make_pipeline(TableEncoder(random_state=0), StreamingRidge(1.0)).fit(frame, frame["c0"])
-    write_report(model, tmp_path / "r.html")
-    page, text = read(tmp_path / "r.html"), (tmp_path / "r.html").read_text()
-    assert page.sections[:2] == ["Warnings", "Model"]
-    assert "<details><summary>Columns, 300</summary>" in text
-    assert "c299" in text
-    few = make_pipeline(TableEncoder(random_state=0), StreamingRidge(1.0)).fit(frame[["c0", "c1"]], frame["c0"])
-    write_report(few, tmp_path / "few.html")
-    assert "<details open><summary>Columns, 2</summary>" in (tmp_path / "few.html").read_text()
-    assert page.tags.count("details") == 2  # and the spec
-
-
-def test_search(tmp_path, rows):
-    X, z = rows
-    features = RandomFourierFeatures(length_scale=3.0, random_state=0)
-    parameters = {"n_components": [16, 64], "length_scale": [1.0, 3.0, 9.0]}
-    tuned = distrf.tune(X, z, features, parameters, StreamingRidge(), [1e-4, 1e-2])
-    write_report(tuned, tmp_path / "r.html")
-    page = read(tmp_path / "r.html")
-    assert {"Search", "Environment", "Result"} <= set(page.sections)
-    assert f"{tuned.best.score:.6g}" in page.text
-    assert all(note in page.text for note in tuned.notes)
-    assert len(page.images) >= 1
-
-
-def test_memory_and_plan(tmp_path, rows):
-    X, z = rows
-    model = machine(StreamingRidge([1e-3, 1e-2]))
-    plan = distrf.plan(model, X, z, cluster="none")
-    facts = {"peak_bytes_per_worker": {f"tcp://{NASTY}": 2**21}}
-    write_report(model.fit(X, z), tmp_path / "r.html", plan=plan, facts=facts)
-    page = read(tmp_path / "r.html")
-    assert "Memory" in page.sections
-    assert "2.00 MiB" in page.text
-
-
 def test_refuses_places_and_things(tmp_path, rows):
     model = StreamingRidge(1e-3).fit(*rows)
     (tmp_path / "folder.html").mkdir()
@@ -286,18 +223,6 @@ def test_commands(cli, tables, tmp_path):
     assert len(page.images) == 4
 
 
-def test_a_report_of_workers_has_their_peaks(cli, rows, tmp_path):
-    X, z = rows
-    save_model(machine(StreamingRidge(1e-3)).fit(X, z), tmp_path / "m")
-    np.savez(tmp_path / "rows.npz", X=X, y=z)
-    distrf.ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr", block_rows=50)
-    cli("evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--report", tmp_path / "e.html", cluster=True)
-    page = read(tmp_path / "e.html")
-    assert "Peaks" in page.text
-    assert "peak of a worker" in page.text
-    assert len(page.images) == 1  # residuals
-
-
 def test_warnings_of_a_command_are_in_its_report(cli, rows, tmp_path, monkeypatch):
     X, z = rows
     save_model(machine(StreamingRidge(1e-3)).fit(X, z), tmp_path / "m")
@@ -313,47 +238,3 @@ def test_warnings_of_a_command_are_in_its_report(cli, rows, tmp_path, monkeypatc
     words = ["evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--cluster", "none"]
     assert "warning: beware of" in cli(*words, "--report", tmp_path / "e.html").err  # it is printed, too
     assert f"beware of {NASTY}" in read(tmp_path / "e.html").text
-
-
-def test_tune_writes_a_report(cli, tables, tmp_path):
-    table = pq.read_table(tables / "train.parquet").append_column("z", pa.array(np.arange(300.0)))
-    pq.write_table(table.select(["age <years>", "z"]), tmp_path / "x.parquet")
-    words = ["tune", tmp_path / "x.parquet", "--target", "z", "--out", tmp_path / "best.yaml", "-D", "16,32"]
-    cli(*words, "--report", tmp_path / "t.html", "--cluster", "none")
-    assert {"Command", "Data", "Search", "Result"} <= set(read(tmp_path / "t.html").sections)
-
-
-def test_commands_refuse_a_report_before_anything_runs(cli, tables, tmp_path):
-    given = [
-        "train",
-        tables / "train.parquet",
-        tmp_path / "m",
-        "--target",
-        "y",
-        "--cluster",
-        "none",
-        "--report",
-    ]
-    assert "ends in .html" in cli(*given, tmp_path / "r.txt", code=1).err
-    (tmp_path / "file").write_text("")
-    assert "cannot be written" in cli(*given, tmp_path / "file" / "r.html", code=1).err
-    assert "must lie apart" in cli(*given, tmp_path / "m" / "r.html", code=1).err
-    assert not (tmp_path / "m").exists()
-
-
-@pytest.mark.parametrize("words", [[], ["--json"]])
-def test_a_report_that_fails_leaves_the_result(cli, tmp_path, monkeypatch, rng, words):
-    """What may have taken hours is printed before the error."""
-    X = rng.normal(size=(60, 3))
-    distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
-    cli("train", tmp_path / "rows.zarr", tmp_path / "m", "-D", 16, "--map", "fourier", "--quiet")
-
-    def full(*arguments, **more):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr("distrf.plot.write_report", full)
-    printed = cli(
-        "evaluate", tmp_path / "m", tmp_path / "rows.zarr", "--report", tmp_path / "r.html", *words, code=1
-    )
-    assert "rmse" in printed.out
-    assert "No space left on device" in printed.err
