@@ -227,7 +227,7 @@ def test_train_prints(cli, files, tmp_path):
         "peak_bytes_per_worker",
     } <= found.keys()
     stored = distrf.load_model(tmp_path / "j").training_.to_dict()
-    assert stored == {name: found[name] for name in ("choices", "baseline", "warnings")}
+    assert stored == {name: found[name] for name in ("choices", "baseline", "candidates", "warnings")}
     one, two = (distrf.load_model(tmp_path / name)["model"].coef_ for name in "mj")
     np.testing.assert_array_equal(one, two)
 

@@ -436,9 +436,8 @@ SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
         (DRAWN @ np.ones(4), {}, {"features": "columns"}, ""),
         (DRAWN @ np.ones(4), {"map": "fourier", "length_scale": 0.01}, {"features": "columns and map"}, "do not beat"),
         (DRAWN[::-1, 3], {}, {"features": "constant"}, "no candidate beats a constant"),
-        (DRAWN[::-1, 3], {"map": "fourier"}, {"features": "columns and map"}, "but was asked for"),
+        (DRAWN[::-1, 3], {"map": "fourier"}, {"features": "columns and map"}, "no candidate beats a constant"),
         (np.where(DRAWN[::-1, 3] > 1.5, "a", "b"), {}, {"features": "constant"}, "constant"),
-        (np.where(DRAWN[:, 3] + 3 * DRAWN[:, 0] ** 2 > 2, 7, 3), {"map": None}, {"features": "constant"}, "constant"),
     ],
 )  # fmt: skip
 def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):

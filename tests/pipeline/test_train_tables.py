@@ -342,7 +342,7 @@ def test_a_classifier_takes_whole_numbers_when_it_is_asked_for(rng):
 def test_a_store_is_trained_on_by_its_path(tmp_path):
     X = np.random.default_rng(0).normal(size=(300, 3))
     distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
-    options = {"n_components": 32, "random_state": 0, "baseline": False}
+    options = {"n_components": 32, "random_state": 0}
     made, same = (
         distrf.train(tmp_path / "rows.zarr", **options),
         distrf.train(*distrf.open_rows(tmp_path / "rows.zarr"), **options),
