@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, TableEncoder, save_model
-from distrf.cli.reports import table
+from distrf.cli.console import table
 from distrf.errors import InputError, StoreError
 from distrf.plot import report, write_report
 from distrf.record import Comparison, Training
@@ -318,7 +318,7 @@ def test_warnings_of_a_command_are_in_its_report(cli, rows, tmp_path, monkeypatc
 def test_tune_writes_a_report(cli, tables, tmp_path):
     table = pq.read_table(tables / "train.parquet").append_column("z", pa.array(np.arange(300.0)))
     pq.write_table(table.select(["age <years>", "z"]), tmp_path / "x.parquet")
-    words = ["tune", tmp_path / "x.parquet", "--target", "z", "--out", tmp_path / "best.yaml", "-D", "16,32"]
+    words = ["tune", tmp_path / "x.parquet", tmp_path / "best", "--target", "z", "--grid", "n_components=16,32"]
     cli(*words, "--report", tmp_path / "t.html", "--cluster", "none")
     assert {"Command", "Data", "Search", "Result"} <= set(read(tmp_path / "t.html").sections)
 
