@@ -20,7 +20,7 @@ def test_digits(cli, tmp_path):
     scores = {}
     for name, options in (
         ("linear", ["--map", "none"]),
-        ("kernel", ["--map", "fourier", "-D", 2048, "--length-scale", "knn"]),
+        ("kernel", ["--map", "fourier", "-D", 2048, "--set", "map__length_scale=knn"]),
     ):
         cli(
             "train",
@@ -51,9 +51,9 @@ def test_mnist(cli, tmp_path, shared_data):
             "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet",
         )  # fmt: skip
     cli(
-        "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--kernel", "gaussian", "--set", "map__gamma=0.01",
+        "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--set", "map__gamma=0.01",
         "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--seed", 7, "--quiet",
-        "--scale", "divide", "--set", "scale__divisor=255", "--raw-columns", "no",
+        "--scale", "divide", "--set", "scale__divisor=255", "--set", "raw_columns=no",
     )  # fmt: skip
     scored = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "test.zarr", "--json").out)
     print(scored)

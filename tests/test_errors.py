@@ -13,7 +13,7 @@ from sklearn.preprocessing import FunctionTransformer
 import distrf
 from distrf import StreamingRidge, load_model, open_rows, open_table, registry, save_model, write_rows
 from distrf.checkpoint import Checkpoint
-from distrf.cli import errors as printed
+from distrf.cli import console
 from distrf.errors import InputError, StoreError, reworded
 from distrf.maps.blockwise import BlockwiseMap
 
@@ -101,7 +101,7 @@ def test_memory_lacks_while_a_plugin_is_imported(monkeypatch):
 
 
 def test_the_command_line_says_what_lacks(capsys):
-    assert printed.report(MemoryError("Unable to allocate 8.00 GiB")) == 1
+    assert console.print_error(MemoryError("Unable to allocate 8.00 GiB")) == 1
     assert "not enough memory: Unable to allocate 8.00 GiB" in capsys.readouterr().err
 
 

@@ -18,8 +18,8 @@ import typer
 import yaml
 
 from distrf import ingest
-from distrf.cli import job_file
 from distrf.cli.app import app
+from distrf.cli.options import load_job
 from distrf.datasets import load_digits_split
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,7 @@ JOBS = [(page.relative_to(ROOT), block) for page in PAGES for block in blocks(pa
 @pytest.mark.parametrize(("page", "job"), JOBS, ids=[f"{p}-{i}" for i, (p, _) in enumerate(JOBS)])
 def test_job_files_are_jobs(page, job, tmp_path):
     (tmp_path / "job.yaml").write_text(job)
-    assert job_file.load(str(tmp_path / "job.yaml"), COMMANDS[yaml.safe_load(job)["command"]])["out"]
+    assert load_job(str(tmp_path / "job.yaml"), COMMANDS[yaml.safe_load(job)["command"]])["out"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/guide/commands.md"])

@@ -1,17 +1,34 @@
-"""The command line: where it starts, and how it ends."""
+"""The `distrf` command: what each of its commands takes, opens, plans, runs and prints."""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
+import time
+import warnings
+from collections.abc import Callable
+from contextvars import copy_context
+from inspect import Parameter, Signature, signature
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
 from .. import __version__
-from . import data, models, tune  # noqa: F401  their commands
-from .command import app
-from .errors import print_line, report, set_debug
+from . import console
+from .console import Session
+from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, check_name, csv_reading, given_options
 
+app = typer.Typer(
+    name="distrf",
+    help="Kernel machines on data larger than memory.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"max_content_width": 100},
+)
 _INTERRUPTED = 130  # what Typer makes of Ctrl-C
+Given = dict[str, Any]
 
 
 def _version(wanted: bool) -> None:
@@ -20,14 +37,17 @@ def _version(wanted: bool) -> None:
         raise typer.Exit()
 
 
+_VERSION = typer.Option(
+    False, "--version", help="Print the version and stop.", is_eager=True, callback=_version
+)
+
+
 @app.callback()
 def _options(
-    version: bool = typer.Option(
-        False, "--version", help="Print the version and stop.", is_eager=True, callback=_version
-    ),
+    version: bool = _VERSION,
     debug: bool = typer.Option(False, "--debug", help="Show where an error arose; before the command."),
 ) -> None:
-    set_debug(debug)
+    console.debug = debug
 
 
 def main() -> None:
@@ -37,12 +57,414 @@ def main() -> None:
         code = app(standalone_mode=True)
     except SystemExit as left:
         if left.code == _INTERRUPTED:
-            print_line(
-                "interrupted",
-                "start the command again: ingest, featurize and predict go on where they were, and training of a model of "
-                "many passes (SGD, TEFM, conjugate gradients) that has a --checkpoint, with --resume; ridge starts anew",
-            )
+            again = "ingest, featurize and predict go on, and with --resume a training of many passes"
+            console.print_line("interrupted", f"start the command again: {again}; others start anew")
         raise
     except Exception as error:
-        code = report(error)
+        code = console.print_error(error)
     sys.exit(code)
+
+
+def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Make a function a command with these options, and those that all have.
+
+    It gets the Session, its arguments, and `given`: {option: value} of those that were typed or stand in the job file.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        arguments = list(signature(function).parameters)[1:-1]
+        declared = {"ctx": typer.Context} | {name: hints[name] for name in arguments}
+        declared |= {name: OPTIONS[name] for name in (*names, *ALL)}
+
+        @functools.wraps(function)
+        def called(ctx: Any, **typed: Any) -> None:
+            given = given_options(ctx, typed)
+            csv, words = given.pop("csv", {}), [given.pop(name) for name in arguments]
+            session = Session(ctx, **{name: given.pop(name) for name in ALL if name in given})
+            with csv_reading(csv), session.hearing():
+                copy_context().run(function, session, *words, given)  # a model may set how its CSV is read
+
+        made = [
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=_default(kind))
+            for name, kind in declared.items()
+        ]
+        called.__signature__ = Signature(made)  # type: ignore[attr-defined]
+        called.__annotations__ = declared
+        return app.command()(called)
+
+    return decorate
+
+
+def _default(kind: Any) -> Any:
+    """False of a flag, None of another option; arguments have none."""
+    typed = getattr(kind, "__origin__", str)
+    if typed is str or kind is typer.Context:
+        return Parameter.empty
+    return False if typed is bool else None
+
+
+Rows = Annotated[str, typer.Argument(help="Rows: a Zarr store, Parquet or CSV.", metavar="X")]
+Source = Annotated[str, typer.Argument(help="Rows, also .npy, .npz or .svmlight.", metavar="SOURCE")]
+Store = Annotated[str, typer.Argument(help="The Zarr store to write.", metavar="OUT")]
+Parts = Annotated[str, typer.Argument(help="The Zarr store, or .parquet folder, to write.", metavar="OUT")]
+Model = Annotated[str, typer.Argument(help="The folder of the model.", metavar="MODEL")]
+Out = Annotated[str, typer.Argument(help="The folder of the model to write.", metavar="OUT")]
+Place = Annotated[str, typer.Argument(help="A store, a model, Parquet or CSV.", metavar="PATH")]
+
+
+def _of(given: Given, *names: str) -> Given:
+    return {name: given[name] for name in names if name in given}
+
+
+def _reading(given: Given, *more: str) -> Given:
+    """What is said of how the rows at a path are read."""
+    lists = {"category": "categorical", "number": "numeric", "date": "date", "id": "id", "drop": "exclude"}
+    found = _of(given, "target", "weight", "columns", "strict", "drop_missing_target", *more)
+    for name, kind in given.get("kind", {}).items():
+        check_name(kind, lists, "--kind")
+        found.setdefault(lists[kind], []).append(name)
+    return found
+
+
+# ---- data ----
+
+
+@command("rows", "n_components", "out", "seed")
+def demo(session: Session, given: Given) -> None:
+    """Train on scikit-learn's digits, expanded by small distortions. No network.
+
+    \b
+    Examples:
+      distrf demo
+    """
+    from ..datasets.demo import check_places, demo
+
+    given = by_rules(demo, given)
+    check_places(given.get("out", "distrf-demo"))
+    with session.on_cluster():
+        result = demo(**given, say=session.say)
+    shown = [console.facts("distrf demo", result), console.facts("written, bytes", result["files"])]
+    session.finish(result, "\n".join(shown))
+
+
+_INGEST = "target columns csv impute split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
+
+
+@command(*_INGEST.split())
+def ingest(session: Session, source: Source, out: Store, given: Given) -> None:
+    """Copy rows into a chunked Zarr store.
+
+    Started again, it resumes.
+
+    \b
+    Examples:
+      distrf ingest digits.parquet data.zarr --target label
+      distrf ingest rows.csv.gz data.zarr --target price --shuffle
+    """
+    from ..ingestion.ingest import ingest
+
+    given = by_rules(ingest, given)
+    with session.progress():
+        info = ingest(source, out, **given)
+    session.finish(info.to_dict(), console.store(info))
+
+
+@command("target", "columns", "strict", "csv", "impute", *MAP, "like", "save_map", "overwrite")
+def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
+    """Write random features of rows to a Zarr store.
+
+    Started again, it resumes.
+
+    \b
+    Examples:
+      distrf featurize data.zarr features.zarr -D 4096 --save-map map/
+      distrf featurize test.zarr test-features.zarr --like map/
+    """
+    from sklearn.pipeline import Pipeline
+
+    from ..pipeline.inputs import open_input
+    from ..pipeline.loaded import Loaded
+    from ..pipeline.writing import check_places, featurize
+    from ..store.job_lock import hold
+    from .steps import Steps
+
+    like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
+    check_places(x, out, save_map, like)
+    made: Any
+    if like is None:
+        data: Any = open_input(x, **_reading(given, "impute"))
+        pipeline = made = Pipeline(Steps({"scale": "none"} | given).transformers(data.d))
+    elif given.keys() & {*MAP, "save_map", "columns", "impute"}:
+        text = "--like takes map, scaling, columns and imputation as they were fitted; leave these out"
+        raise typer.BadParameter(text)
+    else:
+        made = Loaded.of(like).transformers()
+        data, pipeline = made.open(x, **_reading(given)), made.pipeline
+    with hold(out, save_map, takeover=overwrite), session.connected("featurize", pipeline, data):
+        written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
+    there = written.blocks - written.computed
+    session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
+    info: Any = written.info  # of a Zarr store
+    session.finish(info.to_dict() | {"blocks_computed": written.computed}, console.store(info))
+
+
+@command("csv")
+def inspect(session: Session, path: Place, given: Given) -> None:
+    """Show what a store or a model holds.
+
+    \b
+    Examples:
+      distrf inspect data.zarr
+      distrf inspect model/
+    """
+    from .. import store
+
+    if store.is_model_folder(path):
+        result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
+    elif store.made_from(path) is None:
+        result = store.facts(path)
+    else:
+        info = store.info(path, measure=True)
+        made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
+        session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
+        return
+    session.finish(result, console.document(result))
+
+
+# ---- models ----
+
+
+@command(*ROWS, *SPLIT, *MODEL, "what", "workers", "classes")
+def plan(session: Session, x: Rows, given: Given) -> None:
+    """Say what a training would take: tasks, bytes, memory.
+
+    Nothing runs, and but a few labels are read. It takes the job files of train and of featurize too, and plans these.
+
+    \b
+    Examples:
+      distrf plan data.zarr --map fourier -D 8192
+      distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
+    """
+    from sklearn.pipeline import Pipeline
+
+    from ..pipeline.making import Options, planned_pipeline
+    from ..pipeline.tables import open_training
+    from ..planning import job
+    from .steps import Steps
+
+    what = given.get("what", "train")
+    check_name(what, ("train", "featurize"), "--for")
+    steps, sizes = Steps(given), by_rules(job.plan, _of(given, "workers", "classes"))
+    numbers = steps.numbers or what == "featurize"
+    data = open_training(x, numbers=numbers, plan=True, **_reading(given, *SPLIT))
+    auto = steps.size == "auto" and "n_components" not in steps.given["map"]
+    if what == "featurize":
+        pipeline = Pipeline(steps.transformers(data.d))
+    else:
+        known = sizes.get("classes") or len(data.info.classes or ())
+        target = job.planned_target(data.rows()[1], known, steps.seed)
+        pipeline = planned_pipeline(data, Options(**steps.options(target)), target)
+    if "workers" not in sizes:
+        session.need_no_workers(data)
+    sizes |= {"n_components": "auto"} if auto else {}
+    made = session.planned(what, pipeline, data, **sizes, **session.where)
+    session.finish(made.to_dict(), str(made))
+    made.check()
+
+
+@command(*ROWS, *SPLIT, *MODEL, "resume", "overwrite", "report")
+def train(session: Session, x: Rows, out: Out, given: Given) -> None:
+    """Train a linear model on random features of rows.
+
+    Nothing but the model is stored. What is not said is chosen on a sample of rows, and printed. Columns of Parquet and
+    CSV may be numbers, categories and dates, with missing values.
+
+    \b
+    Examples:
+      distrf train sales.parquet prices/ --target price
+      distrf train data.zarr model/ --model svm -D 8192 --cluster local
+    """
+    from ..pipeline.inputs import rows_with_target
+    from ..pipeline.making import Options, planned_pipeline
+    from ..pipeline.outputs import Outputs
+    from ..pipeline.sample import see_target
+    from ..pipeline.tables import open_training
+    from ..pipeline.training import BaselineWarning
+    from ..pipeline.training import train as fit
+    from ..record import pipeline_facts
+    from ..store import files
+    from .steps import Steps
+
+    steps = Steps(given)
+    data = open_training(x, numbers=steps.numbers, **_reading(given, *SPLIT))
+    outputs = Outputs(out, f"{out.rstrip('/')}-state", **_of(given, "resume", "overwrite"))
+    outputs.check_places(x)
+    session.report_to(given.get("report"), x, out)
+    target = see_target(rows_with_target(data, "training")[1], steps.seed, steps.model, data.seen)[2]
+    options = steps.options(target)
+    pipeline = planned_pipeline(data, Options(**options), target)
+    options |= _of(given, *SPLIT, "resume", "overwrite") | {"out": out}
+    options |= {"checkpoint": outputs.checkpoint} if _keeps_state(pipeline) else {}
+    result: Given = {"model": out, "rows": data.n}
+    if outputs.done:
+        fit(data, **options)  # of this job, or an error
+        session.report = None if os.path.exists(session.report or "") else session.report
+        result["done"] = True
+        session.finish(result, f"model {out} is done already", out, f"Training of {out}", data)
+        return
+    sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
+    sizes |= {"n_components": "auto"} if options["n_components"] == "auto" else {}
+    with session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
+        warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
+        start = time.perf_counter()
+        fitted = fit(data, **options)
+        seconds = time.perf_counter() - start
+    if "checkpoint" in options:
+        files.remove(*files.filesystem(files.normalise(options["checkpoint"])))
+    found = pipeline_facts(fitted)
+    read = sum(entry["rows"] for entry in found["history"]) if "history" in found else data.n
+    result |= {"rows_per_second": read / seconds, **found}
+    session.finish(result, console.training(f"model {out}", result), fitted, f"Training of {out}", data)
+
+
+def _keeps_state(pipeline: Any) -> bool:
+    """Whether the training of a pipeline keeps a state from which it is resumed: one of many passes does."""
+    *maps, model = pipeline
+    found = [step for step in (*maps, model) if getattr(step, "checkpoint_folder", "")]
+    return bool(found) and (found != [model] or getattr(model, "solver", "") != "auto")
+
+
+@command(
+    "target", "weight", "columns", "strict", "csv", *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report"
+)
+def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
+    """Search parameters on samples, train the best on all rows.
+
+    Of what --grid does not name, length scale (around its rule), D and alpha are searched.
+
+    \b
+    Examples:
+      distrf tune data.zarr best/ --grid n_components=1024,8192
+    """
+    from ..persistence import check_output
+    from ..pipeline.inputs import open_input, rows_with_target
+    from ..pipeline.sample import see_target
+    from ..pipeline.training import train as fit
+    from ..store import check_apart, check_writable
+    from ..tuning import tune as search
+    from .steps import Steps
+
+    steps, grid, more = Steps({"map": "fourier"} | given), given.get("grid", {}), _of(given, "n_rows")
+    data = open_input(x, **_reading(given, *SPLIT))
+    check_apart(out, [x], what="the model")
+    check_writable(out)
+    check_output(out, given.get("overwrite", False))
+    session.report_to(given.get("report"), x, out)
+    X, y = rows_with_target(data, "training")
+    target = see_target(y, steps.seed, steps.model, data.seen)[2]
+    learner, made, searched, alphas = steps.searched(target, grid, data.d)
+    by = data.by_column(given["by"], given.get("split", "random"))[0] if "by" in given else None
+    session.need_no_workers(data)
+    with session.on_cluster():
+        tuned = search(
+            X, data.seen[steps.seed, steps.model][0], made, searched, learner, alphas, scale=steps.scaler(), random_state=steps.seed,
+            sample_weight=data.weights(), split=given.get("split", "random"), by=by, **by_rules(search, more),
+            on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
+            on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
+        )  # fmt: skip
+        best: Any = tuned.best
+        fit(
+            data, model=learner.set_params(alpha=best.alpha), map="none" if made is None else made.set_params(**best.parameters),
+            scale=tuned.scaler or "none", n_components=None, length_scale=None, raw_columns=False, random_state=steps.seed,
+            baseline=False, out=out, **_of(given, *SPLIT, "overwrite"),
+        )  # fmt: skip
+    score = f"{tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
+    lines = [f"best: {_named(best)}: {score}", *([f"split by {tuned.split}"] if tuned.split else [])]
+    lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
+    session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
+
+
+def _named(trial: Any) -> str:
+    """The parameters of a trial."""
+    return ", ".join(f"{name} {value}" for name, value in {**trial.parameters, "alpha": trial.alpha}.items())
+
+
+@command("target", "weight", "strict", "csv", "new_classes", "again", "report")
+def add(session: Session, model: Model, x: Rows, given: Given) -> None:
+    """Add rows to a ridge model, exactly and in one pass.
+
+    The model was trained with --set model__keep_state=true.
+
+    \b
+    Examples:
+      distrf add model/ new.zarr
+    """
+    from ..pipeline.adding import Growing, add_rows, open_more
+    from ..store.job_lock import hold
+
+    session.report_to(given.get("report"), x, model)
+    with hold(model):
+        growing = Growing.of(model)
+        data = open_more(growing, x, **_reading(given))
+        classes, before = len(getattr(growing.estimator, "classes_", ())) or None, growing.estimator.state_.rows
+        with session.connected("fit", growing.loaded.pipeline, data, classes=classes):
+            add_rows(growing, data, **_reading(given, "new_classes", "again"))
+    rows = growing.estimator.state_.rows
+    counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
+    result = {"model": model, **counts, **growing.estimator.facts()}
+    session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
+
+
+@command("keys", "probabilities", "interval", "strict", "csv", "overwrite")
+def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -> None:
+    """Predict rows with a trained model.
+
+    Started again, it resumes.
+
+    \b
+    Examples:
+      distrf predict model/ new.parquet predictions.parquet --keys id
+    """
+    from ..pipeline.loaded import predictor
+    from ..pipeline.predicting import open_rows, predict
+    from ..store.job_lock import hold
+
+    trained, overwrite, given = predictor(model), given.pop("overwrite", False), by_rules(predict, given)
+    data = open_rows(trained, x, out, **given)
+    with hold(out, takeover=overwrite), session.connected("predict", trained.pipeline, data):
+        written = predict(trained, data, out, **given, overwrite=overwrite)
+    counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
+    session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
+
+
+@command("target", "weight", "columns", "strict", "csv", "by", "importance", "n_rows", "report")
+def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
+    """Score a trained model on rows with known targets.
+
+    In one pass over the rows; with --importance it also measures which columns the model needs.
+
+    \b
+    Examples:
+      distrf evaluate model/ test.zarr
+      distrf evaluate prices/ sales.parquet --by region --report report.html
+    """
+    from ..pipeline.evaluating import evaluate
+    from ..pipeline.importance import permutation_importance
+    from ..pipeline.loaded import predictor
+
+    session.report_to(given.get("report"), x, model)
+    sampled = by_rules(permutation_importance, _of(given, "n_rows"))
+    if sampled and "importance" not in given:
+        raise typer.BadParameter("n_rows: of --importance; leave one of them out")
+    trained, title = predictor(model), f"{model} on {x}"
+    data = trained.open(x, needs_target=True, **_reading(given))
+    if "by" in given:
+        data.column(given["by"])  # lazy; one that is not there is an error now
+    with session.connected("evaluate", trained.pipeline, data):
+        found = evaluate(trained, data, **_of(given, "weight", "by"))
+        shown, result = console.scores(title, found), dict(found) | {"model": model}
+        if "importance" in given:
+            lost = permutation_importance(trained, data, **sampled, **_of(given, "weight"))
+            result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
+    session.finish(result, shown, found, title, data)

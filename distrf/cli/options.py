@@ -1,117 +1,293 @@
-"""Every option of the command line, declared once. Their names are those of parameters in Python."""
+"""Every option of the command line, declared once by the name of a parameter in Python; texts as values; job files."""
 
-from typing import Annotated, Any
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import job_file
-from .job_file import PATH
+from ..errors import did_you_mean
+
+if TYPE_CHECKING:
+    from ..parameters import Rule
+
+#: The metavar of what names a file, a folder or a URL: paths of a job file are relative to it.
+PATH = "PATH"
+PAIR = "NAME=VALUE"
+_WORDS = {"none": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
+
+
+def _take_job(ctx: Any, param: Any, path: str | None) -> str | None:
+    """Let a job file say what is not typed: the callback of --job, which is read before all others."""
+    if path is not None and not ctx.resilient_parsing:
+        ctx.default_map = load_job(path, ctx.command)
+    return path
 
 
 def _text(help: str, metavar: str = "TEXT", *names: str, kind: Any = str | None, **more: Any) -> Any:
     return Annotated[kind, typer.Option(*names, help=help, metavar=metavar, show_default=False, **more)]
 
 
-def _path(help: str, **more: Any) -> Any:
-    return _text(help, PATH, **more)
-
-
-def _number(help: str, *names: str) -> Any:
-    return _text(help, "INT", *names, kind=int | None)
+def _number(help: str) -> Any:
+    return _text(help, "INT", kind=int | None)
 
 
 def _names(help: str) -> Any:
-    return _text(f"{help} Several between commas.", "NAMES", kind=list[str] | None)
+    return _text(help, "NAMES", kind=list[str] | None)
 
 
 def _pairs(help: str) -> Any:
-    return _text(help, "NAME=VALUE", kind=list[str] | None)
+    return _text(help, PAIR, kind=list[str] | None)
 
 
-def _flag(help: str, *names: str) -> Any:
-    return Annotated[bool, typer.Option(*names, help=help)]
+def _flag(name: str, help: str, *short: str) -> Any:
+    return Annotated[bool, typer.Option(name, *short, help=help)]
 
 
 # fmt: off
-RUN: dict[str, Any] = {
-    "job": _path("YAML or JSON file of arguments and options; those that are typed win.", is_eager=True, callback=job_file.take),
-    "cluster": _path("Scheduler address, cluster spec file, local, or none: threads of this process, as for small data."),
-    "memory_limit": _text("Memory of one local worker, such as 4GiB.", "SIZE"),
-    "tls": _path("Folder with ca.pem, cert.pem and key.pem: encrypt, and let in only who has such a certificate."),
-    "quiet": _flag("No progress and no result; warnings stay.", "--quiet", "-q"),
-    "json": _flag("Print the result as JSON.", "--json"),
-    "csv": _pairs("How CSV is read, as pandas says it: sep, decimal, thousands, na_values, keep_default_na, header, encoding."),
-}
-ROWS: dict[str, Any] = {
-    "target": _text("Column (Parquet, CSV) or array (Zarr) of the targets.", "NAME"),
+OPTIONS: dict[str, Any] = {
+    # rows
+    "target": _text("Column, or array of a store, to learn.", "NAME"),
     "weight": _text("Column or array of the weights of the rows.", "NAME"),
-    "columns": _names("Columns that are read, by name or number; all but the target, where none is named."),
-    "impute": _text("What replaces missing values: mean, median, zero or a number."),
-    "strict": _flag("Refuse a Zarr store of another program if chunks are missing; else a warning.", "--strict"),
-}
-TABLE: dict[str, Any] = {
-    "exclude": _names("Columns of a table that are left out."),
-    "categorical": _names("Columns of a table that are categories, whatever they hold."),
-    "numeric": _names("Columns of a table that are numbers, such as one that would be taken for an id."),
-    "date": _names("Columns of a table that are dates."),
-    "id": _names("Columns of a table that name their rows; they are left out."),
-    "drop_missing_target": _flag("Leave out rows of a table without a target; say how many.", "--drop-missing-target"),
-}
-SPLIT: dict[str, Any] = {
-    "split": _text("How rows are held out: random, stratified, group, time, blocks. Of ingest: train or test of .npz."),
-    "by": _text("Column of their groups or times. Of evaluate: score the rows of each of its values too.", "NAME"),
-}
-MAP: dict[str, Any] = {
-    "map": _text("fourier, laplace, binning, tensor-sketch, nystroem, tefm, cnm, learned, blockwise, none or auto.", "NAME"),
-    "kernel": _text("Kernel of the map.", "NAME"),
-    "n_components": _text("D, number of features of the map, or auto.", "INT", "--n-components", "-D"),
-    "length_scale": _text("Length scale of the kernel, a rule such as knn, or auto."),
-    "scale": _text("Units: standard, minmax, maxabs, robust, robust-zeros, l1-rows, l2-rows, divide, none or auto.", "NAME"),
-    "set": _pairs("Any other parameter: map__projection=dense, model__cv=5, scale__divisor=255. A wrong name lists them."),
-    "random_state": _text("Seed of the map, the folds and the order of rows.", "INT", "--random-state", "--seed"),
-}
-MODEL: dict[str, Any] = {
-    "model": _text("ridge, ridge-classifier, logistic, svm, huber, sgd-regressor, sgd-classifier or auto.", "NAME"),
-    "alpha": _text("Penalty, or several between commas of which cross-validation takes one, or auto."),
-}
-RAW_COLUMNS: dict[str, Any] = {
-    "raw_columns": _text("Whether the columns stand beside the features: yes, no or auto.")
-}
-#: Of some commands.
-OTHERS: dict[str, Any] = {
-    "out": _path("What is written."),
-    "overwrite": _flag("Replace an output of other data or options.", "--overwrite"),
-    "report": _path("Write a page of figures, choices, scores, time and environment to this file, report.html."),
-    "plot": _path("Draw how the model was trained, or the importance of columns, to this file."),
-    "checkpoint": _path("Folder that keeps the state of a training of many passes."),
-    "checkpoint_every": _number("Batches of SGD between two states."),
-    "resume": _flag("Continue from --checkpoint, to the same bits; a model that is done is success.", "--resume"),
+    "columns": _names("Columns to read, between commas; else all others."),
+    "kind": _pairs("Of a column: number, category, date, id or drop."),
+    "strict": _flag("--strict", "Refuse missing chunks of foreign Zarr stores."),
+    "drop_missing_target": _flag("--drop-missing-target", "Leave out rows without a target."),
+    "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
+    # how rows are held out
+    "split": _text("random, stratified, group, time or blocks.", "NAME"),
+    "by": _text("Column of groups, times or, for evaluate, slices.", "NAME"),
+    # the pipeline
+    "model": _text("auto, ridge, ridge-classifier, logistic, svm, huber, sgd-regressor or sgd-classifier.", "NAME"),
+    "map": _text("auto, none, fourier, laplace, tensor-sketch, binning, nystroem, tefm, cnm, learned or blockwise.", "NAME"),
+    "n_components": _text("D, number of random features, or auto.", "INT", "--n-components", "-D"),
+    "alpha": _text("Penalty, several between commas, or auto."),
+    "scale": _text("Units: auto, none, standard, robust, divide, ...", "NAME"),
+    "random_state": _text("Seed of samples, map and model.", "INT", "--seed"),
+    "set": _pairs("Other parameters: map__phase=offset, model__cv=5."),
+    # of some commands
+    "rows": _number("Rows to expand the training digits to."),
+    "out": _text("Folder for the files.", PATH),
     "sparse": _text("How X is stored: csr or dense."),
-    "shuffle": _flag("Shuffle all rows (files sorted by date or class).", "--shuffle"),
-    "seed": _number("Seed of the shuffle, or of the demonstration.", "--seed"),
+    "seed": _number("Seed of the shuffle, or of the distortions."),
+    "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),
     "dtype": _text("Type of X: float32 or float64."),
-    "n_features": _number("Columns of an svmlight file, where its rows have no entry in the last ones."),
-    "zero_based": _text("Whether the indices of an svmlight file count from 0: yes or no."),
-    "append": _flag("Append the rows to the store that is there.", "--append"),
-    "again": _flag("Add rows that are there already, which else are refused.", "--again"),
-    "rows": _number("Rows to expand the training digits to."),
-    "featurize": _flag("Plan featurize in place of train.", "--featurize"),
+    "impute": _text("For missing values: mean, median, zero, a number."),
+    "n_features": _number("Columns of svmlight text."),
+    "zero_based": _text("Whether svmlight text counts from 0: yes or no."),
+    "append": _flag("--append", "Append the rows to the store that is there."),
+    "again": _flag("--again", "Take rows that are there already once more."),
+    "what": _text("Plan train, which is usual, or featurize.", "JOB", "--for"),
+    "workers": _number("Number of workers, else that of the cluster."),
     "classes": _number("Number of classes, where it is known."),
-    "workers": _number("Number of workers, where it is not that of the cluster."),
-    "save_map": _path("Folder to keep the fitted map in."),
-    "like": _path("Take the map of this folder (of --save-map, or a model) as it was fitted."),
-    "n_rows": _number("Rows of a sample: the largest one of tune, those that --importance predicts."),
-    "factor": _number("A level of the search keeps one candidate in so many."),
-    "model_out": _path("The folder of the model that the job file will train; model where none is named."),
-    "keys": _names("Columns to write beside the predictions, to Parquet."),
-    "probabilities": _text("Whether the probability of each class is written: yes, no or auto."),
-    "interval": _text("Write the ends of intervals that hold this share of targets.", "SHARE", kind=float | None),
-    "scores": _flag("Write the decision values of a classifier too.", "--scores"),
-    "importance": _flag("Measure what the model loses where a column is taken from other rows.", "--importance"),
-    "n_repeats": _number("How often --importance permutes each column."),
-    "scoring": _text("What --importance measures: a score of scikit-learn, such as accuracy, r2 or neg_log_loss."),
-    "new_classes": _flag("Take labels that the model does not know for classes of their own.", "--new-classes"),
+    "resume": _flag("--resume", "Go on where a job was stopped; done is success."),
+    "overwrite": _flag("--overwrite", "Replace an output of other data or options."),
+    "report": _text("Write a page of figures and scores: report.html.", PATH),
+    "grid": _pairs("Values to search: alpha=1e-6,1e-4 map__gamma=1,2."),
+    "n_rows": _number("Rows of the largest sample."),
+    "keys": _names("Columns to write beside predictions, to Parquet."),
+    "probabilities": _text("Write those of the classes: yes, no or auto."),
+    "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
+    "importance": _flag("--importance", "Also what is lost where a column is permuted."),
+    "like": _text("Folder of a map or model, taken as it was fitted.", PATH),
+    "save_map": _text("Folder to keep the fitted map in.", PATH),
+    "new_classes": _flag("--new-classes", "Take unknown labels for further classes."),
+    # of all commands
+    "job": _text("YAML or JSON of what is not typed.", PATH, is_eager=True, callback=_take_job),
+    "cluster": _text("Scheduler address, spec file, local or none.", PATH),
+    "memory_limit": _text("Memory of one local worker, such as 4GiB.", "SIZE"),
+    "tls": _text("Folder of ca.pem, cert.pem and key.pem.", PATH),
+    "quiet": _flag("--quiet", "Print warnings and errors only.", "-q"),
+    "json": _flag("--json", "Print the result as JSON."),
 }
 # fmt: on
-OPTIONS = RUN | ROWS | TABLE | SPLIT | MAP | MODEL | RAW_COLUMNS | OTHERS
+ROWS = ("target", "weight", "columns", "kind", "strict", "drop_missing_target", "csv")
+SPLIT = ("split", "by")
+MAP = ("map", "n_components", "scale", "random_state", "set")
+MODEL = ("model", "alpha", *MAP)
+ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
+#: What a job of `train` or `featurize` says of its outputs, which a plan does without.
+_OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
+
+
+# ---- texts as values ----
+
+
+def read(text: Any, rule: Rule | None = None) -> Any:
+    """The value that a text stands for: the first reading that a rule allows, else the first.
+
+    Readings are none, yes or no; a number, and 1e4 as a whole one; JSON or YAML; the text; a list between commas.
+    """
+    readings = list(_readings(text)) if isinstance(text, str) else [text]
+    return next((value for value in readings if rule is None or rule.allows(value)), readings[0])
+
+
+def _readings(text: str) -> Iterator[Any]:
+    plain = text.strip()
+    if plain.lower() in _WORDS:
+        yield _WORDS[plain.lower()]
+    with suppress(ValueError):
+        yield int(plain)
+    with suppress(ValueError):
+        yield float(plain)
+        if float(plain).is_integer():
+            yield int(float(plain))
+    found = _parsed(plain) if plain[:1] in ("[", "{") else None
+    if found is not None:
+        yield found
+    yield text
+    parts = found if isinstance(found, list) else [part.strip() for part in plain.split(",")]
+    if isinstance(found, list) or len(parts) > 1:
+        yield from ([read(part) for part in parts], tuple(map(read, parts)), parts)
+
+
+def _parsed(text: str) -> Any:
+    with suppress(ValueError):
+        return json.loads(text)
+    import yaml
+
+    with suppress(yaml.YAMLError):
+        return yaml.safe_load(text)
+    return None
+
+
+def checked(name: str, text: Any, rule: Rule) -> Any:
+    """The value that a text stands for. Raises ParameterError where the rule of the parameter allows none."""
+    value = read(text, rule)
+    rule.check(name, value)
+    return value
+
+
+def several(name: str, text: str, rule: Rule) -> list[Any]:
+    """The values of a text, between commas; each once. Raises ParameterError as `checked`."""
+    values = [checked(name, part.strip(), rule) for part in text.split(",")]
+    if len(set(map(repr, values))) < len(values):
+        raise typer.BadParameter(f"{name} has one value or several, between commas, got {text!r}")
+    return values
+
+
+def by_rules(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
+    """{parameter: value} for a public function, checked by its rules before anything starts; what has no rule stays."""
+    rules = getattr(function, "parameter_rules", {})
+    return {name: checked(name, v, rules[name]) if name in rules else v for name, v in given.items()}
+
+
+def pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """{name: text} of texts NAME=VALUE; of one name the last."""
+    found = {}
+    for text in texts:
+        name, mark, value = text.partition("=")
+        if not (mark and name.strip()):
+            raise typer.BadParameter(f"--{option} takes NAME=VALUE, got {text!r}")
+        found[name.strip()] = value
+    return found
+
+
+def column_names(option: str, texts: Iterable[str]) -> list[str]:
+    """The columns that texts name: several between commas; one that has commas stands in double quotes."""
+    found = [name for text in texts for name in next(csv.reader([text], skipinitialspace=True), []) if name]
+    if not found:
+        raise typer.BadParameter(f"--{option} names columns, got {list(texts)!r}")
+    return found
+
+
+def check_name(name: str, known: Iterable[str], what: str) -> None:
+    """Raise for a name that is none of those known."""
+    if name not in (known := list(known)):
+        there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
+        raise typer.BadParameter(f"{what} has no {name!r}{there}")
+
+
+def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
+    """Around a command whose CSV is read as was said."""
+    if not said:
+        return nullcontext()
+    from ..store.csv_format import csv_format, reading
+
+    for name in said:
+        check_name(name, csv_format.parameter_rules, "--csv")  # type: ignore[attr-defined]
+    return reading(csv_format(**by_rules(csv_format, said)))
+
+
+def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:
+    """{parameter: value} of what was typed or stands in the job file; lists of columns, and pairs as dictionaries."""
+    given = {}
+    for name, value in typed.items():
+        if isinstance(value, str) and (not value.strip() or "\0" in value):
+            raise typer.BadParameter(f"{name} must not be empty, got {value!r}; give a value, or leave it out")
+        if name in ("csv", "grid", "kind", "set"):  # what is typed is added to what a job file says
+            value = pairs(name, [*(ctx.default_map or {}).get(name, ()), *(value or ())])
+        elif isinstance(value, (list, tuple)) and value:
+            value = column_names(name, value)
+        if (value and name != "job") or (value == 0 and value is not False):
+            given[name] = value
+    return given
+
+
+# ---- job files ----
+
+
+def load_job(path: str, command: Any) -> dict[str, Any]:
+    """{parameter: text, list of texts or flag} of a job file; its paths are made relative to where we are.
+
+    Raises BadParameter for what is no job of this command: no YAML, an unknown key, a value of the wrong kind.
+    """
+    known = {p.name: p for p in command.params if p.name not in ("job", "help")}
+    entries = {str(key).replace("-", "_"): value for key, value in _entries(path).items()}
+    named = entries.pop("command", command.name)
+    if command.name == "plan" and named in ("train", "featurize"):
+        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS} | {"what": named}
+    elif named != command.name:
+        raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")
+    found = {}
+    for key, value in entries.items():
+        name = key if key in known else key.lower()  # X
+        check_name(name, known, f"a job of `distrf {command.name}` ({path!r})")
+        if value is not None:
+            found[name] = _entry(f"{key} in {path!r}", value, known[name], os.path.dirname(path))
+    return found
+
+
+def _entries(path: str) -> dict[Any, Any]:
+    import yaml
+
+    from ..store import files
+
+    fs, root = files.filesystem(files.normalise(path))
+    try:
+        found = yaml.safe_load(fs.cat_file(root).decode())
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise typer.BadParameter(f"{path!r} is neither YAML nor JSON: {error}") from error
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise typer.BadParameter(f"no job file at {path!r}; check the path") from error
+    if not isinstance(found, dict):
+        kind = type(found).__name__
+        raise typer.BadParameter(f"a job file has NAME: VALUE on each line; {path!r} has a {kind}")
+    return found
+
+
+def _entry(where: str, value: Any, parameter: Any, folder: str) -> Any:
+    """An entry as it would be typed; a column with commas is quoted, as it stands for itself."""
+    if getattr(parameter, "is_flag", False):
+        if not isinstance(value, bool):
+            raise typer.BadParameter(f"{where} is true or false, got {value!r}")
+        return value
+    if parameter.metavar == PAIR:
+        if not isinstance(value, dict):
+            raise typer.BadParameter(f"{where} has names and values, got {value!r}")
+        return [f"{name}={one}" for name, one in value.items()]
+    if parameter.multiple:
+        names = value if isinstance(value, list) else [value]
+        return ['"' + str(name).replace('"', '""') + '"' for name in names]
+    text = str(value)
+    is_path = parameter.param_type_name == "argument" or parameter.metavar == PATH
+    if not is_path or "://" in text or (parameter.name == "cluster" and text in ("local", "none")):
+        return text
+    protocol, mark, inside = folder.rpartition("://")  # an object store takes ".." for a name
+    return f"{protocol}{mark}{os.path.normpath(os.path.join(inside, os.path.expanduser(text)))}"

@@ -73,7 +73,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     (500, 16)
     """
 
-    #: Subfolder of the command line's --checkpoint for the state of training. TEFM uses the same name.
+    #: Subfolder of the checkpoint of a training for the state of training. TEFM uses the same name.
     checkpoint_folder: ClassVar[str] = "subspace"
 
     objective: str = param(default="kernel", rule=one_of("kernel") | name_in(LOSSES), kw_only=False)

@@ -75,7 +75,7 @@ class BaseLinear(LinearModel):
         Number of input columns, D.
     """
 
-    #: Subfolder of the command line's --checkpoint for the passes.
+    #: Subfolder of the checkpoint of a training for the passes.
     checkpoint_folder: ClassVar[str] = "passes"
 
     alpha: float | str = param(default="auto", rule=ALPHA | one_of("auto"))

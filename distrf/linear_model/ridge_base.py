@@ -153,7 +153,7 @@ class BaseRidge(LinearModel):
 
     @property
     def checkpoint_folder(self) -> str:
-        """Subfolder of the command line's --checkpoint for the passes of conjugate gradients; "" for none."""
+        """Subfolder of the checkpoint of a training for the passes of conjugate gradients; "" for none."""
         return "" if self.solver == "gram" or self.keep_state else "cg"
 
     def check(self) -> None:

@@ -117,7 +117,7 @@ class BaseSGD(LinearModel):
         Number of input columns, D.
     """
 
-    #: Subfolder of the command line's --checkpoint for the state of training.
+    #: Subfolder of the checkpoint of a training for the state of training.
     checkpoint_folder: ClassVar[str] = "sgd"
     #: Parameters that are read only if another parameter, or one of several, has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {

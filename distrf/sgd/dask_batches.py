@@ -38,7 +38,6 @@ from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from ..execution.submission import Submission, threads_of
 from ..execution.worker_checks import able_workers
-from ..execution.workers import return_freed_memory
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
@@ -296,6 +295,7 @@ def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[
 
 
 def _take(work: BatchWork, stubs: Any, epoch: int, microbatches: Any, places: Any, *inputs: Any) -> list[Any]:
+    from ..execution.workers import return_freed_memory  # which imports distributed
 
     return_freed_memory()
     loaded = iter(aligned(inputs))

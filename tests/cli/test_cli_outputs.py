@@ -5,16 +5,20 @@ from __future__ import annotations
 import errno
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from tempfile import mkdtemp
 
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, ingest, save_model
+from distrf import StreamingRidge, ingest, load_model, save_model
 from distrf.errors import StoreError
 from distrf.store import check_writable
 
-SMALL = ["-D", "16", "--set", "map__gamma=1", "--scale", "none", "--raw-columns", "no", "--alpha", "1e-3"]
+SMALL = ["-D", "16", "--set", "map__gamma=1", "--scale", "none", "--set", "raw_columns=no", "--alpha", "1e-3"]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +38,7 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
     words = ["train", rows, tmp_path / "m", *SMALL]
     cli(*words, "--resume", cluster=True)
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")}
-    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
     assert "is done already" in " ".join(cli(*words, "--resume").out.split())
     assert json.loads(cli(*words, "--resume", "--json").out)["done"] is True
     assert {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")} == before
@@ -43,39 +47,41 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
         assert "model of another job" in cli(*words, *other, "--resume", code=1).err
 
 
-SAME = [
-    ["--alpha", "0.0010"],
-    ["--set", "map__gamma=1e0", "--seed", "0"],
-    ["--target", "y", "--model", "ridge-classifier"],
-    ["--kernel", "gaussian", "--set", "map__phase=paired", "--raw-columns", "no"],
-    [
-        word
-        for name in ("tol=1e-3", "cv=auto", "solver=auto", "class_weight=none")
-        for word in ("--set", f"model__{name}")
-    ],
-]
-
-
 @pytest.mark.slow
-def test_options_that_mean_the_same_are_the_same_job(cli, rows, tmp_path, monkeypatch):
-    words = ["train", rows, tmp_path / "m", *SMALL]
-    cli(*words, cluster=True)
-    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
-    for more in SAME:
-        assert "is done already" in " ".join(cli(*words, *more, "--resume").out.split())
-    for other in (["--alpha", "auto"], ["--kernel", "laplacian"], ["-D", "auto"], ["--raw-columns", "auto"]):
-        assert "model of another job" in cli(*words, *other, "--resume", code=1).err
-
-
-def test_a_job_that_is_done_draws_a_plot_that_is_missing(cli, rows, tmp_path, monkeypatch):
-    words = ["train", rows, tmp_path / "m", *SMALL, "--alpha", "1e-3,1e-2"]
-    cli(*words, cluster=True)
-    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
-    plot = tmp_path / "errors.svg"
-    assert json.loads(cli(*words, "--resume", "--plot", plot, "--json").out)["plot"] == str(plot)
-    plot.write_text("mine")
-    assert "plot" not in json.loads(cli(*words, "--resume", "--plot", plot, "--json").out)
-    assert plot.read_text() == "mine"
+def test_killed_and_resumed_to_the_same_bits(cli, rows, tmp_path, two_worker_cluster):
+    """SIGKILL in the middle; --resume ends where the job that nobody disturbed ends, and leaves no state."""
+    sgd = [
+        "--model",
+        "sgd-classifier",
+        "-D",
+        64,
+        "--set",
+        "map__gamma=0.5",
+        "--set",
+        "model__n_epochs=40",
+        "--set",
+        "model__tol=none",
+    ]
+    sgd += ["--set", "model__batch_size=2", "--set", "model__checkpoint_every=1", "--quiet"]
+    job, state = ["train", rows, tmp_path / "m", *sgd], tmp_path / "m-state"
+    command = [sys.executable, "-m", "distrf", *job, "--cluster", two_worker_cluster.scheduler_address]
+    with subprocess.Popen([str(word) for word in command]) as process:
+        deadline, place = time.monotonic() + 300, state / "sgd/checkpoint.json"
+        while not place.exists() or len(json.loads(place.read_text())["spec"]["states"]) < 2:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        process.send_signal(signal.SIGKILL)
+        assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "m").exists()
+    assert "resume=True continues it" in cli(*job, code=1).err
+    for changed in (["-D", 66], ["--set", "map__gamma=0.6"], ["--seed", 1]):
+        assert "is of another job" in cli(*job, "--resume", *changed, code=1).err
+    cli(*job, "--resume", cluster=True)
+    cli("train", rows, tmp_path / "whole", *sgd, cluster=True)
+    whole, resumed = (load_model(tmp_path / name)["model"] for name in ("whole", "m"))
+    np.testing.assert_array_equal(whole.coef_, resumed.coef_)
+    assert [p.name for p in tmp_path.iterdir() if "state" in p.name] == []
 
 
 def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
@@ -86,12 +92,11 @@ def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
 @pytest.mark.parametrize("command", ["train", "featurize", "ingest", "tune"])
 def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("mine")
-    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
     monkeypatch.setattr("distrf.ingestion.ingest", no_cluster)
     source = rows.parent / "rows.npz" if command == "ingest" else rows
     for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
-        place = ["--out", out] if command == "tune" else [out]
-        assert "cannot be written" in cli(command, source, *place, code=1).err
+        assert "cannot be written" in cli(command, source, out, code=1).err
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
@@ -101,7 +106,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
-    monkeypatch.setattr("distrf.cli.session.Session.connected", no_cluster)
+    monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
     monkeypatch.setattr("distrf.ingestion.ingest.Prepared.open", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")

@@ -21,10 +21,10 @@ import psutil
 import pytest
 from peaks import cluster_file, distrf, make_store
 
-#: Arguments after input and output. What takes a checkpoint goes on from it; the others begin anew, or keep blocks.
+#: Arguments after input and output. What keeps a state goes on from it; the others begin anew, or keep blocks.
 COMMANDS = {
     "ingest": ["--target", "label", "--block-rows", 2_000, "--shuffle"],
-    "featurize": ["-D", 512, "--length-scale", 4.0, "--seed", 1],
+    "featurize": ["-D", 512, "--set", "map__length_scale=4", "--seed", 1],
     "predict": [],
     "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--set", "model__cv=3", "--seed", 1],
     "cg": ["-D", 512, "--set", "model__solver=cg", "--set", "model__tol=1e-3", "--alpha", 1e-4, "--seed", 1],
@@ -38,14 +38,13 @@ COMMANDS = {
         "model__n_epochs=4",
         "--seed",
         1,
-        "--checkpoint-every",
-        8,
+        "--set",
+        "model__checkpoint_every=8",
     ],
     "tefm": ["-D", 64, "--map", "tefm", "--set", "map__base__n_components=512", "--alpha", 1e-4, "--seed", 1],
     "cnm": ["-D", 16, "--map", "cnm", "--set", "map__n_epochs=3", "--seed", 1],
     "learned": ["-D", 256, "--map", "learned", "--set", "map__n_rounds=2", "--seed", 1],
 }
-RESUMED = ("cg", "passes", "sgd", "tefm", "cnm", "learned")
 VICTIMS = ("client", "worker", "workers", "group")
 ROWS = 20_000
 #: Differ from run to run: when and how a model was made.
@@ -64,8 +63,7 @@ class Setting:
         source = "rows.csv" if command == "ingest" else "rows.zarr"
         inputs = [self.folder / "model"] if command == "predict" else []
         verb = command if command in ("ingest", "featurize", "predict") else "train"
-        kept = ["--checkpoint", f"{out}-state"] if command in RESUMED else []
-        kept += ["--resume"] if verb == "train" else []  # one that is done already is a success
+        kept = ["--resume"] if verb == "train" else []  # one that is done already is a success
         cluster = ["--cluster", self.folder / "cluster.json"]
         words = [verb, *inputs, self.folder / source, out, *COMMANDS[command], *kept, *cluster, "--quiet"]
         return [sys.executable, "-m", "distrf", *map(str, words)]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import random
 import shutil
-import subprocess
-import sys
 import typing
 
 import numpy as np
@@ -22,9 +20,8 @@ from distrf.cli.app import app
 from distrf.cli.options import OPTIONS
 from distrf.errors import ClusterError
 
-LINES, FEW_LINES = 500, 40
+LINES, FEW_LINES = 300, 30
 FILES, FEW_FILES = 200, 24
-OWN_PROCESSES = 50
 REACHED = "the test has no cluster"
 
 COMMANDS = typer.main.get_command(app).commands
@@ -39,7 +36,7 @@ WHOLE = {
     "predict": ["{data}/model", "{data}/store", "{out}/predictions.zarr"],
     "evaluate": ["{data}/model", "{data}/store"],
     "inspect": ["{data}/store"],
-    "tune": ["{data}/store", "--out", "{out}/best.yaml"],
+    "tune": ["{data}/store", "{out}/best"],
 }
 BAD = {
     int: ["x", "1.5", "nan", "", "-1", str(2**70), "9" * 5000, "½", "0x10", "--"],
@@ -47,7 +44,7 @@ BAD = {
     str: ["", " ", "no such value", "\x07", "∞", "a" * 5000, "--"],
 }
 #: Texts that are as good as any other: paths that are written, and names of what may be there.
-ANY_TEXT = ("checkpoint", "model_out", "save_map", "out", "name", "provenance")
+ANY_TEXT = ("save_map", "out")
 
 
 def kind_of(annotation):
@@ -154,16 +151,6 @@ def test_malformed_lines(call, data, tmp_path, seed):
     assert list(tmp_path.iterdir()) == [], words
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(OWN_PROCESSES))
-def test_malformed_lines_in_their_own_process(data, tmp_path, seed):
-    words = filled(malformed_line(random.Random(10_000 + seed)), data, tmp_path)
-    words = [word.replace("\0", "") for word in words]
-    done = subprocess.run([sys.executable, "-m", "distrf", *words], capture_output=True, text=True, timeout=240)
-    check(done.returncode, done.stdout + done.stderr, (1, 2))
-    assert list(tmp_path.iterdir()) == []
-
-
 #: File to spoil (a pattern), and what reads it.
 READERS = {
     "rows.npz": ["ingest", "{in}/rows.npz", "{out}/store"],
@@ -211,13 +198,7 @@ def spoilt(draw: random.Random, content: bytes) -> bytes:
         places = []
 
         def walk(value):
-            items = (
-                value.items()
-                if isinstance(value, dict)
-                else enumerate(value)
-                if isinstance(value, list)
-                else ()
-            )
+            items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()  # fmt: skip
             for key, inner in items:
                 places.append((value, key))
                 walk(inner)
@@ -249,42 +230,6 @@ def test_malformed_files(call, data, tmp_path, seed):
             with pytest.raises(distrf.errors.StoreError):
                 distrf.open_rows(made)
     assert not [p for p in out.rglob("*") if p.name.endswith(".partial")]
-
-
-ROWS = np.random.default_rng(1).normal(size=(12, 3))
-
-
-@pytest.mark.parametrize(
-    ("X", "y"),
-    [
-        (np.where(ROWS > 1, np.nan, ROWS), ROWS[:, 0]),
-        (np.where(ROWS > 1, np.inf, ROWS), ROWS[:, 0]),
-        (ROWS[:, 0], ROWS[:, 0]),
-        (ROWS[None], ROWS[:, 0]),
-        (np.zeros((0, 3)), np.zeros(0)),
-        (np.zeros((12, 0)), ROWS[:, 0]),
-        (ROWS + 1j, ROWS[:, 0]),
-        (ROWS.astype("M8[s]"), ROWS[:, 0]),
-        (ROWS.astype(str), ROWS[:, 0]),
-        (ROWS, ROWS[:5, 0]),
-        (ROWS, ROWS[:, 0] + 1j),
-        (ROWS, np.full(12, np.nan)),
-        (ROWS, ROWS[:, 0].astype("M8[s]")),
-        (ROWS, ROWS[None]),
-        (ROWS, np.float64(3)),
-        (np.float64(3), np.float64(3)),
-        (ROWS.astype(object), ROWS[:, 0]),
-    ],
-)  # fmt: skip
-def test_arrays_of_other_shapes_and_types(call, tmp_path, X, y):
-    """An npz file that no model can learn from is refused by ingest, or by train."""
-    np.savez(tmp_path / "rows.npz", X=X, y=y)
-    code, text = call(["ingest", str(tmp_path / "rows.npz"), str(tmp_path / "store")])
-    check(code, text, (0, 1, 2))
-    if code == 0:
-        code, text = call(["train", str(tmp_path / "store"), str(tmp_path / "m"), "-D", "8"])
-        check(code, text, (1, 2))
-    assert not (tmp_path / "m").exists()
 
 
 def test_every_command_is_drawn():

@@ -70,7 +70,7 @@ def make_jobs(folder, made, fitted):
     """Rows of digits, and files of jobs with so many features, which write beside the place where they are copied to."""
     X, y = expanded_digits(30_000, seed=0)
     write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
-    map_ = "map: fourier\nlength_scale: 4.0\nrandom_state: 1\nn_components: "
+    map_ = "map: fourier\nset: {map__length_scale: 4.0}\nrandom_state: 1\nn_components: "
     jobs = {
         "featurize": f"out: features.zarr\n{map_}{made}\n",
         "train": f"out: model\nmodel: ridge-classifier\nalpha: 1e-6\n{map_}{fitted}\n",

@@ -81,7 +81,7 @@ def rows():
 
 def command(group, rows, out, *words):
     """`distrf featurize` in the group, on one core."""
-    options = [*words, "--length-scale", "4", "--seed", "1"]
+    options = [*words, "--set", "map__length_scale=4", "--seed", "1"]
     line = [sys.executable, "-m", "distrf", "featurize", rows, out, *options]
 
     def enter():

@@ -40,10 +40,10 @@ JOBS: dict[str, dict] = {
         "block-rows": 8192,
     },
     "train": {
-        "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "length-scale": 20.0, "scale": "standard",
-        "raw-columns": "no", "model": "sgd-classifier", "alpha": 1e-5, "random-state": 0,
+        "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "scale": "standard",
+        "model": "sgd-classifier", "alpha": 1e-5, "random-state": 0,
         "set": {
-            "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
+            "raw_columns": False, "map__base__length_scale": 20.0, "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
             "model__batch_size": 4000,
         },
     },

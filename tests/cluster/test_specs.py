@@ -20,7 +20,7 @@ from servers import CLUSTER, ROOT
 
 import distrf
 from distrf.cli.app import app
-from distrf.cli.job_file import load as load_job
+from distrf.cli.options import load_job
 from distrf.cluster import read_cluster_spec
 from distrf.preload import DEFAULTS
 

@@ -61,7 +61,7 @@ def test_others_are_refused(encrypted, tmp_path):
 def test_the_command_line_takes_them(encrypted, ours, cli, tmp_path):
     rows = tmp_path / "rows.parquet"
     pq.write_table(pa.table({"a": np.arange(9.0), "b": np.arange(9.0)}), rows)
-    words = ["plan", rows, "--featurize", "--map", "fourier", "-D", 64, "--cluster", encrypted, "--json"]
+    words = ["plan", rows, "--for", "featurize", "--map", "fourier", "-D", 64, "--cluster", encrypted, "--json"]
     assert json.loads(cli(*words, "--tls", ours).out)["workers"] == 1
 
 

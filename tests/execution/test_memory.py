@@ -11,7 +11,7 @@ CASES = {
     "gram": (120_000, ["-D", 256, "--set", "map__gamma=0.1"]),
     "rule-and-folds": (
         80_000,
-        ["-D", 256, "--length-scale", "knn", "--alpha", "1e-6,1e-4", "--set", "model__cv=5"],
+        ["-D", 256, "--set", "map__length_scale=knn", "--alpha", "1e-6,1e-4", "--set", "model__cv=5"],
     ),
 }
 

@@ -33,9 +33,9 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
         "--set",
         "map__n_epochs=5",
     ]
-    words += ["--model", "ridge-classifier", "--length-scale", 1, "--quiet"]
+    words += ["--model", "ridge-classifier", "--set", "map__length_scale=1", "--quiet"]
     cli(*words, tmp_path / "whole", cluster=True)
-    kept = [*words, tmp_path / "m", "--checkpoint", tmp_path / "state"]
+    kept = [*words, tmp_path / "m"]
     advance, batches = Trainer._advance, []
 
     def counts(self, *given):
@@ -51,9 +51,8 @@ def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
     np.testing.assert_array_equal(resumed.frequencies, whole.frequencies)
     np.testing.assert_array_equal(resumed.offsets, whole.offsets)
     assert 20 < len(batches) <= 23  # four batches an epoch: two epochs were kept
+    assert not (tmp_path / "m-state").exists()
     batches.clear()
-    cli(*kept, "--resume", "--overwrite", cluster=True)
-    assert not batches
     cli(*kept, "--overwrite", cluster=True, code=1)  # anew
     assert len(batches) == 11
 

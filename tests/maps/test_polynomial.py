@@ -27,7 +27,7 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.cli.estimators import Parts
+from distrf.cli.steps import Steps
 from distrf.errors import InputError
 from distrf.kernels import DotProductKernel, Exponential, Polynomial, get_kernel
 from distrf.maps import TensorSketchMap
@@ -261,8 +261,8 @@ def test_maps_of_the_command_line(name, options, rng):
     """What is planned before anything is read has the width and the work of what is fitted."""
     X = abs(rng.normal(size=(60, 5)))
     size = {} if name == "blockwise" else {"n_components": "16"}
-    given = {f"map__{option}": text for option, text in (size | options).items()}
-    estimator = Parts(map=name, random_state="3", set=given).plain_map(5)
+    given = {f"map__{option}": text for option, text in options.items()}
+    estimator = Steps({"map": name, "random_state": "3", "set": given} | size).made_map()
     planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
     assert type(planned) is type(fitted)
     assert planned.n_components == fitted.n_components

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import distrf
-from distrf.cli.reports import training
+from distrf.cli.console import training
 from distrf.errors import DistrfError, InputError
 from distrf.tables.kinds import ColumnWarning
 

@@ -178,14 +178,11 @@ def test_command(rows, tmp_path, cli):
     pq.write_table(pa.table(table), tmp_path / "a.parquet")
     model = tmp_path / "m"
     cli("train", tmp_path / "a.parquet", model, "--target", "price", "-D", 64, "--alpha", 1e-4)
-    words = ["evaluate", model, tmp_path / "a.parquet", "--importance", "--n-repeats", 2]
-    said = json.loads(cli(*words, "--json", "--plot", tmp_path / "p.png").out)
+    words = ["evaluate", model, tmp_path / "a.parquet", "--importance"]
+    said = json.loads(cli(*words, "--json").out)["importance"]
     assert [c["name"] for c in said["columns"]][:2] == ["c0", "c1"]
     assert said["scoring"] == "r2"
-    assert (tmp_path / "p.png").stat().st_size > 1000
-    squared = cli(*words, "--columns", "c1,3", "--scoring", "neg_mean_squared_error").out
-    assert "\nneg_mean_squared_error" in squared
-    direct = permutation_importance(model, tmp_path / "a.parquet", n_repeats=2)
+    direct = permutation_importance(model, tmp_path / "a.parquet")
     assert said["columns"][0]["each"] == direct.importances[0].tolist()
 
 

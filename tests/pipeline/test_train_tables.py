@@ -72,7 +72,7 @@ def test_a_bad_cell_in_a_column_of_numbers_is_said(cli, tmp_path):
     assert "missing; say categorical=['weight'] for levels" in said.err
     found = json.loads(
         cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--overwrite", "--json",
-            "--exclude", "weight").out
+            "--kind", "weight=drop").out
     )  # fmt: skip
     assert not any("weight" in text for text in found.get("warnings", ()))
 
@@ -284,7 +284,7 @@ def test_on_the_command_line(cli, tmp_path):
     frame().to_parquet(rows, index=False)
     frame(300, seed=5).to_csv(new, index=False)  # zip codes keep their zeros: the model says that they are text
     said = json.loads(
-        cli("train", rows, model, "--target", "churned", "--exclude", "since", "-D", "128", "--json").out
+        cli("train", rows, model, "--target", "churned", "--kind", "since=drop", "-D", "128", "--json").out
     )
     assert [column["kind"] for column in said["columns"]] == [
         "id",

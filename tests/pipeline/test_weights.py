@@ -234,9 +234,8 @@ def test_commands(cli, tmp_path, monkeypatch):
     assert evaluate("model", path, weight="w")["r2"] == pytest.approx(exact.score(X, Y, WEIGHT))
     plan = json.loads(cli("plan", path, *options, "--json").out)
     assert plan["job"]
-    cli("tune", path, "--out", "best.yaml", *options, "--map", "none", "--alpha", "0.01,1", "--cluster", "none")
-    assert "weight: w" in (tmp_path / "best.yaml").read_text()
-    cli("train", "--job", "best.yaml", "--overwrite")
+    cli("tune", path, "best", *options, "--map", "none", "--grid", "alpha=0.01,1", "--cluster", "none")
+    assert distrf.persistence.model_details("best")["input"]["weight"] == "w"
     said = cli("train", path, "other", "--target", "y", "--weight", "none", code=1).err
     assert "none" in said
     bad = parquet(tmp_path / "bad.parquet", np.where(np.arange(N) == 99, -1.0, WEIGHT))

@@ -56,7 +56,7 @@ def test_blocks_and_bytes(cli, store):
 
 
 def test_featurize_does_what_was_planned(cli, store, tmp_path):
-    made = planned(cli, store, "-D", 128, "--featurize")
+    made = planned(cli, store, "-D", 128, "--for", "featurize")
     cli("featurize", store, tmp_path / "f.zarr", "-D", 128, "--set", "map__gamma=0.1", "--quiet", cluster=True)
     written = info(tmp_path / "f.zarr", measure=True)
     assert (written.n_blocks, written.block_rows) == (made["blocks"], made["block_rows"])
@@ -72,7 +72,9 @@ def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatc
     real = passes.compute
     monkeypatch.setattr(passes, "compute", lambda task, *to: every.extend(dict(task.dask)) or real(task, *to))
     for D in (64, 512):
-        words = f"--map fourier -D {D} --scale none --raw-columns no --alpha 1e-6 --set map__gamma=0.1".split()
+        words = (
+            f"--map fourier -D {D} --scale none --set raw_columns=no --alpha 1e-6 --set map__gamma=0.1".split()
+        )
         made = planned(cli, store, *words)
         every.clear()
         cli("train", store, tmp_path / str(D), *words, "--quiet", cluster=True)
@@ -98,7 +100,7 @@ def labelled(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("words", "outputs", "counted"),
-    [([], 7, True), (["--classes", 30], 30, False), (["--model", "ridge"], 1, False), (["--featurize"], None, False)],
+    [([], 7, True), (["--classes", 30], 30, False), (["--model", "ridge"], 1, False), (["--for", "featurize"], None, False)],
 )  # fmt: skip
 def test_classes_are_counted_in_a_sample_of_the_labels(cli, labelled, words, outputs, counted):
     made = planned(cli, labelled, "-D", 64, *words)
@@ -161,7 +163,7 @@ def test_training_stays_below_the_plan(cli, store, tmp_path, case):
 def test_featurizing_and_predicting_stay_below_the_plan(cli, store, tmp_path):
     cluster = ["--cluster", cluster_file(tmp_path / "c.json")]
     options = ["-D", 4096, "--set", "map__gamma=0.1"]
-    made = planned(cli, store, "-D", 4096, "--featurize", *cluster)
+    made = planned(cli, store, "-D", 4096, "--for", "featurize", *cluster)
     measured = peak(distrf("featurize", store, tmp_path / "f.zarr", *options, *cluster))
     cli("train", store, tmp_path / "m", *options, "--alpha", "1e-6", "--quiet", cluster=True)
     predicted = peak(distrf("predict", tmp_path / "m", store, tmp_path / "p.zarr", *cluster))

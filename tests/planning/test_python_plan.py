@@ -62,7 +62,7 @@ PLANNED = {
     "csr": ("csr", FOURIER, [fourier(), CLASSIFIER]),
     "many": ("many", f"{FOURIER} --classes 1000", [fourier(), CLASSIFIER]),
     "columns": ("ten", "--map none", [CLASSIFIER]),
-    "featurize": ("numbers", "-D 16 --map tefm --featurize", [distrf.TEFM(fourier(), 16)]),
+    "featurize": ("numbers", "-D 16 --map tefm --for featurize", [distrf.TEFM(fourier(), 16)]),
 }
 
 

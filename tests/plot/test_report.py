@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, save_model
-from distrf.cli.reports import table
+from distrf.cli.console import table
 from distrf.errors import InputError, StoreError
 from distrf.plot import report, write_report
 

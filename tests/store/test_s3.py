@@ -457,8 +457,8 @@ def test_killed_and_started_again(s3, tmp_path):
         f"{s3.url}/out.zarr",
         "-D",
         "8",
-        "--length-scale",
-        "2.0",
+        "--set",
+        "map__length_scale=2.0",
     ]
     words += ["--seed", "1", "--quiet"]
     featurize_job = partial(subprocess.run, capture_output=True, text=True, timeout=200)

@@ -1,0 +1,311 @@
+"""What every command does around its work: cluster, progress, warnings, report, result; errors and exit codes; plain tables."""
+
+from __future__ import annotations
+
+import json
+import logging
+import shlex
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from ..errors import DistrfError, ParameterError
+from ..planning.workers import running
+from .options import OPTIONS
+
+_LOG = logging.getLogger(__name__)
+_MOST = 400  # letters of a message that others wrote
+_ROWS = 50  # of a table that are printed
+#: Whether errors print where they arose, and workers log them.
+debug = False
+
+
+class Session:
+    """One command's surroundings; the arguments are its options that all commands have.
+
+    Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
+    """
+
+    def __init__(self, ctx: Any, *, quiet: bool = False, json: bool = False, **where: str):
+        self.started, self.quiet, self.json = time.perf_counter(), quiet, json
+        self.plan: Any = None
+        self.report: str | None = None
+        self.warnings: list[str] = []
+        self.peaks: dict[str, int] = {}
+        self.where: dict[str, Any] = {"cluster": None, "memory_limit": None, "tls": None} | where
+        cluster, limit = self.where["cluster"], self.where["memory_limit"]
+        if limit and running(cluster) and ctx.get_parameter_source("memory_limit").name == "DEFAULT_MAP":
+            self.say(f"memory_limit of the job file is of local workers: left out, as {cluster} has its own")
+            self.where["memory_limit"] = limit = None
+        if limit or self.where["tls"]:
+            from ..cluster import check_memory_limit, tls_settings  # half a second, which most never need
+
+            check_memory_limit(limit, cluster)
+            tls_settings(self.where["tls"])
+
+    def say(self, text: str) -> None:
+        """A remark on standard error, unless quiet, and in Python's log."""
+        _LOG.info(text)
+        if not (self.json or self.quiet):
+            print(text, file=sys.stderr, flush=True)
+
+    @contextmanager
+    def hearing(self) -> Iterator[None]:
+        """Warnings of the rows inside are printed behind the result, one line each, and stand in the JSON."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", UserWarning)
+            warnings.showwarning = lambda message, *more, **others: self.warnings.append(str(message))
+            try:
+                yield
+            except BaseException:
+                self._print_warnings(self.warnings)
+                raise
+
+    def report_to(self, path: str | None, *sources: str | None) -> None:
+        """Write a page about this command at its end; a place where that fails, or that is a source, is an error now."""
+        if path is not None:
+            from ..plot.report import check_report
+
+            check_report(path, *sources)
+            self.report = path
+
+    def need_no_workers(self, data: Any) -> None:
+        """Run in threads of this process where the Input `data` is small, and nothing was said of where to run."""
+        from ..execution.scheduler import SMALL_ROWS
+
+        if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
+            self.where["cluster"] = "none"
+
+    def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
+        """The plan of a job; more : of `distrf.plan`."""
+        from ..planning.job import plan
+
+        self.plan = plan(pipeline, data, job=job, **more)
+        return self.plan
+
+    @contextmanager
+    def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
+        """The cluster for a job on an Input. Raises MemoryPlanError before anything runs, or starts."""
+        self.need_no_workers(data)
+        if not running(self.where["cluster"]):
+            self.planned(job, pipeline, data, **more, **self.where).check()
+        with self.on_cluster():
+            if self.where["cluster"] != "none":
+                self.planned(job, pipeline, data, **more).check()
+            yield
+
+    @contextmanager
+    def on_cluster(self) -> Iterator[None]:
+        """The cluster, with a progress bar for every pass that runs on it."""
+        if self.where["cluster"] == "none":  # without distributed, whose import takes as long as a small job
+            import dask
+            from dask.threaded import get
+
+            self.say("threads of this process; --cluster local starts workers")
+            with dask.config.set(scheduler=get), self.progress():
+                yield
+            return
+        from ..cluster import connect
+        from ..execution.workers import peak_memory
+
+        if not debug:
+            quieten()
+        with connect(**self.where) as client:
+            if not debug and not running(self.where["cluster"]):
+                _quieten_workers(client)
+            workers = client.scheduler_info(n_workers=-1)["workers"]
+            self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
+            with self.progress():
+                yield
+            self.peaks = peak_memory(client)
+
+    def progress(self) -> Any:
+        """Bars for the passes inside; nothing when quiet or writing JSON."""
+        if self.quiet or self.json:
+            return nullcontext()
+        from ..progress import show_progress
+
+        return show_progress()
+
+    def finish(
+        self, result: dict[str, Any], shown: str, about: Any = None, title: str = "", data: Any = None
+    ) -> None:
+        """Print the result: one JSON object, or the text; then warnings, which are in the object, even if quiet.
+
+        about, title, data : of the report, if there is to be one: what `distrf.plot.write_report` takes, and an Input
+        """
+        result["seconds"] = round(time.perf_counter() - self.started, 3)
+        if texts := list(dict.fromkeys([*result.get("warnings", ()), *self.warnings])):
+            result["warnings"] = texts
+        if self.peaks:
+            result["peak_bytes_per_worker"] = self.peaks
+        failure = None if self.report is None else self._try_report(self.report, result, about, title, data)
+        if self.json:
+            print(json.dumps(result, indent=2, default=str))
+        else:
+            if not self.quiet:
+                peaks = ", ".join(f"{bytes_ / 2**20:,.0f} MiB" for bytes_ in self.peaks.values())
+                more = [f"peak memory per worker: {peaks}"] if peaks else []
+                print(shown, *more, f"seconds: {result['seconds']}", sep="\n")
+            self._print_warnings(texts)
+        if failure is not None:
+            raise failure
+
+    def _print_warnings(self, texts: list[str]) -> None:
+        for text in dict.fromkeys(texts):
+            print_line("warning", text)
+
+    def _try_report(
+        self, path: str, result: dict[str, Any], about: Any, title: str, data: Any
+    ) -> Exception | None:
+        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
+        from ..plot import write_report
+
+        # A model that was done long ago knows how long it took.
+        facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
+        command, known = shlex.join(["distrf", *sys.argv[1:]]), None if data is None else data.facts()
+        try:
+            write_report(about, path, title=title, facts=facts, data=known, plan=self.plan, command=command)
+        except Exception as error:  # whatever a disk, a service or a drawing does
+            return error
+        result["report"] = path
+        self.say(f"report {path}")
+        return None
+
+
+# ---- errors ----
+
+
+class _NoTracebacks(logging.Filter):
+    """Dask logs no traceback: the error itself arrives where it is reported."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info or "Traceback" in record.getMessage())
+
+
+def quieten() -> None:
+    """Log no traceback of Dask in this process."""
+    names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in ("distributed", "tornado")]
+    loggers = [logging.getLogger(name) for name in ("asyncio", *names)]  # asyncio has no handler of its own
+    for place in {*loggers, *(h for logger in loggers for h in logger.handlers)}:
+        if not any(isinstance(f, _NoTracebacks) for f in place.filters):
+            place.addFilter(_NoTracebacks())
+
+
+def _quieten_workers(client: Any) -> None:
+    """In the workers of a cluster of our own, those that come later too."""
+    from distributed import WorkerPlugin
+
+    from ..execution.workers import register
+
+    class Quiet(WorkerPlugin):
+        name = "distrf-quiet"
+
+        def setup(self, worker: object) -> None:
+            quieten()
+
+    register(client, Quiet(), Quiet.name)
+
+
+def print_error(error: Exception) -> int:
+    """Print what went wrong; the exit code, 2 for a value that breaks the rule of a parameter and else 1."""
+    if debug:
+        traceback.print_exception(error)
+    if isinstance(error, ParameterError):
+        name = "seed" if error.parameter == "random_state" else error.parameter
+        option = f"--{name.replace('_', '-')} must be {error.rule}, got {error.value}"
+        print_line("error", option if name in OPTIONS else str(error))
+        return 2
+    if isinstance(error, DistrfError) or (isinstance(error, OSError) and error.errno is not None):
+        print_line("error", str(error))  # of the system: no such file, not permitted, no space left
+    elif isinstance(error, MemoryError):
+        remedy = "`distrf plan` says what a job needs; use smaller blocks"
+        print_line("error", f"not enough memory: {error}; {remedy}")
+    else:
+        text = " ".join(str(error).split())
+        text = text if len(text) <= _MOST else text[:_MOST] + " ..."
+        fault = "This is a fault of distrf or of its input; `distrf --debug ...` shows where it arose"
+        print_line("error", f"unexpected {type(error).__name__}: {text}. {fault}")
+    return 1
+
+
+def print_line(title: str, text: str) -> None:
+    """A title and a text on standard error."""
+    text = " ".join(text.split()).encode(errors="backslashreplace").decode()  # names of files may be any bytes
+    print(f"{title}: {text}", file=sys.stderr, flush=True)
+
+
+# ---- plain text ----
+
+
+def facts(title: str, values: Mapping[str, Any]) -> str:
+    """Names and values, one a line; lists and what is not there are left out."""
+    plain = {
+        n.replace("_", " "): v for n, v in values.items() if v is not None and not isinstance(v, (dict, list))
+    }
+    width = max(map(len, plain), default=0)
+    return "\n".join([title, *(f"  {name:<{width}}  {_cell(value)}" for name, value in plain.items())])
+
+
+def table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
+    """Records of equal keys as a table, with what names them first, as given: the label 2019 is not 2,019."""
+    names = [name for name in rows[0] if any(row[name] not in (None, "") for row in rows)] if rows else []
+    cells = [[str(row[names[0]]), *(_cell(row[name]) for name in names[1:])] for row in rows[:_ROWS]]
+    cells = [[name.replace("_", " ") for name in names], *cells]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in cells]
+    more = [str(row[names[0]]) for row in rows[_ROWS:]]
+    lines += [f"and {len(more):,} more, of which --json has all: {', '.join(more)}"] if more else []
+    return "\n".join(["", f"{title}:", *(f"  {line}" for line in lines)])
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    plain = isinstance(value, int) and not isinstance(value, bool)
+    return "" if value is None else f"{value:,}" if plain else str(value)
+
+
+def document(value: Any) -> str:
+    """Nested JSON as YAML."""
+    import yaml
+
+    plain = json.loads(json.dumps(value, default=str))  # without tuples and numbers of NumPy
+    said: str = yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=110, default_flow_style=None)
+    return said.rstrip()
+
+
+def store(info: Any) -> str:
+    """A store in short."""
+    from ..representation import shown
+
+    return facts(f"{info.kind} in {info.path}", {name: shown(value) for name, value in info.facts()})
+
+
+def training(title: str, result: dict[str, Any]) -> str:
+    """Facts of a trained model, its columns, choices, and the history of one that learns by epochs."""
+    from ..record import Training
+
+    columns = [{"column": c["name"], "taken for": c["kind"], "since": c["why"], "encoding": c["encoding"],
+                "missing": f"{100 * c['missing']:.3g} %" if c["missing"] else ""} for c in result.get("columns", ())]  # fmt: skip
+    epochs = [{n: v for n, v in entry.items() if n != "rows"} for entry in result.get("history", ())]
+    parts = [facts(title, result)]
+    parts += [table("columns", columns)] if columns else []
+    parts += ["", str(Training.from_dict(result | {"warnings": []}))]
+    return "\n".join(parts + ([table("epochs", epochs)] if epochs else []))
+
+
+def scores(title: str, found: Any) -> str:
+    """The scores of a model, the first one first, and tables by class and by slice."""
+    parts, classes = [title, str(found)], found.get("classes", ())
+    parts += [table("by class", classes)] if 0 < len(classes) <= _ROWS else []
+    if "slices" in found:
+        from ..scores.models import SLICE_SCORES
+
+        names = dict.fromkeys(["value", "rows", found["score"], *(n for n in SLICE_SCORES if n in found)])
+        parts += [table(f"by {found['by']}", [{n: piece[n] for n in names} for piece in found["slices"]])]
+    return "\n".join(parts)
