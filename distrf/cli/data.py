@@ -72,8 +72,8 @@ def featurize(
       distrf featurize data.zarr features.zarr --map fourier -D 4096 --save-map map/
       distrf featurize test.zarr test-features.zarr --like map/
     """
-    from ..pipeline.inputs import open_input
     from ..pipeline.loaded import Loaded
+    from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
     from ..store.job_lock import hold
     from . import reports

@@ -10,10 +10,9 @@ import typer
 from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of, whole
-from ..pipeline.inputs import Input
 from ..pipeline.making import Options, model_name
+from ..pipeline.rows import Rows, wants_numbers
 from ..pipeline.sample import see_target
-from ..pipeline.tables import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, load_plugins, make_map, named_model
 from .values import check_name, checked, read, several
@@ -67,11 +66,11 @@ class Parts:
         """Whether columns of a table are numbers as they are: for a scaling, or a map without negative entries."""
         return self.scale != "auto" or bool(self.given["scale"]) or wants_numbers(self._map(None))
 
-    def target(self, data: Input, y: Any) -> Target:
+    def target(self, data: Rows, y: Any) -> Target:
         """What the target of rows is, of which a sample is read."""
         return see_target(y, self.seed, self.model, data.seen)[2]
 
-    def options(self, data: Input, target: Target) -> Options:
+    def options(self, data: Rows, target: Target) -> Options:
         """What `distrf.make_model` is asked for."""
         model, labels = self.learner(target), named_model(model_name(self.model, target)).classifier
         if (self.seed, self.model) in data.seen:  # as it was looked at by name

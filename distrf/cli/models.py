@@ -36,7 +36,7 @@ def plan(
       distrf plan --job job.yaml
     """
     from ..pipeline.making import chained, planned_pipeline
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training
     from ..planning import job
     from .estimators import Parts
 
@@ -83,10 +83,9 @@ def train(
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
       distrf train --job job.yaml --overwrite
     """
-    from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import planned_pipeline
     from ..pipeline.outputs import Outputs
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
@@ -137,24 +136,25 @@ def add(session: Session, model: Model, X: Rows, given: Given) -> None:
     Examples:
       distrf add model/ new.zarr
     """
-    from ..pipeline.adding import Growing, add_rows, open_more
+    from ..pipeline.adding import add_rows, growing, open_more
     from ..store.job_lock import hold
     from . import reports
 
     session.report_to(given.pop("report", None), X, model)
     with hold(model):
-        growing = Growing.of(model)
-        data = open_more(growing, X, **{n: given[n] for n in ("target", "weight", "strict") if n in given})
-        classes, before = len(getattr(growing.estimator, "classes_", ())) or None, growing.estimator.state_.rows
-        with session.connected("fit", growing.loaded.pipeline, data, classes=classes):
-            add_rows(growing, data, **given)
-    rows = growing.estimator.state_.rows
+        loaded = growing(model)
+        data = open_more(loaded, X, **{n: given[n] for n in ("target", "weight", "strict") if n in given})
+        estimator = loaded.pipeline[-1]
+        classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
+        with session.connected("fit", loaded.pipeline, data, classes=classes):
+            add_rows(loaded, data, **given)
+    rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
-    result = {"model": model, **counts, **growing.estimator.facts()}
+    result = {"model": model, **counts, **estimator.facts()}
     session.finish(result, reports.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 
-@command("keys probabilities interval scores strict overwrite")
+@command("keys probabilities interval strict overwrite")
 def predict(
     session: Session,
     model: Model,

@@ -107,7 +107,6 @@ OTHERS: dict[str, Any] = {
     "keys": _names("Columns to write beside the predictions, to Parquet."),
     "probabilities": _text("Whether the probability of each class is written: yes, no or auto."),
     "interval": _text("Write the ends of intervals that hold this share of targets.", "SHARE", kind=float | None),
-    "scores": _flag("Write the decision values of a classifier too.", "--scores"),
     "importance": _flag("Measure what the model loses where a column is taken from other rows.", "--importance"),
     "n_repeats": _number("How often --importance permutes each column."),
     "scoring": _text("What --importance measures: a score of scikit-learn, such as accuracy, r2 or neg_log_loss."),

@@ -32,7 +32,7 @@ def tune(session: Session, X: Rows, given: Given, model: Given, rows: Given, hel
     """
     from sklearn.base import is_classifier
 
-    from ..pipeline.inputs import open_input, rows_with_target
+    from ..pipeline.rows import open_input, rows_with_target
     from ..ridge.alphas import ALPHA
     from ..tuning import tune as search
     from .estimators import Parts

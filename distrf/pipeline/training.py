@@ -29,12 +29,12 @@ from ..splits import check_split
 from ..store.csv_format import reads_csv, said_format
 from ..targets import class_targets, regression_targets
 from .deciding import all_equal
-from .inputs import Input
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
+from .rows import Rows as Opened
+from .rows import keep_reasons, open_training, wants_numbers
 from .sample import as_rows, as_targets, see_target
 from .search import Verdict
-from .tables import keep_reasons, open_training, wants_numbers
 from .training_rows import Rows
 
 #: Columns up to which the linear model is fitted to all rows.
@@ -176,7 +176,7 @@ def train(
         X = open_training(
             os.fspath(X), numbers=numbers, target=target, split=split, by=named, **of_path, **of_table
         )
-    if isinstance(X, Input):
+    if isinstance(X, Opened):
         rows = Rows.of_path(X, y, sample_weight, split, by)
     else:
         rows = Rows.given(X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, numbers)

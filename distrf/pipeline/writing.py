@@ -18,8 +18,8 @@ from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
-from .inputs import Arrays, described
 from .loaded import Loaded
+from .rows import Rows, described
 
 
 @ruled(out=PLACE)
@@ -49,7 +49,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     SpecMismatchError
         `out` holds other rows.
     """
-    out, rows = os.fspath(out), Arrays(X, y)
+    out, rows = os.fspath(out), Rows(X, y)
     spec = {"rows": rows.description["data"]}
     X, y = rows.rows(uniform=not store.to_parquet(out))
     arrays = {"X": X} | ({} if y is None else {"y": y})
@@ -106,7 +106,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     ...     open_rows(f"{folder}/rows.zarr")[0].compute()[:, 0]
     array([0., 0., 0., 0., 0., 1., 1., 1.])
     """
-    out, rows = os.fspath(out), Arrays(X, y)
+    out, rows = os.fspath(out), Rows(X, y)
     part = {"fingerprint": rows.description["data"]}
     X, y = rows.rows()
     with hold(out):

@@ -23,7 +23,7 @@ from ..gram_tiles import tiles_nbytes
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.deciding import auto_components
 from ..pipeline.evaluating import empty_sums
-from ..pipeline.inputs import Input, open_input
+from ..pipeline.rows import Rows, open_input
 from ..pipeline.sample import as_rows, look_at_target
 from ..pipeline.target import Target
 from ..pipeline.training import compares_all
@@ -111,8 +111,8 @@ def plan(
     known = classes or 0
     if isinstance(X, (str, os.PathLike)):
         X = open_input(os.fspath(X), plan=True)
-    if isinstance(X, Input):
-        known = known or len(X.info.classes or ())
+    if isinstance(X, Rows):
+        known = known or len((X.info and X.info.classes) or ())
         X, own = X.rows()
         y = own if y is None else y
     X, y = as_rows(X), None if y is None else as_columns(y)
