@@ -196,17 +196,14 @@ def featurize(
     with hold(out, save_map, takeover=overwrite):
         if fitted:
             loaded = Loaded.of(map).transformers()
-            data = loaded.open(X, y, target=target, strict=strict)
-            pipeline = loaded.pipeline
-            rows, y = data.rows(uniform=True)
-            features = pipeline.transform(rows)
+            data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
         else:
             data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
-            rows, y = data.rows(uniform=True)
-            features = rows
-            for _, step in pipeline.steps:
-                features = step.fit(features, y).transform(features)
+        features, y = data.rows(uniform=True)
+        read = data.description | input_version([features])
+        for _, step in pipeline.steps:
+            features = (step if fitted else step.fit(features, y)).transform(features)
         provenance = {"source": data.path, "distrf": __version__}
         if save_map is not None:
             save_model(pipeline, save_map, overwrite=overwrite, input=data.description, provenance=provenance)
@@ -215,10 +212,7 @@ def featurize(
             os.fspath(out),
             {"X": features} | ({} if y is None else {"y": y}),
             kind="features",
-            spec={
-                "map": specs if fitted or len(specs) > 1 else specs[0],
-                "input": data.description | input_version([rows]),
-            },
+            spec={"map": specs if fitted or len(specs) > 1 else specs[0], "input": read},
             classes=data.classes(y),
             target=data.target,
             provenance=provenance,

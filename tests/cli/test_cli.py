@@ -258,27 +258,16 @@ def test_regression(cli, files, tmp_path):
 
 
 def test_predict_zarr(cli, files, model, tmp_path):
-    arguments = ["predict", model, files / "test.zarr", tmp_path / "p.zarr", "--scores", "--json"]
+    arguments = ["predict", model, files / "test.zarr", tmp_path / "p.zarr", "--json"]
     result = json.loads(cli(*arguments, cluster=True).out)
     assert (result["rows"], result["blocks"], result["blocks_computed"]) == (360, 2, 2)
     pipeline, blocks = distrf.load_model(model), [TEST_GREY[:200], TEST_GREY[200:]]
-    got = {
-        name: open_array(tmp_path / "p.zarr", name).compute(scheduler="sync")
-        for name in ("prediction", "decision")
-    }
-    np.testing.assert_array_equal(got["prediction"], np.concatenate([pipeline.predict(b) for b in blocks]))
-    expected = np.concatenate([pipeline.decision_function(b) for b in blocks])
-    np.testing.assert_allclose(got["decision"], expected, rtol=1e-4, atol=1e-5)
+    got = open_array(tmp_path / "p.zarr", "prediction").compute(scheduler="sync")
+    np.testing.assert_array_equal(got, np.concatenate([pipeline.predict(b) for b in blocks]))
     assert json.loads(cli(*arguments, cluster=True).out)["blocks_computed"] == 0
     np.savez(tmp_path / "o.npz", X=TEST_GREY[::-1])
     cli("ingest", tmp_path / "o.npz", tmp_path / "o.zarr", "--block-rows", 200)
-    other = [
-        "predict",
-        model,
-        tmp_path / "o.zarr",
-        tmp_path / "p.zarr",
-        "--scores",
-    ]  # never taken for finished work
+    other = ["predict", model, tmp_path / "o.zarr", tmp_path / "p.zarr"]  # never taken for finished work
     assert "spec.input.data" in cli(*other, code=1, cluster=True).err
     cli(*other, "--overwrite", cluster=True)
 
@@ -313,17 +302,15 @@ def test_text_labels_and_keys(cli, files, tmp_path):
     cli("train", files / "train.parquet", m, "--target", "label", "--columns", PIXELS, *SMALL[:2], cluster=True)
     scored = json.loads(cli("evaluate", m, files / "test.parquet", "--json", cluster=True).out)
     assert scored["accuracy"] > 0.9
-    cli("predict", m, files / "test.parquet", out, "--keys", "id,label", "--scores", cluster=True)
+    cli("predict", m, files / "test.parquet", out, "--keys", "id,label", cluster=True)
     got = pq.read_table(out).to_pydict()
     named = [f"p_{name}" for name in sorted(NAMES)]
-    assert list(got) == ["id", "label", "prediction", *named, *(f"decision_{i}" for i in range(10))]
+    assert list(got) == ["id", "label", "prediction", *named]
     p = np.array([got[name] for name in named])
     np.testing.assert_allclose(p.sum(axis=0), 1, rtol=1e-5)
     assert got["id"] == [f"r{i}" for i in range(360)]
     assert got["label"] == NAMES[TEST_Y].tolist()
     assert np.mean(np.array(got["prediction"]) == NAMES[TEST_Y]) == scored["accuracy"]
-    best = np.argmax([got[f"decision_{i}"] for i in range(10)], axis=0)
-    assert np.array(sorted(NAMES))[best].tolist() == got["prediction"]
     wrong = ["predict", m, files / "test.parquet", tmp_path / "q.parquet", "--keys", "nokey"]
     assert "nokey" in cli(*wrong, code=1, cluster=True).err
     assert not (tmp_path / "q.parquet").exists()

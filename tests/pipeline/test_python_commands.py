@@ -53,22 +53,6 @@ def test_every_function_says_what_it_takes(name):
 # ---- writing rows -----------------------------------------------------------------------------------
 
 
-def test_rows_come_back_as_they_were_written(rows, tmp_path):
-    X, y = rows
-    lazy = da.from_array(X, chunks=((50, 100, 150), 4))
-    for name, given in (("memory.zarr", X), ("lazy.zarr", lazy)):
-        written = distrf.write_rows(given, tmp_path / name, y)
-        assert written.computed == written.blocks == written.info.n_blocks
-        back, labels = open_rows(tmp_path / name)
-        np.testing.assert_array_equal(back.compute(), X)
-        np.testing.assert_array_equal(labels.compute(), y)
-        assert distrf.write_rows(given, tmp_path / name, y).computed == 0  # it is there
-    with pytest.raises(SpecMismatchError):
-        distrf.write_rows(X + 1, tmp_path / "memory.zarr", y)
-    distrf.write_rows(X + 1, tmp_path / "memory.zarr", overwrite=True)
-    assert open_rows(tmp_path / "memory.zarr")[1] is None
-
-
 def test_rows_to_parquet_and_csr_rows(rows, tmp_path):
     X, y = rows
     assert distrf.write_rows(da.from_array(X, chunks=(100, 4)), tmp_path / "r.parquet", y).blocks == 3
