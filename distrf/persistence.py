@@ -237,7 +237,10 @@ def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
 def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
     """An estimator of ours, fitted if the spec holds what it learned."""
     if name not in SAVABLE:
-        raise StoreError(f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}")
+        raise StoreError(
+            f"the model names the class {name!r}; this release loads {', '.join(sorted(SAVABLE))}; if it is none of distrf, "
+            "import the module that registers it before"
+        )
     model = SAVABLE[name](**{k: _CODEC.decode(v, arrays) for k, v in spec["parameters"].items()})
     for attribute, value in spec.get("fitted", {}).items():
         # A method of the class must not be replaced.

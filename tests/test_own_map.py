@@ -15,7 +15,7 @@ from relu_features import RandomReluFeatures, ReluMap
 
 import distrf
 from distrf import StreamingRidge, ingest
-from distrf.errors import InputError
+from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps import MAPS as FROZEN
 from distrf.maps import map_from_spec
 from distrf.registry import MAPS, SAVABLE, register_map
@@ -121,3 +121,12 @@ def test_names_are_taken_once():
     assert MAPS["fourier"] is distrf.RandomFourierFeatures
     register_map("relu", RandomReluFeatures, ReluMap)  # again: nothing changes
     assert SAVABLE["RandomReluFeatures"] is RandomReluFeatures
+
+
+def test_a_model_whose_class_is_not_registered_names_the_remedy(rng, tmp_path, monkeypatch):
+    """It listed the classes of the package and left the reader there."""
+    distrf.save_model(RandomReluFeatures(8, random_state=3).fit(rng.normal(size=(9, 4))), tmp_path / "m")
+    for registry, name in ((FROZEN, "relu"), (SAVABLE, "RandomReluFeatures")):
+        monkeypatch.delitem(registry, name)
+        with pytest.raises((StoreError, SpecMismatchError), match="import the module that registers it before"):
+            distrf.load_model(tmp_path / "m")

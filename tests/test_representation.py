@@ -18,7 +18,6 @@ from distrf import (
     StreamingSGDClassifier,
     evaluate,
     load_model,
-    permutation_importance,
     plan,
     save_model,
     train,
@@ -125,13 +124,6 @@ def test_evaluation(problem):
     assert "log loss" not in facts  # not defined
     assert [line.split("  ")[0] for line in repr(labelled).splitlines()] == list(facts)
     assert pickle.loads(pickle.dumps(labelled)) == labelled
-
-
-def test_importance(problem):
-    found = permutation_importance(StreamingRidgeClassifier(0.1).fit(*problem), *problem, n_repeats=2)
-    facts = facts_of(found)
-    assert list(facts) == [found.names[i] for i in found.order]
-    assert all(f"{name}  {lost}" in str(found) for name, lost in facts.items())
 
 
 def test_stores(problem, tmp_path):

@@ -183,8 +183,8 @@ def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
     """
     from sklearn.pipeline import Pipeline
 
-    from ..pipeline.inputs import open_input
     from ..pipeline.loaded import Loaded
+    from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
     from ..store.job_lock import hold
     from .steps import Steps
@@ -249,7 +249,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     from sklearn.pipeline import Pipeline
 
     from ..pipeline.making import Options, planned_pipeline
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training
     from ..planning import job
     from .steps import Steps
 
@@ -285,11 +285,10 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train sales.parquet prices/ --target price
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..pipeline.inputs import rows_with_target
     from ..pipeline.making import Options, planned_pipeline
     from ..pipeline.outputs import Outputs
+    from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
@@ -348,7 +347,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
     from ..persistence import check_output
-    from ..pipeline.inputs import open_input, rows_with_target
+    from ..pipeline.rows import open_input, rows_with_target
     from ..pipeline.sample import see_target
     from ..pipeline.training import train as fit
     from ..store import check_apart, check_writable
@@ -400,19 +399,19 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     Examples:
       distrf add model/ new.zarr
     """
-    from ..pipeline.adding import Growing, add_rows, open_more
+    from ..pipeline.adding import add_rows, growing, open_more
     from ..store.job_lock import hold
 
     session.report_to(given.get("report"), x, model)
     with hold(model):
-        growing = Growing.of(model)
-        data = open_more(growing, x, **_reading(given))
-        classes, before = len(getattr(growing.estimator, "classes_", ())) or None, growing.estimator.state_.rows
-        with session.connected("fit", growing.loaded.pipeline, data, classes=classes):
-            add_rows(growing, data, **_reading(given, "new_classes", "again"))
-    rows = growing.estimator.state_.rows
+        loaded = growing(model)
+        data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
+        classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
+        with session.connected("fit", loaded.pipeline, data, classes=classes):
+            add_rows(loaded, data, **_reading(given, "new_classes", "again"))
+    rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
-    result = {"model": model, **counts, **growing.estimator.facts()}
+    result = {"model": model, **counts, **estimator.facts()}
     session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 

@@ -19,7 +19,7 @@ from .row_blocks import align_rows
 from .scheduler import computed
 
 
-def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int]:
+def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int, np.ndarray | None]:
     """A table without its rows that have no target.
 
     Parameters
@@ -34,6 +34,8 @@ def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int]:
     table : Table
     dropped : int
         Rows that have none: null, NaN or an empty text.
+    kept : array of bool of shape (n,), or None
+        Of rows in memory, which have one.
 
     Raises
     ------
@@ -41,16 +43,19 @@ def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int]:
         As of `open_table`, or no row has a target.
     """
     if isinstance(data, (str, os.PathLike)):
-        return _open_files(os.fspath(data), target, given)
+        return *_open_files(os.fspath(data), target, given), None
     if is_dask_collection(data):
         found = [data[label] for label in data.columns if str(label) == target]
         absent = [column.isna() | column.eq("") for column in found]
         missing = int(sum(computed(*(rows.sum() for rows in absent))))
-        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing
+        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing, None
     rows = as_arrow(data)
-    left = present_rows(rows, target) if target in rows.column_names else rows
-    _require_rows(len(left), target)
-    return open_table(left, target=target, **given), len(rows) - len(left)
+    if target not in rows.column_names:
+        return open_table(rows, target=target, **given), 0, None  # which is an error
+    kept = present_rows(rows, target)
+    left = int(kept.sum())
+    _require_rows(left, target)
+    return open_table(rows.filter(kept), target=target, **given), len(rows) - left, kept
 
 
 def _require_rows(n: int, target: str) -> None:

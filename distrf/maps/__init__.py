@@ -58,7 +58,8 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
     """
     if spec.get("map") not in MAPS:
         raise SpecMismatchError(
-            f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}"
+            f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}; if it is none of distrf, import the "
+            "module that registers it before"
         )
     arrays = arrays or {}
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,102 +13,27 @@ from sklearn.base import is_classifier
 
 from .. import store
 from ..errors import InputError, SpecMismatchError
-from ..persistence import load_model, model_details, save_model
+from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
-from .inputs import Arrays, Input, Parts, rows_with_target, weights_of
-from .loaded import NOT_SAID, Loaded, as_pipeline
-from .tables import encoder_of, warn_of_drift
+from .loaded import Loaded
+from .rows import Parts, Rows, encoder_of, rows_with_target, warn_of_drift, weights_of
 
 
-@dataclass(frozen=True)
-class Growing:
-    """A model that takes more rows.
-
-    loaded : Loaded, to read and transform rows
-    fitted : the estimator or Pipeline that is saved
-    details : what its folder holds beside it; empty for one that is in memory
-    """
-
-    loaded: Loaded
-    fitted: Any
-    details: dict[str, Any]
-
-    @classmethod
-    def of(cls, model: Any) -> Growing:
-        """From the path of a folder, or a fitted estimator. Raises InputError for a model that cannot take rows."""
-        if isinstance(model, Growing):
-            return model
-        path, details = None, {}
-        fitted = model
-        if isinstance(model, (str, os.PathLike)):
-            path = os.fspath(model)
-            details, fitted = model_details(path), load_model(path)
-        last = as_pipeline(fitted)[-1]
-        if not hasattr(last, "state_"):
-            name = "the model" if path is None else f"the model {path!r}"
-            keeps = "keep_state" in getattr(last, "parameter_rules", {})
-            remedy = "train it again with keep_state=True"
-            other = (
-                "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
-            )
-            raise InputError(
-                f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
-                f"{remedy if keeps else other}"
-            )
-        reading = details.get("input", NOT_SAID)
-        return cls(Loaded(path, as_pipeline(fitted), reading, None), fitted, details)
-
-    @property
-    def path(self) -> str | None:
-        return self.loaded.path
-
-    @property
-    def estimator(self) -> Any:
-        """The linear model."""
-        return self.loaded.pipeline[-1]
-
-    @property
-    def seen(self) -> list[dict[str, Any]]:
-        """The fingerprints of the data that the model was made of, and their rows."""
-        found = self.details.get("trained_on")
-        if found is None:  # saved before it was known that rows would be added
-            data = self.details.get("input", {}).get("data")
-            found = [] if data is None else [{"data": data, "rows": self.estimator.state_.rows}]
-        return list(found)
-
-    def new_rows(self, parts: Parts, again: bool) -> list[tuple[int, int]]:
-        """First row and row after the last of what the model has not seen, or of all rows where they are wanted `again`.
-
-        Raises SpecMismatchError where there is nothing new.
-        """
-        known = set() if again else {part["data"] for part in self.seen}
-        ranges: list[tuple[int, int]] = []
-        first = 0
-        for fingerprint, rows in parts:
-            if fingerprint not in known:
-                if ranges and ranges[-1][1] == first:
-                    ranges[-1] = (ranges[-1][0], first + rows)
-                else:
-                    ranges.append((first, first + rows))
-            first += rows
-        if not ranges:
-            raise SpecMismatchError(
-                f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True"
-            )
-        return ranges
-
-    def save(self, parts: Parts, source: str | None, added: int) -> None:
-        """Write the model in place of the old one, which is read until the new one is there."""
-        assert self.path is not None
-        known = {part["data"] for part in self.seen}
-        more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]
-        entry = {"source": source, "rows": added, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-        details = {k: v for k, v in self.details.items() if k not in ("distrf", "model")}
-        details["trained_on"] = [*self.seen, *more]
-        details["added"] = [*self.details.get("added", []), entry]
-        save_model(self.fitted, self.path, overwrite=True, **details)
+def growing(model: Any) -> Loaded:
+    """A model that takes more rows, from its folder or as it is. Raises InputError for one that cannot."""
+    loaded = Loaded.of(model)
+    last = loaded.pipeline[-1]
+    if not hasattr(last, "state_"):
+        name = "the model" if loaded.path is None else f"the model {loaded.path!r}"
+        keeps = "keep_state" in getattr(last, "parameter_rules", {})
+        other = "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
+        raise InputError(
+            f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
+            f"{'train it again with keep_state=True' if keeps else other}"
+        )
+    return loaded
 
 
 @reads_csv
@@ -184,47 +108,87 @@ def add_rows(
     """
     path = model if isinstance(model, (str, os.PathLike)) else getattr(model, "path", None)
     with nullcontext() if path is None else hold(path):
-        growing = Growing.of(model)
-        data = open_more(growing, X, y, target=target, weight=weight, strict=strict)
+        loaded = growing(model)
+        data = open_more(loaded, X, y, target=target, weight=weight, strict=strict)
         rows, truth = rows_with_target(data, "adding rows")
-        warn_of_drift(encoder_of(growing.loaded.pipeline), rows)
+        warn_of_drift(encoder_of(loaded.pipeline), rows)
         weights = weights_of(data, sample_weight, weight)
-        parts = [] if growing.path is None else data.parts
-        new = [(0, data.n)] if growing.path is None else growing.new_rows(parts, again)
+        parts = [] if path is None else data.parts
+        new = [(0, data.n)] if path is None else _new_rows(loaded, parts, again)
         if new != [(0, data.n)]:
             rows, truth = _between(rows, new), _between(truth, new)
             weights = None if weights is None else _between(weights, new)
-        for _, step in growing.loaded.pipeline.steps[:-1]:
+        for _, step in loaded.pipeline.steps[:-1]:
             rows = step.transform(rows)
-        estimator, before = growing.estimator, growing.estimator.state_.rows
-        classes = {}
+        estimator = loaded.pipeline[-1]
+        before, classes = estimator.state_.rows, {}
         if new_classes:
             if not is_classifier(estimator):
                 raise InputError("new_classes is for classifiers; this model is a regressor")
             classes = {"classes": sorted(class_counts(truth, None))}
         estimator.partial_fit(rows, truth, sample_weight=weights, **classes)
-        if growing.path is not None:
-            growing.save(parts, data.path, estimator.state_.rows - before)
-    return growing.fitted
+        if path is not None:
+            _save(loaded, parts, data.path, estimator.state_.rows - before)
+    return loaded.fitted
 
 
 def open_more(
-    growing: Growing,
+    loaded: Loaded,
     X: Any,
     y: Any = None,
     *,
     target: str | None = None,
     weight: str | None = None,
     strict: bool = False,
-) -> Input | Arrays:
+) -> Rows:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
     if isinstance(X, (str, os.PathLike)):
-        store.check_apart(growing.path, [X], what="the model")
-        weight = weight or growing.loaded.reading.get("weight")
-    return growing.loaded.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+        store.check_apart(loaded.path, [X], what="the model")
+        weight = weight or loaded.reading.get("weight")
+    return loaded.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+
+
+def _seen(loaded: Loaded) -> list[dict[str, Any]]:
+    """The fingerprints of the data that the model was made of, and their rows."""
+    found = loaded.details.get("trained_on")
+    if found is None:  # saved before it was known that rows would be added
+        data = loaded.details.get("input", {}).get("data")
+        found = [] if data is None else [{"data": data, "rows": loaded.pipeline[-1].state_.rows}]
+    return list(found)
+
+
+def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:
+    """First row and row after the last of what the model has not seen, or of all rows where they are wanted `again`.
+
+    Raises SpecMismatchError where there is nothing new.
+    """
+    known = set() if again else {part["data"] for part in _seen(loaded)}
+    ranges: list[tuple[int, int]] = []
+    first = 0
+    for fingerprint, rows in parts:
+        if fingerprint not in known:
+            start = ranges.pop()[0] if ranges and ranges[-1][1] == first else first
+            ranges.append((start, first + rows))
+        first += rows
+    if not ranges:
+        raise SpecMismatchError(
+            f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True"
+        )
+    return ranges
 
 
 def _between(rows: da.Array, ranges: Sequence[tuple[int, int]]) -> da.Array:
     """The rows of some ranges, lazily."""
     taken = [rows[first:last] for first, last in ranges]
     return taken[0] if len(taken) == 1 else da.concatenate(taken)
+
+
+def _save(loaded: Loaded, parts: Parts, source: str | None, added: int) -> None:
+    """Write the model in place of the old one, which is read until the new one is there."""
+    seen = _seen(loaded)
+    known = {part["data"] for part in seen}
+    more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]
+    entry = {"source": source, "rows": added, "created": datetime.now(UTC).isoformat(timespec="seconds")}
+    details = {k: v for k, v in loaded.details.items() if k not in ("distrf", "model")}
+    details |= {"trained_on": [*seen, *more], "added": [*loaded.details.get("added", []), entry]}
+    save_model(loaded.fitted, str(loaded.path), overwrite=True, **details)

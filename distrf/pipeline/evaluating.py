@@ -23,9 +23,8 @@ from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
-from .inputs import rows_with_target, weights_of
 from .loaded import predictor
-from .tables import encoder_of, warn_of_drift
+from .rows import encoder_of, rows_with_target, warn_of_drift, weights_of
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000

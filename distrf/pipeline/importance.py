@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any
@@ -15,31 +15,20 @@ from sklearn.inspection import permutation_importance as permuted
 from sklearn.metrics import get_scorer, get_scorer_names
 from threadpoolctl import threadpool_limits
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
 from ..randomness import draw_seed
-from ..representation import facts_html
 from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
-from ..store.table_schema import TableSchema
 from ..targets import checked_weights
-from .inputs import Arrays, Input, rows_with_target, weights_of
-from .loaded import Loaded, predictor
-from .tables import encoder_of, warn_of_drift
+from .loaded import predictor
+from .rows import encoder_of, rows_with_target, warn_of_drift, weights_of
 
 #: Bytes of the sampled rows, which the client holds.
 _BYTES = 2**26
-#: Columns that a notebook shows.
-_SHOWN = 20
-
-_GROUPS = Rule(
-    ("a dictionary {name: columns}",),
-    lambda value: isinstance(value, Mapping) and bool(value) and all(map(COLUMNS.allows, value.values())),
-)
-
 _SCORING = NONE | Rule(
     ("a name of sklearn.metrics.get_scorer_names()",),
     lambda value: isinstance(value, str) and value in get_scorer_names(),
@@ -48,14 +37,14 @@ _SCORING = NONE | Rule(
 
 @dataclass(frozen=True, repr=False)
 class Importance:
-    """How much worse a model is where a column, or a group of them, is taken from other rows.
+    """How much worse a model is where a column is taken from other rows.
 
     Attributes
     ----------
     names : tuple of str
-        Of the columns or groups.
+        Of the columns.
     importances : array of shape (len(names), n_repeats)
-        What the score loses; 0 where the model does not use the columns.
+        What the score loses; 0 where the model does not use the column.
     scoring : str
         What was measured, in scikit-learn's words: more of it is better.
     baseline : float
@@ -83,29 +72,16 @@ class Importance:
 
     @property
     def order(self) -> np.ndarray:
-        """Numbers of the columns or groups, the most important first."""
+        """Numbers of the columns, the most important first."""
         return np.argsort(-self.importances_mean, kind="stable")
 
     def __repr__(self) -> str:
         """A table, the most important columns first."""
-        width = max(map(len, self.names))
-        return "\n".join([f"{self._head}:", *(f"{name:<{width}}  {lost}" for name, lost in self._lines())])
-
-    def _repr_html_(self) -> str:
-        left = len(self.names) - _SHOWN
-        return facts_html(
-            self._head, self._lines()[:_SHOWN] + ([("...", f"{left:,} more")] if left > 0 else [])
-        )
-
-    @property
-    def _head(self) -> str:
         sampled = "" if self.n_rows == self.rows else f" sampled of {self.rows:,}"
-        return f"{self.scoring} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; lost where a column is permuted"
-
-    def _lines(self) -> list[tuple[str, str]]:
-        """(name, mean and standard deviation), the most important first."""
-        mean, std = self.importances_mean, self.importances_std
-        return [(self.names[i], f"{mean[i]:.4g} ± {std[i]:.2g}") for i in self.order]
+        head = f"{self.scoring} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; lost where a column is permuted:"
+        width = max(map(len, self.names))
+        lines = [f"{c['name']:<{width}}  {c['mean']:.4g} ± {c['std']:.2g}" for c in self.to_dict()["columns"]]
+        return "\n".join([head, *lines])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON; columns with the most important first."""
@@ -116,7 +92,7 @@ class Importance:
 
 
 @reads_csv
-@ruled(n_repeats=whole(1), columns=COLUMNS | _GROUPS, scoring=_SCORING, n_rows=whole(2), random_state=SEED)
+@ruled(n_repeats=whole(1), columns=COLUMNS, scoring=_SCORING, n_rows=whole(2), random_state=SEED)
 def permutation_importance(
     model: Any,
     X: Any,
@@ -124,7 +100,7 @@ def permutation_importance(
     *,
     sample_weight: Any = None,
     n_repeats: int = 5,
-    columns: Sequence[Any] | Mapping[str, Sequence[Any]] | None = None,
+    columns: Sequence[Any] | None = None,
     scoring: str | None = None,
     n_rows: int = 20_000,
     target: str | None = None,
@@ -138,7 +114,7 @@ def permutation_importance(
     column, with all that the model makes of it, among these rows, and predicts them again: 1 + n_repeats x columns
     predictions of each row, in this process. So the answer is the same for any number of workers, and memory does not grow
     with the rows. Give rows that the model was not trained on: on training rows, columns that it has learned by heart look
-    important. Of columns that say the same, each alone looks unimportant: permute them together, as a group.
+    important. Of columns that say the same, each alone looks unimportant.
 
     Parameters
     ----------
@@ -153,9 +129,9 @@ def permutation_importance(
         Weights of rows that are no path. None weighs all alike.
     n_repeats : int, default=5
         How often each column is permuted.
-    columns : sequence, dict or None, default=None
-        Columns by name or number; a dict {name: columns} permutes those of a name together. None takes each column of the
-        first step of the model.
+    columns : sequence or None, default=None
+        Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
+        model knows them: from `train`, and of rows of `open_rows`.
     scoring : str or None, default=None
         The score, a name of `sklearn.metrics.get_scorer_names()`, such as "neg_log_loss" or "average_precision". None is
         "accuracy" of a classifier and "r2" of a regressor.
@@ -199,43 +175,35 @@ def permutation_importance(
     >>> y = 2 * X[:, 0] + X[:, 2]
     >>> model = StreamingRidge(alpha=1e-6).fit(X, y)
     >>> found = permutation_importance(model, X, y)
-    >>> [found.names[i] for i in found.order]
+    >>> [column["name"] for column in found.to_dict()["columns"]]
     ['x0', 'x2', 'x1']
     """
-    trained = predictor(Loaded.of_any(model))
-    data = trained.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+    trained = predictor(model)
+    data = trained.open(X, y, target=target, weight=weight, columns=columns, needs_target=True, strict=strict)
     rows, truth = rows_with_target(data, "importance")
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
     warn_of_drift(encoder_of(trained.pipeline), rows)
-    names, groups = _groups(columns, _names(trained, data, rows.shape[1]))
-    labels = is_classifier(trained.pipeline)
+    labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)
     check_kinds(truth, trained.pipeline[-1].classes_) if labels else check_numbers(truth)
-    scoring, seed, n = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state), int(rows.shape[0])
+    scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
+    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
+    header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
+    known = [
+        found
+        for found in (trained.reading["columns"], learned, header)
+        if found is not None and len(found) == d
+    ]
+    names = [name if isinstance(name, str) else f"x{name}" for name in [*known, range(d)][0]]
     rows, truth, *weights = _sampled(rows, truth, weights_of(data, sample_weight, weight), n_rows, seed)
-    blocked = _InBlocks(trained.pipeline, rows.shape[1])
-    scorer = get_scorer(scoring)
-
-    def score(_: Any, numbers: np.ndarray, y: np.ndarray, **weight: Any) -> float:
-        """The score of the rows, of which the columns of group g are those of the rows numbers[:, g]."""
-        moved = rows.copy()
-        for g in np.flatnonzero((numbers != numbers_of_rows).any(axis=0)):
-            for j in groups[g]:
-                if hasattr(rows, "iloc"):
-                    moved.isetitem(j, rows.iloc[numbers[:, g], j].array)
-                else:
-                    moved[:, j] = rows[numbers[:, g], j]
-        return scorer(blocked, moved, y, **weight)
-
-    # What scikit-learn permutes are columns of row numbers, one for each group: so its columns move together.
-    numbers_of_rows = np.repeat(np.arange(len(truth))[:, None], len(groups), axis=1)
     given = {"sample_weight": weights[0]} if weights else {}
+    blocked, scorer = _InBlocks(trained.pipeline, d), get_scorer(scoring)
     try:
         # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            baseline = score(None, numbers_of_rows, truth, **given)
+            baseline = scorer(blocked, rows, truth, **given)
             lost = permuted(
-                blocked, numbers_of_rows, truth, scoring=score, n_repeats=n_repeats, random_state=seed % 2**32, **given
+                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seed % 2**32, **given
             ).importances  # fmt: skip
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
@@ -279,33 +247,3 @@ def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> lis
     if weights is not None and not checked_weights(taken[2], taken[1]).any():
         raise InputError("sample_weight must not be zero everywhere")
     return taken
-
-
-def _names(trained: Loaded, data: Input | Arrays, d: int) -> list[str]:
-    """Names of the columns: as the model was trained on them, else as the rows have them, else x0, x1, ..."""
-    encoder = encoder_of(trained.pipeline)
-    coded = None if encoder is None else TableSchema.from_spec(encoder.schema_ or {}).names
-    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
-    header = getattr(data.X, "columns", None) if isinstance(data, Arrays) else data.info.columns
-    for found in (coded, trained.reading["columns"], learned, header):
-        if found is not None and len(found) == d:
-            return [name if isinstance(name, str) else f"x{name}" for name in found]
-    return [f"x{j}" for j in range(d)]
-
-
-def _groups(columns: Any, names: list[str]) -> tuple[list[str], list[list[int]]]:
-    """Names of the groups, and the numbers of the columns of each. Raises InputError for a column that is not there."""
-
-    def number(column: Any) -> int:
-        if column in names:
-            return names.index(column)
-        if not isinstance(column, bool) and str(column).isdigit() and int(column) < len(names):
-            return int(column)
-        raise InputError(
-            f"column {column!r} is not among those of the model{did_you_mean(column, names)}: {names[:50]}"
-        )
-
-    if isinstance(columns, Mapping):
-        return [str(name) for name in columns], [list(map(number, group)) for group in columns.values()]
-    chosen = list(range(len(names))) if columns is None else [number(column) for column in columns]
-    return [names[j] for j in chosen], [[j] for j in chosen]

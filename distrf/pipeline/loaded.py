@@ -1,4 +1,4 @@
-"""A model or a map, from its folder or as it is, and how the rows it was fitted to were read."""
+"""A model or a map, from its folder or as it is, and how it reads rows: as those that it was fitted to."""
 
 from __future__ import annotations
 
@@ -11,65 +11,59 @@ from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError
-from ..execution.open_table import is_table
+from ..execution.open_table import Table, is_table
 from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
-from .inputs import Arrays, Input, described, open_input
-from .tables import TableArrays, encoder_of, like_training
-
-#: Of rows that no path names.
-NOT_SAID = {"columns": None, "target": None, "impute": None}
+from ..tables.encoder import TableEncoder
+from ..tables.kinds import ColumnKind
+from .rows import NOT_SAID, Rows, encoder_of, is_table_path, open_input, opened_table
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A fitted pipeline; `reading` says how its training rows were read, `spec` what determines it."""
+    """A fitted pipeline and how it reads rows.
+
+    path : of its folder, None for one in memory
+    fitted : the estimator or Pipeline that is saved
+    pipeline : the same as a Pipeline that takes lazy rows
+    reading : how its training rows were read
+    details : what its folder holds beside it; empty for one in memory
+    """
 
     path: str | None
+    fitted: Any
     pipeline: Pipeline
     reading: dict[str, Any]
-    spec: Any
+    details: dict[str, Any]
 
     @classmethod
     def of(cls, model: Any) -> Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
         if isinstance(model, Loaded):
             return model
-        if not isinstance(model, (str, os.PathLike)):
-            pipeline = as_pipeline(model)
-            return cls(None, pipeline, _reading_of(pipeline), model_identity(model))
-        details, pipeline = model_details(model), as_pipeline(load_model(model))
-        reading = _reading_of(pipeline)
+        path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
+        details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
+        pipeline = as_pipeline(fitted)
+        target = getattr(getattr(pipeline, "training_", None), "target", None)
+        reading = {"target": target or getattr(pipeline[-1], "target_", None)}
+        reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
-        return cls(os.fspath(model), pipeline, reading, details["model"])
+        return cls(path, fitted, pipeline, NOT_SAID | reading, details)
 
-    @classmethod
-    def of_any(cls, model: Any) -> Loaded:
-        """As `of`, but a fitted estimator may be of any class, savable or not: nothing here tells it from others."""
-        if isinstance(model, (Loaded, str, os.PathLike)):
-            return cls.of(model)
-        pipeline = as_pipeline(model)
-        return cls(None, pipeline, _reading_of(pipeline), None)
+    @property
+    def spec(self) -> Any:
+        """What determines it. Raises InputError for classes that cannot be saved: nothing tells such from others."""
+        return self.details["model"] if self.details else model_identity(self.fitted)
 
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
         steps = [(name, step) for name, step in self.pipeline.steps if hasattr(step, "transform")]
         if not any(hasattr(step, "map_") for _, step in steps):
             raise InputError(f"{self.path!r} holds no map: its features are the columns as they are")
-        return Loaded(self.path, Pipeline(steps), self.reading, self.spec)
+        return replace(self, pipeline=Pipeline(steps))
 
-    def open(self, rows: Any, y: Any = None, **reading: Any) -> Input | Arrays:
-        """The rows at a path or of a table, read as the training rows were (same columns, same imputation), or arrays as they
-        are; reading : target, weight, columns, needs_target, strict"""
-        training = getattr(self.pipeline, "training_", None)
-        if isinstance(rows, (str, os.PathLike)) and training is not None:
-            store.read_as(training.csv, rows)
-        data = self._open(rows, y, **reading)
-        form = getattr(training, "form", "")
-        return replace(data, form=form) if form else data
-
-    def _open(
+    def open(
         self,
         rows: Any,
         y: Any = None,
@@ -79,55 +73,96 @@ class Loaded:
         columns: Sequence[Any] | None = None,
         needs_target: bool = False,
         strict: bool = False,
-    ) -> Input | Arrays:
-        if isinstance(rows, (Input, Arrays)):
+    ) -> Rows:
+        """Rows read as the training rows were (same columns, same imputation); arrays as they are.
+
+        needs_target : whether the target of the training is read where no other one is asked for
+        """
+        if isinstance(rows, Rows):
             return rows
-        encoder = encoder_of(self.pipeline)
-        drop = needs_target and getattr(getattr(self.pipeline, "training_", None), "dropped", False)
-        if columns is not None and (encoder is not None or not isinstance(rows, (str, os.PathLike))):
+        training, encoder = getattr(self.pipeline, "training_", None), encoder_of(self.pipeline)
+        path = os.fspath(rows) if isinstance(rows, (str, os.PathLike)) else None
+        if columns is not None and (encoder is not None or path is None):
             raise InputError(
                 "columns= names the columns of rows at a path, for a model that does not know them by name"
             )
-        if not isinstance(rows, (str, os.PathLike)):
-            if encoder is not None and is_table(rows):
-                asked, usual = (target, self.reading["target"]) if needs_target else (None, None)
-                return TableArrays.of(encoder, rows, y, asked, usual, drop)
-            if target is not None:
-                raise InputError(
-                    f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
-                )
-            return described(rows, y)
-        if encoder is not None:
-            target = (target or self.reading["target"]) if needs_target else None
-            return like_training(encoder, os.fspath(rows), target, weight, drop)
-        source, trained = os.fspath(rows), self.reading
+        if path is not None and training is not None:
+            store.read_as(training.csv, path)
+        if encoder is not None and (path is not None or is_table(rows)):
+            usual = self.reading["target"] if needs_target else None
+            dropped = getattr(training, "dropped", False)
+            data = _coded(encoder, rows, y, target if needs_target else None, usual, weight, dropped)
+        elif path is not None:
+            data = self._numbers(path, target, weight, columns, needs_target, strict)
+        elif target is not None:
+            raise InputError(
+                f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
+            )
+        else:
+            data = Rows(rows, y)
+        form = getattr(training, "form", "")
+        return replace(data, form=form) if form else data
+
+    def _numbers(
+        self, path: str, target: str | None, weight: str | None, columns: Any, needs_target: bool, strict: bool
+    ) -> Rows:
+        """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
+        trained = self.reading
         columns = trained["columns"] if columns is None else list(columns)
-        if store.find_format(source).table:
-            if needs_target:
-                target = target or trained["target"]
+        if is_table_path(path):
+            target = target or (trained["target"] if needs_target else None)
         elif columns and isinstance(columns[0], str):
             # A Zarr store may have no names; then only the width can be compared.
-            known = store.describe(source).columns
+            known = store.describe(path).columns
             missing = [c for c in columns if known and c not in known]
             if missing:
-                raise InputError(f"the model was trained on columns that {source!r} lacks: {missing[:10]}")
+                raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(source, target, columns, trained["impute"], weight=weight, strict=strict)
+        data = open_input(path, target, columns, trained["impute"], weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
             raise InputError(
-                f"{source!r} has {data.d} features, but the model{f' {self.path!r}' if self.path else ''} was trained on {width} "
+                f"{path!r} has {data.d} features, but the model{f' {self.path!r}' if self.path else ''} was trained on {width} "
                 f"features; columns= names them{remedy if data.d < width else ''}"
             )
         return data
 
 
-def _reading_of(pipeline: Pipeline) -> dict[str, Any]:
-    """How the rows of a model that was trained in Python were read, as far as its steps know."""
-    target = getattr(getattr(pipeline, "training_", None), "target", None)
-    read = {"target": target or getattr(pipeline[-1], "target_", None)} | getattr(pipeline[0], "rows_", {})
-    return NOT_SAID | read
+def _coded(
+    encoder: TableEncoder,
+    rows: Any,
+    y: Any,
+    target: str | None,
+    usual: str | None,
+    weight: str | None,
+    drop: bool,
+) -> Rows:
+    """A table, read as the encoder read that of its training.
+
+    target, usual : the column of the targets, where there is no y; and of the training, where none is asked for
+    drop : whether rows without a target are left out
+
+    Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
+    """
+    path = os.fspath(rows) if isinstance(rows, (str, os.PathLike)) else None
+    if path is not None and not is_table_path(path):
+        raise InputError(
+            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
+        )
+    if path is None and target is not None and (y is not None or isinstance(rows, Table)):
+        raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
+    schema, target = encoder.reading_schema, target or usual if path is not None or y is None else None
+    table, dropped, kept = rows, 0, None
+    if not isinstance(rows, Table):
+        table, dropped, kept = opened_table(rows, drop and target is not None, target=target, schema=schema)
+    kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
+    described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
+    y = table.y if y is None or path is not None else y
+    data = Rows(
+        table.rows(schema), y, encoder=described, kinds=kinds, table=table if path else rows, dropped=dropped, kept=kept
+    )  # fmt: skip
+    return data if path is None else data.at(path, target, weight)
 
 
 def as_pipeline(model: Any) -> Pipeline:

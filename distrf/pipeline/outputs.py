@@ -18,7 +18,7 @@ from ..persistence import check_output, save_model
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.job_lock import hold
 from ..store.spec import differences, to_json
-from .inputs import Parts
+from .rows import Parts
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "cg", "passes", "subspace")

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
@@ -21,9 +19,8 @@ from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
-from .inputs import Arrays, Input
 from .loaded import Loaded, predictor
-from .tables import encoder_of, warn_of_drift
+from .rows import Rows, check_rows, encoder_of, is_table_path, warn_of_drift
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -46,7 +43,6 @@ def predict(
     columns: Sequence[Any] | None = None,
     probabilities: bool | str = "auto",
     interval: float | None = None,
-    scores: bool = False,
     strict: bool = False,
     overwrite: bool = False,
 ) -> Any:
@@ -71,8 +67,6 @@ def predict(
     interval : float or None, default=None
         Write the ends of the intervals "low" and "high" that hold this share of targets, such as 0.9, beside the numbers
         that a regressor predicts. None writes no intervals.
-    scores : bool, default=False
-        Write the decision values of a classifier too.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
     overwrite : bool, default=False
@@ -87,8 +81,7 @@ def predict(
     Raises
     ------
     InputError
-        The model does not predict, the rows have another width, or there are no such keys, scores, probabilities or
-        intervals.
+        The model does not predict, the rows have another width, or there are no such keys, probabilities or intervals.
     SpecMismatchError
         `out` holds other predictions.
 
@@ -98,106 +91,53 @@ def predict(
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
-    beside = Beside(scores, probabilities, interval)
+    pipeline, last = trained.pipeline, trained.pipeline[-1]
     if out is None:
-        if keys or scores:
-            raise InputError("keys and scores are written beside predictions; give out=")
-        plain = not isinstance(X, (str, os.PathLike, Input, Arrays))
+        if keys:
+            raise InputError("keys are written beside predictions; give out=")
+        plain = not isinstance(X, (str, os.PathLike, Rows))
+        check_rows(X)
         rows = X if plain and columns is None else trained.open(X, columns=columns, strict=strict).rows()[0]
-        encoder = encoder_of(trained.pipeline)
         if not plain or is_table(X):
-            warn_of_drift(encoder, rows)
-        return beside.alone(trained.pipeline, rows)
+            warn_of_drift(encoder_of(pipeline), rows)
+        _check(last, probabilities, interval)
+        if interval is not None:
+            return _ends(pipeline, rows, interval)
+        return pipeline.predict_proba(rows) if probabilities is True else pipeline.predict(rows)
     out = os.fspath(out)
-    # What is described has been checked.
-    if isinstance(X, Input):
-        data: Input | Arrays = X
-    else:
-        data = open_rows(trained, X, out, keys, scores, probabilities, interval, strict, columns)
-    pipeline, parquet = trained.pipeline, store.to_parquet(out)
+    parquet = store.to_parquet(out)
+    data = X  # what is described has been checked
+    if not isinstance(X, Rows):
+        data = open_rows(trained, X, out, keys, probabilities, interval, strict, columns)
     rows, _ = data.rows(uniform=not parquet)
     warn_of_drift(encoder_of(pipeline), rows)
-    arrays, headings = beside.arrays(pipeline, rows, parquet)
+    arrays, headings = {"prediction": pipeline.predict(rows)}, _headings(last, probabilities, parquet)
+    if headings:
+        arrays["probability"] = pipeline.predict_proba(rows)
+    if interval is not None:
+        ends = _ends(pipeline, rows, interval)
+        arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
+    read = data.description | input_version([rows])
     spec = {
         "model": trained.spec,
-        "input": data.description | input_version([rows]),
-        "scores": scores,
+        "input": read,
         "keys": keys,
+        "probabilities": bool(headings),
+        "interval": interval,
     }
-    spec |= {"probabilities": "probability" in arrays, "interval": interval}
     with hold(out, takeover=overwrite):
         if parquet:
-            source = _path_of(data) if keys else None
-            return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=headings)
-        texts = arrays["prediction"].dtype.kind == "U"
+            source, named = _path_of(data) if keys else None, {"probability": headings}
+            return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=named)
         return write_rows(
             out,
             arrays,
             kind="predictions",
             spec=spec,
-            classes=[str(c) for c in pipeline[-1].classes_] if texts else None,
+            classes=[str(c) for c in last.classes_] if arrays["prediction"].dtype.kind == "U" else None,
             provenance={"model": trained.path, "source": data.path, "distrf": __version__},
             overwrite=overwrite,
         )
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What goes beside the predictions; see `predict`."""
-
-    scores: bool = False
-    probabilities: bool | str = "auto"
-    interval: float | None = None
-
-    def check(self, model: Any) -> None:
-        """Raise InputError for what this model does not have."""
-        if self.scores and not is_classifier(model):
-            raise InputError("scores=True writes decision values of a classifier; this model is a regressor")
-        if self.probabilities is True and not hasattr(model, "predict_proba"):
-            raise InputError(
-                "probabilities=True needs a classifier that was calibrated, or has the logistic loss; this is a "
-                f"{type(model).__name__} without; train it with calibrate=True"
-            )
-        if self.interval is not None:
-            if not hasattr(model, "predict_interval"):
-                raise InputError(
-                    f"interval= needs a regressor that was calibrated; this is a {type(model).__name__} that was not; "
-                    "train a regressor with calibrate=True"
-                )
-            error_bound(model.calibration_, self.interval)
-
-    def headings(self, model: Any, parquet: bool) -> list[str]:
-        """Names of the columns of probabilities; none where they are not written."""
-        if self.probabilities == "auto":
-            wanted = parquet and hasattr(model, "predict_proba") and len(model.classes_) <= _FEW_CLASSES
-        else:
-            wanted = bool(self.probabilities)
-        return [f"p_{label}" for label in model.classes_.tolist()] if wanted else []
-
-    def alone(self, pipeline: Pipeline, rows: Any) -> Any:
-        """The probabilities or intervals that are asked for, else the predictions."""
-        self.check(pipeline[-1])
-        if self.interval is not None:
-            return self._ends(pipeline, rows)
-        return pipeline.predict_proba(rows) if self.probabilities is True else pipeline.predict(rows)
-
-    def arrays(
-        self, pipeline: Pipeline, rows: Any, parquet: bool
-    ) -> tuple[dict[str, Any], dict[str, list[str]]]:
-        """What is written, by name, and the names of columns."""
-        arrays, headings = {"prediction": pipeline.predict(rows)}, {}
-        if named := self.headings(pipeline[-1], parquet):
-            arrays["probability"], headings = pipeline.predict_proba(rows), {"probability": named}
-        if self.interval is not None:
-            ends = self._ends(pipeline, rows)
-            arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
-        if self.scores:
-            arrays["decision"] = pipeline.decision_function(rows)
-        return arrays, headings
-
-    def _ends(self, pipeline: Pipeline, rows: Any) -> Any:
-        features = pipeline[:-1].transform(rows) if len(pipeline) > 1 else rows
-        return pipeline[-1].predict_interval(features, self.interval)
 
 
 def open_rows(
@@ -205,35 +145,63 @@ def open_rows(
     X: Any,
     out: str,
     keys: list[str] | None = None,
-    scores: bool = False,
     probabilities: bool | str = "auto",
     interval: float | None = None,
     strict: bool = False,
     columns: Sequence[Any] | None = None,
-) -> Input | Arrays:
+) -> Rows:
     """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
 
-    InputError for keys, or for what `Beside` names, that these rows, this output or this model do not have.
+    InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
     """
     if isinstance(X, (str, os.PathLike)):
         store.check_apart(out, [X])
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
-    data = trained.open(X, columns=columns, strict=strict)
+    data, last = trained.open(X, columns=columns, strict=strict), trained.pipeline[-1]
     path = _path_of(data)
-    if keys and not (store.to_parquet(out) and path and store.find_format(path).table):
+    if keys and not (store.to_parquet(out) and is_table_path(path)):
         raise InputError(
             f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {path!r}"
         )
-    beside = Beside(scores, probabilities, interval)
-    beside.check(trained.pipeline[-1])
-    named = ["prediction", "low", "high", *beside.headings(trained.pipeline[-1], True)]
+    _check(last, probabilities, interval)
+    named = ["prediction", "low", "high", *_headings(last, probabilities, True)]
     if twice := sorted(set(keys or ()) & set(named)):
         raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
     return data
 
 
-def _path_of(data: Input | Arrays) -> str | None:
+def _check(model: Any, probabilities: bool | str, interval: float | None) -> None:
+    """Raise InputError for what this model does not have."""
+    name = type(model).__name__
+    if probabilities is True and not hasattr(model, "predict_proba"):
+        raise InputError(
+            f"probabilities=True needs a classifier that was calibrated, or has the logistic loss; this is a {name} without; "
+            "train it with calibrate=True"
+        )
+    if interval is not None and not hasattr(model, "predict_interval"):
+        raise InputError(
+            f"interval= needs a regressor that was calibrated; this is a {name} that was not; train a regressor with "
+            "calibrate=True"
+        )
+    if interval is not None:
+        error_bound(model.calibration_, interval)
+
+
+def _headings(model: Any, probabilities: bool | str, parquet: bool) -> list[str]:
+    """Names of the columns of probabilities; none where they are not written."""
+    wanted = bool(probabilities)
+    if probabilities == "auto":
+        wanted = parquet and hasattr(model, "predict_proba") and len(model.classes_) <= _FEW_CLASSES
+    return [f"p_{label}" for label in model.classes_.tolist()] if wanted else []
+
+
+def _ends(pipeline: Pipeline, rows: Any, interval: float) -> Any:
+    features = pipeline[:-1].transform(rows) if len(pipeline) > 1 else rows
+    return pipeline[-1].predict_interval(features, interval)
+
+
+def _path_of(data: Rows) -> str | None:
     """Where the rows are, or were opened."""
-    return data.path if isinstance(data, Input) else reading_of(data.X).get("path")
+    return data.path or reading_of(data.X).get("path")

@@ -18,11 +18,11 @@ from ..persistence import load_model
 from ..randomness import draw_seed
 from ..splits import check_split
 from ..store.csv_format import reads_csv, said_format
-from .inputs import Input
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
+from .rows import Rows as Opened
+from .rows import keep_reasons, open_training, wants_numbers
 from .sample import see_target
-from .tables import keep_reasons, open_training, wants_numbers
 from .training_rows import Rows
 
 
@@ -157,7 +157,7 @@ def train(
         X = open_training(
             os.fspath(X), numbers=numbers, target=target, split=split, by=named, **of_path, **of_table
         )
-    if isinstance(X, Input):
+    if isinstance(X, Opened):
         rows = Rows.of_path(X, y, sample_weight, split, by)
     else:
         rows = Rows.given(X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, numbers)

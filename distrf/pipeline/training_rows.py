@@ -12,9 +12,8 @@ from dask.base import tokenize
 from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.open_table import is_table
-from .inputs import Arrays, Input, Parts, rows_with_target
-from .loaded import NOT_SAID
-from .tables import coded_table, without_groups
+from . import rows as opened
+from .rows import NOT_SAID, Parts, coded_table, rows_with_target, without_groups
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,7 @@ class Rows:
     target : str, the column that was learned
     reading : dict, how other rows are to be read for the model
     asked : dict, the split as a job notes it
-    data : Input, where they are at a path
+    data : opened.Rows, where they are at a path
     """
 
     X: Any
@@ -44,10 +43,10 @@ class Rows:
     target: str | None = None
     reading: dict[str, Any] = field(default_factory=lambda: dict(NOT_SAID))
     asked: dict[str, Any] = field(default_factory=dict)
-    data: Input | None = None
+    data: opened.Rows | None = None
 
     @classmethod
-    def of_path(cls, data: Input, y: Any, sample_weight: Any, split: str, by: Any) -> Rows:
+    def of_path(cls, data: opened.Rows, y: Any, sample_weight: Any, split: str, by: Any) -> Rows:
         """Rows that were opened, with targets of their own unless some are given."""
         if sample_weight is not None:
             raise InputError(
@@ -64,7 +63,7 @@ class Rows:
         if isinstance(by, str):
             name, (by, dates) = by, data.by_column(by, split)
         return cls(
-            found, plain_rows(y, "y"), data.weights(), by, name, dates, getattr(data, "encoder", None), data.kinds, target,
+            found, plain_rows(y, "y"), data.weights(), by, name, dates, data.encoder, data.kinds, target,
             data.description | asked, asked, data,
         )  # fmt: skip
 
@@ -85,7 +84,7 @@ class Rows:
         if is_table(X) and not numbers:
             coded = coded_table(X, target=target, by=name, **of_table)
             if name is not None:
-                by, dates = coded.column(name, times=split == "time")
+                by, dates = coded.by_column(name, split)
                 coded = without_groups(coded, name, split, of_table)
                 more = {"by_name": name, "by_dates": dates}
             more |= {
@@ -93,7 +92,8 @@ class Rows:
                 "kinds": coded.kinds,
                 "target": coded.table.target if y is None else None,
             }
-            X, y = coded.X, coded.y if y is None else y
+            X, y, sample_weight = coded.X, coded.y if y is None else y, coded.left(sample_weight)
+            by = by if name else coded.left(by)
         elif named := [*(["target"] if target is not None else []), *of_table]:
             raise InputError(f"{', '.join(named)} name columns of a table; X is {type(X).__name__}")
         elif name is not None:
@@ -122,4 +122,4 @@ class Rows:
 
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
-        return Arrays(self.X, self.y).parts if self.data is None else self.data.parts
+        return opened.Rows(self.X, self.y).parts if self.data is None else self.data.parts

@@ -18,8 +18,8 @@ from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
-from .inputs import Arrays, described
 from .loaded import Loaded
+from .rows import Rows, described
 
 
 @ruled(out=PLACE)
@@ -49,7 +49,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     SpecMismatchError
         `out` holds other rows.
     """
-    out, rows = os.fspath(out), Arrays(X, y)
+    out, rows = os.fspath(out), Rows(X, y)
     spec = {"rows": rows.description["data"]}
     X, y = rows.rows(uniform=not store.to_parquet(out))
     arrays = {"X": X} | ({} if y is None else {"y": y})
@@ -106,7 +106,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     ...     open_rows(f"{folder}/rows.zarr")[0].compute()[:, 0]
     array([0., 0., 0., 0., 0., 1., 1., 1.])
     """
-    out, rows = os.fspath(out), Arrays(X, y)
+    out, rows = os.fspath(out), Rows(X, y)
     part = {"fingerprint": rows.description["data"]}
     X, y = rows.rows()
     with hold(out):
@@ -196,17 +196,14 @@ def featurize(
     with hold(out, save_map, takeover=overwrite):
         if fitted:
             loaded = Loaded.of(map).transformers()
-            data = loaded.open(X, y, target=target, strict=strict)
-            pipeline = loaded.pipeline
-            rows, y = data.rows(uniform=True)
-            features = pipeline.transform(rows)
+            data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
         else:
             data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
-            rows, y = data.rows(uniform=True)
-            features = rows
-            for _, step in pipeline.steps:
-                features = step.fit(features, y).transform(features)
+        features, y = data.rows(uniform=True)
+        read = data.description | input_version([features])
+        for _, step in pipeline.steps:
+            features = (step if fitted else step.fit(features, y)).transform(features)
         provenance = {"source": data.path, "distrf": __version__}
         if save_map is not None:
             save_model(pipeline, save_map, overwrite=overwrite, input=data.description, provenance=provenance)
@@ -215,10 +212,7 @@ def featurize(
             os.fspath(out),
             {"X": features} | ({} if y is None else {"y": y}),
             kind="features",
-            spec={
-                "map": specs if fitted or len(specs) > 1 else specs[0],
-                "input": data.description | input_version([rows]),
-            },
+            spec={"map": specs if fitted or len(specs) > 1 else specs[0], "input": read},
             classes=data.classes(y),
             target=data.target,
             provenance=provenance,

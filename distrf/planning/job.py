@@ -21,8 +21,8 @@ from ..execution.scheduler import current_client
 from ..execution.states import RowCount
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.evaluating import empty_sums
-from ..pipeline.inputs import Input, open_input
 from ..pipeline.making import auto_components
+from ..pipeline.rows import Rows, open_input
 from ..pipeline.sample import as_rows, look_at_target
 from ..pipeline.target import Target
 from ..projections.cache import CACHE_BYTES
@@ -109,8 +109,8 @@ def plan(
     known = classes or 0
     if isinstance(X, (str, os.PathLike)):
         X = open_input(os.fspath(X), plan=True)
-    if isinstance(X, Input):
-        known = known or len(X.info.classes or ())
+    if isinstance(X, Rows):
+        known = known or len((X.info and X.info.classes) or ())
         X, own = X.rows()
         y = own if y is None else y
     X, y = as_rows(X), None if y is None else as_columns(y)

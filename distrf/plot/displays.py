@@ -76,7 +76,7 @@ def displays(result: Any) -> Displays:
         values, deviations = result.importances_mean, result.importances_std
         return Displays(importance=BarsDisplay(result.names, values, deviations, label))
     if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
-        return Displays(_of_model(Loaded.of_any(result).pipeline))
+        return Displays(_of_model(Loaded.of(result).pipeline))
     raise InputError(
         "displays are of a model or its folder, or of what distrf.evaluate, distrf.tune or distrf.permutation_importance "
         f"returned, got {type(result).__name__}"

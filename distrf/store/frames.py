@@ -146,15 +146,15 @@ def target_values(table: pa.Table, target: str) -> np.ndarray:
     return column_values(column, target_dtype(column.type))
 
 
-def present_rows(table: pa.Table, target: str) -> pa.Table:
-    """The rows in which a column has a value: not null, NaN or an empty text."""
+def present_rows(table: pa.Table, target: str) -> np.ndarray:
+    """Whether a column has a value in each row: not null, NaN or an empty text."""
     column = decoded(table.column(target))
     there = pc.is_valid(column)
     if pa.types.is_floating(column.type):
         there = pc.and_not(there, pc.is_nan(column).fill_null(False))
     elif is_text(column.type):
         there = pc.and_(there, pc.not_equal(column, "").fill_null(False))
-    return table.filter(there)
+    return there.to_numpy(zero_copy_only=False)
 
 
 def rows_of_frame(frame: Any, names: Sequence[str], rows: np.ndarray) -> pa.Table:

@@ -54,6 +54,8 @@ class ColumnKind:
         What it is to be read as.
     lost : bool
         Whether it is left out by a guess though it may tell something, as numbers of rows do not.
+    unread : bool
+        Whether the caution says that some values count as missing.
     """
 
     name: str
@@ -62,6 +64,7 @@ class ColumnKind:
     caution: str = ""
     column: ColumnType | None = None
     lost: bool = False
+    unread: bool = False
 
     @property
     def used(self) -> bool:
@@ -110,7 +113,9 @@ def infer_kinds(
             column, why = replace(column, base=found.base, form=found.form), found.words
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
-        kinds.append(ColumnKind(column.name, kind, why, _caution(column, kind, fact), column, lost))
+        caution = _caution(column, kind, fact)
+        unread = bool(caution and (fact.stray or fact.infinite))
+        kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
         kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
     if not any(kind.used for kind in kinds):

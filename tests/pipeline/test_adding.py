@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import signal
@@ -32,8 +31,6 @@ from distrf import (
 )
 from distrf.errors import InputError, InUseError, SpecMismatchError
 from distrf.persistence import model_details
-from distrf.store import documents
-from distrf.store.job_lock import hold
 
 N, D = 400, 48
 
@@ -71,14 +68,6 @@ def test_in_memory(rows):
     lazy = machine().fit(X[:300], y[:300])
     add_rows(lazy, da.from_array(X[300:], (33, 3)), da.from_array(y[300:], 50))
     assert_same_weights(lazy[-1], pipeline[-1])
-
-
-def test_weights(rows, rng):
-    X, y = rows
-    w = rng.uniform(0.5, 2.0, size=N)
-    alone = StreamingRidge(alpha=0.1, keep_state=True).fit(X[:300], y[:300], w[:300])
-    add_rows(alone, X[300:], y[300:], sample_weight=w[300:])
-    assert_same_weights(alone, StreamingRidge(alpha=0.1).fit(X, y, w))
 
 
 def test_a_folder_is_written_anew(rows, tmp_path):
@@ -121,20 +110,10 @@ def test_rows_are_added_once(rows, tmp_path):
     add_rows(tmp_path / "m", X[:10], y[:10] + 1)
 
 
-def test_what_a_model_was_trained_on_is_known(rows, tmp_path, cli):
+def test_what_a_model_was_trained_on_is_known(rows, tmp_path):
     X, y = rows
     write_rows(X, tmp_path / "a.zarr", y)
-    cli(
-        "train",
-        tmp_path / "a.zarr",
-        tmp_path / "m",
-        "-D",
-        D,
-        "--set",
-        "model__keep_state=true",
-        "--model",
-        "ridge",
-    )
+    distrf.train(tmp_path / "a.zarr", model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "m")
     distrf.train(X, y, model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "n")
     for model, given in (("m", (tmp_path / "a.zarr",)), ("n", (X, y))):
         with pytest.raises(SpecMismatchError, match="in the model already"):
@@ -153,7 +132,7 @@ def test_of_a_folder_of_files_only_the_new_ones_are_added(rows, tmp_path):
     cuts = {"1": (0, 50), "2": (50, 120), "3": (120, 200), "4": (200, 310), "5": (310, 400)}
     for name in ("2", "4"):
         table(folder / f"{name}.parquet", X[slice(*cuts[name])], y[slice(*cuts[name])])
-    data = distrf.pipeline.inputs.open_input(str(folder), "y")
+    data = distrf.pipeline.rows.open_input(str(folder), "y")
     model = machine(StreamingRidge(alpha=1e-3, keep_state=True)).fit(*data.rows())
     save_model(
         model,
@@ -229,29 +208,6 @@ with hold(sys.argv[1]):
 """
 
 
-def test_a_model_at_a_url(rows):
-    X, y = rows
-    url = "memory://adding/m"
-    save_model(machine().fit(X[:300], y[:300]), url)
-    add_rows(url, X[300:], y[300:])
-    assert load_model(url)[-1].state_.rows == N
-
-
-def test_a_failed_write_leaves_the_old_model(rows, tmp_path, monkeypatch):
-    X, y = rows
-    save_model(machine().fit(X[:300], y[:300]), tmp_path / "m")
-
-    def fail(*args):
-        raise OSError("disk full")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(documents.files, "write_json", fail)
-        with hold(tmp_path / "m"), pytest.raises(OSError, match="disk full"):
-            add_rows(tmp_path / "m", X[300:], y[300:])
-    assert load_model(tmp_path / "m")[-1].state_.rows == 300
-    assert add_rows(tmp_path / "m", X[300:], y[300:])[-1].state_.rows == N
-
-
 SLOW = """
 import sys
 import numpy as np
@@ -291,68 +247,33 @@ def test_a_killed_run_leaves_the_old_model(rows, tmp_path, said):
         assert add_rows(tmp_path / "m", X[300:], y[300:])[-1].state_.rows == N
 
 
-@pytest.mark.slow
-def test_command(rows, tmp_path, cli):
-    X, _ = rows
-    y = np.where(X[:, 0] > 0, "up", "down")
-    table(tmp_path / "a.parquet", X[:300], y[:300])
-    table(tmp_path / "b.parquet", X[300:], y[300:])
-    model = tmp_path / "m"
-    cli(
-        "train",
-        tmp_path / "a.parquet",
-        model,
-        "--target",
-        "y",
-        "-D",
-        D,
-        "--set",
-        "model__keep_state=true",
-        "--alpha",
-        1e-3,
-    )
-    said = json.loads(cli("add", model, tmp_path / "b.parquet", "--json").out)
-    assert said.items() >= {"rows": 100, "rows_known": 0, "rows_in_all": 400, "alpha": 1e-3}.items()
-    assert "already" in cli("add", model, tmp_path / "b.parquet", code=1).err
-    assert json.loads(cli("add", model, tmp_path / "b.parquet", "--again", "--json").out)["rows_in_all"] == 500
-    assert "trained_on" in cli("inspect", model).out
-    score = json.loads(cli("evaluate", model, tmp_path / "b.parquet", "--json").out)["accuracy"]
-    assert score > 0.9
-    cli("train", tmp_path / "a.parquet", tmp_path / "n", "--target", "y", "-D", D, "--alpha", 1e-3)
-    assert "--set", "model__keep_state=true" in cli("add", tmp_path / "n", tmp_path / "b.parquet", code=1).err
-    words = ["--target", "y", "-D", D, "--set", "model__keep_state=true", "--set", "model__solver=cg"]
-    refused = cli("train", tmp_path / "a.parquet", tmp_path / "o", *words, code=1).err
-    assert "conjugate gradients" in refused
-
-
-def test_tables(tmp_path, cli, rng):
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
+def test_tables(tmp_path, rng):
     """A table with categories and missing values: coded as the first rows were; CSV files that a folder gets later."""
     frame = pd.DataFrame({
         "size": rng.normal(size=400), "colour": rng.choice(["red", "blue", "green"], 400), "price": np.nan, "w": 1.0,
     })  # fmt: skip
     frame["price"] = frame["size"] + (frame["colour"] == "red") + 0.1 * rng.normal(size=400)
     frame.loc[::7, "size"] = np.nan
-    folder = tmp_path / "rows"
+    folder, model = tmp_path / "rows", tmp_path / "m"
     folder.mkdir()
     frame[:300].to_csv(folder / "1.csv", index=False)
-    model = tmp_path / "m"
-    words = ["--target", "price", "--weight", "w", "--set", "model__keep_state=true", "--alpha", 1e-3, "-D", 64]
-    cli("train", folder, model, *words)
+    learner = StreamingRidge(alpha=1e-3, keep_state=True)
+    distrf.train(folder, target="price", weight="w", model=learner, n_components=64, out=model)
     frame[300:].to_csv(folder / "2.csv", index=False)
-    said = json.loads(cli("add", model, folder, "--json").out)
-    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (100, 300, 400)
-    loaded = load_model(model)
-    data = distrf.pipeline.loaded.Loaded.of(str(model)).open(str(folder), target="price", needs_target=True)
+    loaded = add_rows(model, folder)
+    assert loaded[-1].state_.rows == 400
+    data = distrf.pipeline.loaded.Loaded.of(model).open(folder, target="price", needs_target=True)
     Z = data.rows()[0]
     for step in loaded[:-1]:
         Z = step.transform(Z)
-    alone = StreamingRidge(alpha=loaded[-1].alpha_).fit(Z, data.rows()[1])
-    assert_same_weights(loaded[-1], alone)
+    assert_same_weights(loaded[-1], StreamingRidge(alpha=loaded[-1].alpha_).fit(Z, data.rows()[1]))
     assert load_model(model)[-1].state_.state.weight.sum() == 400
     in_memory = add_rows(loaded, frame[:5], frame["price"][:5])
     assert in_memory[-1].state_.rows == 405
     (tmp_path / "unweighted.csv").write_text(frame[:3].drop(columns="w").to_csv(index=False))
-    assert "'w'" in cli("add", model, tmp_path / "unweighted.csv", code=1).err
+    with pytest.raises(InputError, match="'w'"):
+        add_rows(model, tmp_path / "unweighted.csv")
 
 
 def test_wide_rows_without_a_map_keep_their_sums(rng, monkeypatch):

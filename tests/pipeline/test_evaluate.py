@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import warnings
 
 import dask.array as da
 import numpy as np
@@ -12,9 +11,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import scipy.sparse as sp
-import zarr
-from dask.dataframe import from_pandas
 from sklearn import metrics as reference
 from sklearn.pipeline import make_pipeline
 
@@ -22,8 +18,7 @@ import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingSGDClassifier
 from distrf.errors import InputError
 from distrf.execution.open_rows import open_column
-from distrf.execution.passes import run_pass
-from distrf.pipeline.inputs import open_input
+from distrf.pipeline.rows import open_input
 from distrf.tables.drift import DriftWarning
 
 
@@ -141,7 +136,9 @@ def test_a_class_is_missing_or_new():
     ]
     assert found["roc_auc"] == pytest.approx(np.mean(each), rel=1e-9)
     new = np.where(y == "top", "above all", y)
-    with pytest.warns(DriftWarning, match="above all"):
+    with pytest.warns(
+        DriftWarning, match=r"^25 % of the rows have a label that no training row had, 'above all'; they count"
+    ):
         found = distrf.evaluate(model, X, new)
     assert [c["label"] for c in found["classes"]] == ["above all", "high", "low", "middle", "top"]
     assert found["accuracy"] == np.mean(model.predict(X) == new)
@@ -216,18 +213,6 @@ def test_each_slice_has_the_scores_of_its_rows(sliced, place, tmp_path):
     assert all(same(text[name], value) for name, value in whole.items() if isinstance(value, float))
 
 
-def test_slices_of_nulls_in_columns_of_the_model(tmp_path):
-    """What is replaced for the model is missing for the slices."""
-    X, y, _ = problem()
-    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
-    flag = pa.array([None if i % 3 == 0 else i % 2 for i in range(900)])
-    columns = {f"x{j}": X[:, j] for j in range(3)} | {"flag": flag, "y": y}
-    pq.write_table(pa.table(columns), tmp_path / "r.parquet")
-    source = open_input(str(tmp_path / "r.parquet"), "y", None, 0.0)
-    found = distrf.evaluate(model, source, by="flag")
-    assert {s["value"]: s["rows"] for s in found["slices"]} == {0: 300, 1: 300, "missing": 300}
-
-
 def test_a_column_beside_coded_rows(tmp_path):
     """Of a table with text among its columns, in the blocks of its coded rows."""
     region = ["north", None, "south"] * 300
@@ -239,56 +224,6 @@ def test_a_column_beside_coded_rows(tmp_path):
     for name in ("region", "shop"):
         column = open_column(tmp_path / "t.parquet", name, **said)
         assert column.compute(scheduler="sync").tolist() == table.column(name).to_pylist()
-
-
-def test_slices_by_a_series():
-    X, y, _ = problem()
-    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
-    by = pd.Series(["a", None, "b"] * 300)
-    for column in (by, by.astype(object), from_pandas(by.fillna("none"), npartitions=3)):
-        found = distrf.evaluate(model, X, y, by=column)
-        rows = {s["value"]: s["rows"] for s in found["slices"]}
-        assert rows["a"] == rows["b"] == 300
-        assert sum(rows.values()) == 900
-
-
-def test_data_frames():
-    X, y, _ = problem()
-    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
-    expected = distrf.evaluate(model, X, y, by=np.round(X[:, 2]))
-    frame = pd.DataFrame(X)
-    found = distrf.evaluate(model, frame.to_numpy(), pd.Series(y), by=frame[2].round())
-    assert found == expected
-    named = fitted(frame.rename(columns=str), y, StreamingRidgeClassifier(alpha=1e-3))
-    lazy = from_pandas(frame.rename(columns=str).assign(y=y), npartitions=3)
-    found = distrf.evaluate(named, lazy.drop(columns="y"), lazy["y"], by=lazy["2"].round())
-    assert found["classes"] == expected["classes"]
-    assert [s["rows"] for s in found["slices"]] == [s["rows"] for s in expected["slices"]]
-
-
-def test_slices_by_an_array_of_a_store_of_others(tmp_path):
-    X, y, _ = problem()
-    model = fitted(X, y, StreamingRidgeClassifier(alpha=1e-3))
-    store = zarr.open_group(tmp_path / "z.zarr", mode="w")
-    for name, values in {"X": X, "y": y == "low", "site": np.arange(900) // 300, "pair": X[:, :2]}.items():
-        store.create_array(name, data=values)
-    model = make_pipeline(*model[:-1], StreamingRidgeClassifier(alpha=1e-3)).fit(X, y == "low")
-    found = distrf.evaluate(model, tmp_path / "z.zarr", by="site")
-    check_slices(model, X, y == "low", found["slices"], {k: np.arange(900) // 300 == k for k in range(3)})
-    with pytest.raises(InputError, match=r"'pair' .* has shape .900, 2."):
-        distrf.evaluate(model, tmp_path / "z.zarr", by="pair")
-
-
-def test_slices_of_csr_rows(tmp_path):
-    X, y, _ = problem()
-    X = np.where(X > 1, 1.0, 0.0)
-    model = make_pipeline(StreamingRidgeClassifier(alpha=1e-3)).fit(X, y)
-    distrf.write_rows(da.from_array(sp.csr_array(X), chunks=(300, 4), asarray=False), tmp_path / "s.zarr", y)
-    found = distrf.evaluate(model, tmp_path / "s.zarr", by="2")
-    assert {s["value"]: s["rows"] for s in found["slices"]} == {
-        0: int((X[:, 2] == 0).sum()),
-        1: int(X[:, 2].sum()),
-    }
 
 
 def test_a_column_that_is_none_is_refused(sliced, tmp_path):
@@ -312,44 +247,6 @@ def test_a_column_that_is_none_is_refused(sliced, tmp_path):
 
 
 # --- passes --------------------------------------------------------------------------------------------------
-
-
-def test_one_pass_over_the_rows(sliced, monkeypatch):
-    X, y, _, group = sliced
-    model = fitted(X, y, logistic())
-    passes = []
-    monkeypatch.setattr("distrf.scores.passes.run_pass", lambda *a, **k: passes.append(1) or run_pass(*a, **k))
-    computed = []
-    rows = da.from_array(X, chunks=(100, 4)).map_blocks(
-        lambda b: computed.append(len(b)) or b, meta=np.empty((0, 4))
-    )
-    distrf.evaluate(model, rows, y, by=group)
-    assert len(passes) == 1
-    assert computed == [100] * 9
-
-
-def test_one_and_two_workers__same_bits(client, one_worker_client):
-    X, y, f = problem(4, n=6000)
-    rows = da.from_array(X, chunks=(250, 4))
-    for model, target in ((fitted(X, y, logistic()), y), (fitted(X, f, StreamingRidge(alpha=1e-3)), f)):
-        two = distrf.evaluate(model, rows, target, by=np.round(X[:, 2]))
-        with one_worker_client.as_current():
-            one = distrf.evaluate(model, rows, target, by=np.round(X[:, 2]))
-        assert two == one
-
-
-def test_labels_that_no_training_row_had_are_told():
-    X = np.random.default_rng(0).normal(size=(200, 2))
-    y = np.where(X[:, 0] > 0, "yes", "no").astype("<U5")
-    model = StreamingRidgeClassifier(1e-3).fit(X, y)
-    with pytest.warns(
-        DriftWarning, match=r"^5 % of the rows have a label that no training row had, 'maybe'; they count"
-    ):
-        found = distrf.evaluate(model, X, np.where(np.arange(200) < 10, "maybe", y))
-    assert found["accuracy"] <= 0.95
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        distrf.evaluate(model, X, y)
 
 
 @pytest.mark.parametrize("saved", [False, True])
@@ -394,5 +291,7 @@ def test_columns_of_files_for_a_model_of_arrays(rng, tmp_path):
     model = StreamingRidge(alpha=1e-6).fit(X, 2 * frame["a"] + frame["c"])
     assert distrf.evaluate(model, path, target="y", columns=["c", "a"])["r2"] > 0.999
     np.testing.assert_allclose(distrf.predict(model, path, columns=["c", "a"]), model.predict(X))
+    found = distrf.permutation_importance(model, path, target="y", columns=["c", "a"], n_rows=50)
+    assert found.names == ("c", "a")
     with pytest.raises(InputError, match="columns= names the columns of rows at a path"):
         distrf.predict(model, X, columns=["c", "a"])

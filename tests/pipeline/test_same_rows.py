@@ -31,7 +31,7 @@ def german(table, path):
     return path
 
 
-def test_a_model_knows_how_its_csv_was_read(tmp_path, table, cli):
+def test_a_model_knows_how_its_csv_was_read(tmp_path, table):
     path = german(table, tmp_path / "t.csv")
     table.to_parquet(tmp_path / "t.parquet")
     made = distrf.train(path, target="y", out=tmp_path / "m", **LINEAR, **OPTIONS)
@@ -42,22 +42,6 @@ def test_a_model_knows_how_its_csv_was_read(tmp_path, table, cli):
     assert distrf.evaluate(made, path, na_values=["-"])["r2"] > 0.999  # the others stay
     copy = german(table, tmp_path / "t.dat")  # no name of CSV
     assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
-    cli(
-        "train",
-        path,
-        tmp_path / "c",
-        "--target",
-        "y",
-        "--csv",
-        "thousands=.",
-        "--csv",
-        "decimal=,",
-        "--map",
-        "none",
-    )
-    cli("predict", tmp_path / "c", path, tmp_path / "p.parquet")
-    found = pd.read_parquet(tmp_path / "p.parquet").prediction
-    np.testing.assert_allclose(found, table.y, atol=0.01)
 
 
 @pytest.mark.parametrize("write", [pd.DataFrame.to_csv, pd.DataFrame.to_parquet])

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from pathlib import Path
 
-import dask.array as da
 import numpy as np
 import pytest
-from distributed import Client, LocalCluster
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
 from distrf import StreamingRidge, TableEncoder, load_model, make_model, save_model
 from distrf.errors import InputError, StoreError
 from distrf.pipeline.judge import ridge
-from distrf.tables.drift import DriftWarning
 from distrf.tables.kinds import ColumnWarning
 
 pd = pytest.importorskip("pandas")
@@ -55,26 +51,24 @@ def model():
     return distrf.train(frame(), target="churned", n_components=256)
 
 
-def test_a_bad_cell_in_a_column_of_numbers_is_said(cli, tmp_path):
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
+def test_a_bad_cell_in_a_column_of_numbers_is_said(tmp_path):
     rng = np.random.default_rng(0)
     weights = [*map(str, rng.normal(size=400))]
     weights[7] = "12kg"
     made = pd.DataFrame({"weight": weights, "x": rng.normal(size=400), "y": rng.normal(size=400)})
-    path, out = tmp_path / "a.csv", tmp_path / "m"
+    path = tmp_path / "a.csv"
     made.to_csv(path, index=False)
     words = "'weight' is text that reads as numbers, but not '12kg' .row 8 of .*such texts count as missing"
     with pytest.warns(ColumnWarning, match=words):
         TableEncoder(random_state=0).fit(path)
     with pytest.warns(ColumnWarning, match="not '12kg': such"):
         TableEncoder(random_state=0).fit(made)
-    said = cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--quiet")
-    assert "row 8 of" in said.err
-    assert "missing; say categorical=['weight'] for levels" in said.err
-    found = json.loads(
-        cli("train", path, out, "--target", "y", "--map", "none", "--cluster", "none", "--overwrite", "--json",
-            "--kind", "weight=drop").out
-    )  # fmt: skip
-    assert not any("weight" in text for text in found.get("warnings", ()))
+    with pytest.warns(ColumnWarning, match=r"row 8 of .*missing; say categorical=\['weight'\] for levels"):
+        distrf.train(path, target="y", map=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ColumnWarning)
+        distrf.train(path, target="y", map=None, exclude=["weight"])
 
 
 def test_train_takes_a_frame_as_it_is(model):
@@ -149,25 +143,6 @@ def test_targets_of_rows_that_no_path_names(model):
         distrf.evaluate(plain, X, target="y")
 
 
-def test_the_same_rows_from_every_source(model, tmp_path):
-    rows = frame(400, seed=2).drop(columns="churned")
-    expected = model.predict(rows)
-    rows.to_csv(tmp_path / "rows.csv", index=False)
-    (tmp_path / "parts").mkdir()
-    for part in range(3):
-        rows[part * 150 : (part + 1) * 150].to_parquet(tmp_path / "parts" / f"{part}.parquet", index=False)
-    for source in (tmp_path / "parts", tmp_path / "rows.csv"):
-        predicted = distrf.predict(model, str(source))
-        np.testing.assert_array_equal(np.asarray(predicted), expected)
-    moved = rows[rows.columns[::-1]].assign(new=1.0)
-    np.testing.assert_array_equal(model.predict(moved), expected)
-    dd = pytest.importorskip("dask.dataframe")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of dask.dataframe itself
-        lazy = dd.from_pandas(rows, npartitions=4)
-        np.testing.assert_array_equal(np.asarray(model.predict(lazy)), expected)
-
-
 def test_saved_and_loaded(model, tmp_path):
     save_model(model, tmp_path / "model")
     rows = frame(300, seed=3)
@@ -186,38 +161,13 @@ def test_a_model_knows_the_target_of_its_table(model, tmp_path):
     assert in_memory.training_.target is None
 
 
-def test_a_model_by_hand(tmp_path):
-    """The encoder in a pipeline of one's own, on the rows of a file."""
-    from sklearn.pipeline import make_pipeline
-
-    table = frame()
-    table.to_parquet(tmp_path / "rows.parquet", index=False)
-    opened = distrf.open_table(str(tmp_path / "rows.parquet"), target="age", exclude=["churned"])
-    present = ~np.isnan(table["age"].to_numpy())
-    pipeline = make_pipeline(TableEncoder(random_state=0), StreamingRidge())
-    pipeline.fit(table[present].drop(columns=["age", "churned"]), table["age"].to_numpy()[present])
-    assert pipeline.predict(opened).shape == (N,)
-
-
-def test_drift_is_said(model, tmp_path):
-    other = frame(300, seed=4).drop(columns="churned").assign(plan="team", loyal=None)
-    other.to_parquet(tmp_path / "rows.parquet", index=False)
-    with pytest.warns(DriftWarning, match="'plan' has a level that was never seen.*'loyal' is missing"):
-        distrf.predict(model, str(tmp_path / "rows.parquet"), str(tmp_path / "out.parquet"))
-    for rows in (str(tmp_path / "rows.parquet"), other):
-        with pytest.warns(DriftWarning, match="'plan' has a level that was never seen"):
-            distrf.predict(model, rows)
-    with pytest.raises(InputError, match="'plan' is missing"):
-        model.predict(other.rename(columns={"plan": "Plan"}))
-
-
 LABELS = {
     "y": ("float64", None), "t": ("object", ["no", "yes"]), "i": ("Int64", [0, 1]), "b": ("boolean", [False, True]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("target", LABELS)
-def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path, target):
+def test_rows_without_a_target_are_dropped_where_that_is_asked_for(tmp_path, target):
     """From every source the rows that have one, their weights, and labels of their own type."""
     dtype, classes = LABELS[target]
     made = frame(300)[["age", "plan"]].assign(w=np.arange(300.0))
@@ -243,9 +193,32 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path
         np.testing.assert_allclose(
             other, found[0], rtol=1e-5
         ) if target == "y" else np.testing.assert_array_equal(other, found[0])
-    said = cli("train", tmp_path / "a.parquet", tmp_path / "m", "--target", target, "--weight", "w", "--map", "none",
-               "--drop-missing-target", "--quiet", "--cluster", "none")  # fmt: skip
-    assert "60 of 300 rows have no target" in said.err
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path):
+    """It was refused for its length; of a lazy table it still is, with the counts."""
+    table = frame(300)[["age", "plan"]].assign(y=np.arange(300.0), w=np.arange(300.0) % 7)
+    table.loc[::5, "y"] = np.nan
+    left, weight = table[table.y.notna()], table.w.to_numpy()
+    model = distrf.train(
+        table, target="y", exclude=["w"], map=None, drop_missing_target=True, sample_weight=weight
+    )
+    same = distrf.train(left, target="y", exclude=["w"], map=None, sample_weight=left.w)
+    np.testing.assert_array_equal(model[-1].coef_, same[-1].coef_)
+    wanted = distrf.evaluate(model, left, sample_weight=left.w, by="plan")
+    table.to_parquet(tmp_path / "a.parquet")
+    for rows, weights in (
+        (table, {"sample_weight": weight}), (pa.Table.from_pandas(table), {"sample_weight": left.w}),
+        (tmp_path / "a.parquet", {"weight": "w"}),
+    ):  # fmt: skip
+        found = distrf.evaluate(model, rows, by="plan", **weights)
+        assert found["r2"] == pytest.approx(wanted["r2"])
+        assert [part["rows"] for part in found["slices"]] == [part["rows"] for part in wanted["slices"]]
+    given = distrf.evaluate(model, table, sample_weight=weight, by=table.plan.to_numpy(object))
+    assert given["slices"] == wanted["slices"]
+    with pytest.raises(InputError, match="60 of 300 rows have no target and are left out, of a lazy table"):
+        distrf.evaluate(model, dd.from_pandas(table, npartitions=2), sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -260,72 +233,6 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(cli, tmp_path
 def test_refused(options, words):
     with pytest.raises(InputError, match=words):
         distrf.train(frame(100), **options)
-
-
-def test_columns_of_arrays_have_no_names():
-    with pytest.raises(InputError, match="exclude name columns of a table"):
-        distrf.train(np.zeros((10, 2)), np.zeros(10), exclude=["a"])
-
-
-def test_maps_of_nonnegative_rows_take_the_columns_as_they_are():
-    rng = np.random.default_rng(0)
-    counts = pd.DataFrame(rng.poisson(3, size=(300, 4)).astype(float), columns=list("abcd"))
-    y = counts["a"] / (1 + counts["b"])
-    fitted = distrf.train(counts, y, map="laplace", n_components=64)
-    assert "table" not in fitted.named_steps
-    assert fitted.predict(counts).shape == (300,)
-
-
-@pytest.mark.slow
-def test_on_the_command_line(cli, tmp_path):
-    rows, new, model, out = (
-        str(tmp_path / name) for name in ("rows.parquet", "new.csv", "model", "out.parquet")
-    )
-    frame().to_parquet(rows, index=False)
-    frame(300, seed=5).to_csv(new, index=False)  # zip codes keep their zeros: the model says that they are text
-    said = json.loads(
-        cli("train", rows, model, "--target", "churned", "--kind", "since=drop", "-D", "128", "--json").out
-    )
-    assert [column["kind"] for column in said["columns"]] == [
-        "id",
-        "number",
-        "category",
-        "category",
-        "category",
-    ]
-    scores = json.loads(cli("evaluate", model, new, "--json").out)
-    assert scores["roc_auc"] > 0.75
-    cli("predict", model, new, out, "--keys", "customer_id")
-    written = pd.read_parquet(out)
-    assert written.columns.tolist() == ["customer_id", "prediction", "p_no", "p_yes"]
-    np.testing.assert_array_equal(written["prediction"], load_model(model).predict(frame(300, seed=5)))
-
-
-@pytest.mark.slow
-def test_a_target_of_another_name_and_a_model_of_a_command(cli, tmp_path):
-    """The command line and Python know the same of a model, whichever trained it."""
-    rows = frame(400, seed=5)
-    rows.to_parquet(tmp_path / "rows.parquet")
-    rows.rename(columns={"churned": "left"}).to_parquet(tmp_path / "renamed.parquet")
-    words = ("--target", "churned", "-D", 32, "--quiet")
-    cli("train", tmp_path / "rows.parquet", tmp_path / "m", *words)
-    said, renamed = (
-        json.loads(cli("evaluate", tmp_path / "m", tmp_path / place, *more, "--json").out)
-        for place, *more in (("rows.parquet",), ("renamed.parquet", "--target", "left"))
-    )
-    assert said["accuracy"] == renamed["accuracy"]
-    loaded = load_model(tmp_path / "m")
-    assert loaded.training_.target == "churned"
-    assert distrf.evaluate(loaded, tmp_path / "rows.parquet")["accuracy"] == said["accuracy"]
-    found = distrf.permutation_importance(loaded, tmp_path / "rows.parquet", columns=["age"], n_repeats=2)
-    assert list(found.names) == ["age"]
-
-
-def test_what_users_try_first():
-    with pytest.raises(InputError, match=r"got 'churned'; .* is named by target='churned'"):
-        distrf.train(frame(50), "churned")
-    with pytest.raises(TypeError, match=r"keyword 'D' \(the number of features is n_components\)"):
-        distrf.train(frame(50), target="churned", D=64)
 
 
 @pytest.mark.slow
@@ -377,23 +284,16 @@ def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
     assert set(after) == {min(2, os.cpu_count())}
 
 
-@pytest.mark.slow
-def test_choices_leave_workers_with_one_thread_of_blas():
-    """Also those in this process, which the first choice makes ready."""
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    with LocalCluster(processes=False, dashboard_address=":0") as cluster, Client(cluster):
-        make_model(X, np.sin(X[:, 0]), random_state=0)
-        StreamingRidge(1e-3).fit(da.from_array(X, chunks=(100, 3)), da.from_array(X[:, 0], chunks=100))
-        assert {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"} == {1}
-
-
 @pytest.mark.parametrize("kind", ["parquet", "csv", "frame"])
 def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
-    """With a bad cell that no sample shows, and a row without a target, which `evaluate` leaves out as `train` did."""
+    """With a bad cell that no sample shows, and a row without a target, which `evaluate` leaves out as `train` did.
+
+    The name of the column is a word of the warning about such cells.
+    """
     rng = np.random.default_rng(0)
     numbers = rng.integers(1000, 9000, 6000)
-    rows = pd.DataFrame({"x": numbers.astype(str), "y": numbers + rng.normal(size=6000)})
-    rows.loc[4100, "x"], rows.loc[5, "y"] = "unknown", np.nan
+    rows = pd.DataFrame({"missing": numbers.astype(str), "y": numbers + rng.normal(size=6000)})
+    rows.loc[4100, "missing"], rows.loc[5, "y"] = "unknown", np.nan
     source = rows if kind == "frame" else str(tmp_path / f"a.{kind}")
     if kind != "frame":
         getattr(rows, f"to_{kind}")(source, index=False)
@@ -404,9 +304,11 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
         )
     text = "\n".join(str(warning.message) for warning in caught)
     assert (
-        "not 'unknown' (row 4,101" if kind == "csv" else "column 'x' has what is infinite, or no number (1)"
+        "not 'unknown' (row 4,101"
+        if kind == "csv"
+        else "column 'missing' has what is infinite, or no number (1)"
     ) in text
-    assert ("numeric=['x'] for numbers, categorical=['x'] for levels" in text) == (kind != "csv")
+    assert ("numeric=['missing'] for numbers, categorical=['missing'] for levels" in text) == (kind != "csv")
     for trained in (made, load_model(tmp_path / "m")):
         with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
             scores = distrf.evaluate(trained, source)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import dask.array as da
 import numpy as np
 import pyarrow as pa
@@ -11,25 +9,22 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 import zarr
-from sklearn.base import is_classifier
 from sklearn.metrics import confusion_matrix
 
-import distrf
 from distrf import (
     StreamingRidge,
     StreamingRidgeClassifier,
     StreamingSGDClassifier,
     evaluate,
     ingest,
-    load_model,
     make_model,
     open_rows,
     train,
     tune,
 )
 from distrf.errors import InputError, StoreError
-from distrf.pipeline.inputs import open_input
 from distrf.pipeline.judge import ridge
+from distrf.pipeline.rows import open_input
 
 N = 600
 RNG = np.random.default_rng(4)
@@ -171,76 +166,7 @@ def test_equal_weights_change_nothing():
     np.testing.assert_allclose(plain[-1].coef_, same[-1].coef_, rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "model", [StreamingRidge(), StreamingRidgeClassifier(), StreamingSGDClassifier("logistic", n_epochs=2)]
-)
-def test_tune(model):
-    y = LABELS if is_classifier(model) else Y
-    zeros = np.where(np.arange(N) % 3 == 0, 0.0, WEIGHT)
-    lazy = da.from_array(zeros, chunks=100)
-    alphas = [1e-4, 1e-1]
-    tuned = tune(X, y, None, {}, model, alphas, sample_weight=zeros)
-    again = tune(
-        *(da.from_array(a, chunks=(100, *a.shape[1:])) for a in (X, y)),
-        None,
-        {},
-        model,
-        alphas,
-        sample_weight=lazy,
-    )
-    assert (tuned.best.score, tuned.best.alpha) == pytest.approx((again.best.score, again.best.alpha))
-    from distrf.tuning import read_sample
-
-    sample = read_sample(X, y, 20_000, 0, zeros)
-    assert (sample.w > 0).all()
-    assert len(sample.X) + len(sample.Xv) == np.count_nonzero(zeros)
-    exact = model.set_params(alpha=tuned.best.alpha).fit(sample.X, sample.y, sample.w)
-    score = exact.score(sample.Xv, sample.yv, sample.wv)
-    assert tuned.best.score == pytest.approx(score, abs=0.02)
-    with pytest.raises(InputError, match=r"has shape \(n,\), got \(3,\) for 600 rows"):
-        tune(X, y, None, {}, model, alphas, sample_weight=np.ones(3))
-    with pytest.raises(InputError, match="at least 20 rows of positive weight, got 5"):
-        tune(X, y, None, {}, model, alphas, sample_weight=np.r_[np.ones(5), np.zeros(N - 5)])
-
-
 # ---- from the command to the model ------------------------------------------------------------------
-
-
-def test_commands(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    path = parquet(tmp_path / "rows.parquet")
-    options = ["--target", "y", "--weight", "w"]
-    cli(
-        "train",
-        path,
-        "model",
-        *options,
-        "--map",
-        "none",
-        "--scale",
-        "none",
-        "--alpha",
-        "0.01",
-        "--cluster",
-        "none",
-    )
-    model = load_model("model")
-    exact = StreamingRidge(0.01).fit(X, Y, WEIGHT)
-    np.testing.assert_allclose(model[-1].coef_, exact.coef_, rtol=1e-9)
-    assert distrf.persistence.model_details("model")["input"]["weight"] == "w"
-    for weight, expected in ((options[2:], exact.score(X, Y, WEIGHT)), ([], exact.score(X, Y))):
-        said = json.loads(cli("evaluate", "model", path, *weight, "--json", "--cluster", "none").out)
-        assert said["r2"] == pytest.approx(expected)
-    assert evaluate("model", path, weight="w")["r2"] == pytest.approx(exact.score(X, Y, WEIGHT))
-    plan = json.loads(cli("plan", path, *options, "--json").out)
-    assert plan["job"]
-    cli("tune", path, "best", *options, "--map", "none", "--grid", "alpha=0.01,1", "--cluster", "none")
-    assert distrf.persistence.model_details("best")["input"]["weight"] == "w"
-    said = cli("train", path, "other", "--target", "y", "--weight", "none", code=1).err
-    assert "none" in said
-    bad = parquet(tmp_path / "bad.parquet", np.where(np.arange(N) == 99, -1.0, WEIGHT))
-    said = cli("train", bad, "other", *options, "--map", "none", "--cluster", "none", code=1).err
-    assert "got -1 in row 99" in said
 
 
 def test_weights_of_the_other_kind(tmp_path):
