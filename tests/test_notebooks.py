@@ -133,6 +133,18 @@ def check_messy_table(text, images):
     assert len(images) == 4
 
 
+def check_learned_metric(text, images):
+    plain, learned, known = map(
+        float, re.search(r"R²: plain ([\d.]+), learned ([\d.]+), three columns alone ([\d.]+)", text).groups()
+    )
+    assert learned > known - 0.02 > plain + 0.1
+    assert ast.literal_eval(re.search(r"columns that count: (\[.*?\])", text)[1]) == [3, 8, 15]
+    plain, learned = map(float, re.search(r"digits: plain ([\d.]+), learned ([\d.]+)", text).groups())
+    assert learned > plain - 0.01
+    assert number(r"share of the two edges: ([\d.]+)%", text) < 10
+    assert len(images) == 2
+
+
 #: What a notebook promises: a function of all text that its cells put out and of its pictures, by its stem.
 PROMISES = {
     "01_quickstart": check_quickstart,
@@ -143,6 +155,7 @@ PROMISES = {
     "06_histograms": check_histograms,
     "07_from_laptop_to_cluster": check_cluster,
     "08_messy_table": check_messy_table,
+    "09_learned_metric": check_learned_metric,
 }
 
 

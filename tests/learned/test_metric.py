@@ -205,6 +205,19 @@ def test_rows_far_out_do_not_spoil_it(linear):
     assert learned.rounds_[-1]["loss"] < clean.rounds_[-1]["loss"] + more < 0.5 * clean.rounds_[0]["loss"]
 
 
+def test_heavy_tails_do_not_spoil_it(rng):
+    """Columns without a variance: rows that are not learned from are predicted better for it."""
+    X = rng.standard_t(2, size=(2500, 12))
+    y = np.sin(2 * np.tanh(X[:, 1])) + np.tanh(X[:, 4]) * np.tanh(X[:, 7])
+
+    def error(n_rounds):
+        map_ = LearnedMetric(base(256), n_rounds=n_rounds, metric="diagonal").fit(X[:1500], y[:1500])
+        model = StreamingRidge().fit(map_.transform(X[:1500]), y[:1500])
+        return np.mean((model.predict(map_.transform(X[1500:])) - y[1500:]) ** 2)
+
+    assert error(3) < 0.8 * error(0)
+
+
 def test_labels_are_coded_as_by_ridge(rng):
     X = rng.normal(size=(800, 6))
     names = np.array(["a", "b", "c"])[np.digitize(X[:, 2] ** 2, [0.3, 1.2])]
