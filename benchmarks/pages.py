@@ -62,11 +62,6 @@ def measured(part: dict[str, Any]) -> str:
 
 
 def machine(facts: dict[str, Any]) -> str:
-    """The machine and the versions that speed depends on, as far as they were noted."""
-    cores = f"{facts['cores']} cores, " if "cores" in facts else ""
-    here = f"{facts['processor']}, {cores}BLAS threads: {facts['BLAS threads']}" if "processor" in facts else ""
-    packages = ("distrf", "numpy", "scipy", "scikit-learn", "numba")
-    versions = ", ".join(f"{name} {facts[name]}" for name in packages if name in facts)
-    if "distrf" in facts and " at " not in facts["distrf"]:
-        versions += " (the commit was not noted)"
-    return "; ".join(said for said in (here, versions) if said) or "on a machine that was not noted"
+    """The processor and the version, as far as they were noted; the file of the run has the cores and other versions."""
+    noted = [facts.get("processor"), "distrf" in facts and f"distrf {facts['distrf']}"]
+    return "; ".join(filter(None, noted)) or "on a machine that was not noted"

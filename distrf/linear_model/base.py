@@ -21,7 +21,8 @@ from ..losses import LOSSES, Logistic, Loss, get_loss
 from ..parameters import check_parameters, number
 from ..representation import facts_html, size
 from ..ridge.normal_equations import Solution
-from ..scores.passes import error_pass, label_pass
+from ..scores.labels import LabelCounts
+from ..scores.passes import error_pass, sum_pass
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight
 from .calibration import error_bound, of_each_class
@@ -247,7 +248,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return label_pass(y, self.predict(X), sample_weight, self.classes_).accuracy
+        return sum_pass(LabelCounts(most=0), [y, self.predict(X), sample_weight]).accuracy
 
 
 class LinearRegressor(RegressorMixin, LinearModel):

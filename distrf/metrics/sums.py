@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..scores.errors import ErrorSums
-from ..scores.labels import LabelCounts, check_kinds
+from ..scores.labels import LabelCounts
 from ..scores.passes import as_array, sum_pass
 from ..scores.probabilities import ProbabilitySums
 from ..scores.ranking import ClassRankings, bins_of_each
@@ -20,7 +20,6 @@ def counts(y_true: Any, y_pred: Any, sample_weight: Any, most: int = 0) -> Label
     y_true, y_pred = _aligned(as_array(y_true), y_pred)
     if y_true.ndim != 1:
         raise InputError(f"labels are compared one column at a time, got y of shape {y_true.shape}")
-    check_kinds(y_true, y_pred)
     return _summed(LabelCounts(most=most), y_true, y_pred, sample_weight)
 
 

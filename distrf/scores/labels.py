@@ -75,8 +75,8 @@ class LabelCounts(SizedState):
         """
         y, predicted = as_labels(y), as_labels(predicted)
         w = None if weight is None else checked_weights(weight, y)
-        self._learn(y)
         self._learn(predicted)
+        self._learn(y)
         k = len(self.labels)
         true, said = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
         hits = (true == said) if w is None else w * (true == said)

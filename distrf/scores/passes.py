@@ -16,7 +16,6 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows
 from ..typing import ArrayLike
 from .errors import ErrorSums
-from .labels import LabelCounts, check_kinds
 
 #: Operations of products that take as long as one score of a row takes to be sorted into bins: 0.2 microseconds.
 ROW_FLOPS = 1e4
@@ -66,18 +65,6 @@ def sum_pass(empty: State, arrays: Sequence[Any], *, flops_per_row: float = ROW_
         arrays = [a if a is base else align_rows(base, a, name) for a, name in zip(arrays, names, strict=False)]
     reduction = SumsReduction(empty, empty.nbytes, flops_per_row)  # type: ignore[attr-defined]
     return run_pass(reduction, arrays, label="score", block_rows=1 << 20)
-
-
-def label_pass(
-    y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None, classes: np.ndarray
-) -> LabelCounts:
-    """Counts of labels and predicted labels; `classes` are those of the model.
-
-    Raises InputError for text labels and numbers, which are never equal.
-    """
-    y = as_array(y)
-    check_kinds(y, classes)
-    return sum_pass(LabelCounts(), [y, predicted, weight])
 
 
 def error_pass(y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:

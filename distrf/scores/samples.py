@@ -41,17 +41,13 @@ class RowSample(SizedState):
 
     def add(self, keys: np.ndarray, values: np.ndarray) -> None:
         """Draw from rows by the hashes of their numbers."""
-        if len(self.keys) == self.k:
-            low = keys < (self.keys[-1] if self.k else 0)
+        if len(self.keys) == self.k > 0:
+            low = keys < self.keys[-1]
             keys, values = keys[low], values[low]
-        if len(keys) > self.k:
-            few = np.argpartition(keys, self.k)[: self.k]
-            keys, values = keys[few], values[few]
-        if len(keys):
-            held = self.values if len(self.keys) else values[:0]
-            keys = np.concatenate([self.keys, keys])
-            order = np.argsort(keys)[: self.k]
-            self.keys, self.values = keys[order], np.concatenate([held, values])[order]
+        values = np.concatenate([self.values, values]) if len(self.keys) else values
+        keys = np.concatenate([self.keys, keys])
+        order = np.argsort(keys)[: self.k]
+        self.keys, self.values = keys[order], values[order]
 
     def merge(self, other: RowSample) -> None:
         """Draw from the rows of another state, which is left as it is."""

@@ -59,8 +59,8 @@ class Slices:
         """What each slice is, as plain data: values or intervals, then "other values" and "missing"."""
         if self.edges is None:
             assert self.values is not None
-            whole = [isinstance(value, float) and value.is_integer() for value in self.values.tolist()]
-            named = [int(v) if w else v for v, w in zip(self.values.tolist(), whole, strict=True)]
+            values = self.values.tolist()
+            named = [int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
         else:
             edges = [f"{edge:.6g}" for edge in self.edges.tolist()]
             between = [f"({low}, {high}]" for low, high in itertools.pairwise(edges)]
