@@ -354,7 +354,8 @@ class _Chosen:
         race = Race(
             sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
         )
-        outcome = race.run(options.optional_map or self.map_ is None, most, self.n >= _MOST_FEATURES_ROWS)
+        optional, many = options.optional_map or self.map_ is None, self.n >= _MOST_FEATURES_ROWS
+        outcome = race.run(optional, self._chooses_penalty, most, many)
         self._compare(outcome, labels)
         best = outcome.best
         name = best.units if best is not None else next(iter(race.units))
@@ -380,6 +381,16 @@ class _Chosen:
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         map_.set_params(**best.more)
+        for what, value in best.more.items():
+            learned = what == "metric"
+            why = (
+                "average outer product of gradients, from the sample"
+                if learned
+                else "columns of each frequency"
+            )
+            self._note(
+                what, "learned" if learned else value, f"{why}; better by a standard error on held-out rows"
+            )
         features = "columns and map" if best.joined else "map"
         self._note("features", features, self._reason(outcome, is_classifier(self.learner)))
         self._set_penalty(outcome, 1.0)
@@ -421,6 +432,11 @@ class _Chosen:
             [(name, clone(step) if name != "model" else step) for name, step in steps if step is not None]
         )
 
+    @property
+    def _chooses_penalty(self) -> bool:
+        """Whether the model is ridge, and its penalty was not said."""
+        return getattr(self.learner, "compares_alphas", False) and isinstance(self.learner.alpha, str)
+
     def _set_penalty(self, outcome: Outcome, unit: float) -> None:
         """Give ridge with alpha="auto" few penalties around the best of the race; of a constant a huge one.
 
@@ -434,14 +450,15 @@ class _Chosen:
         wide = not mapped and X.shape[1] > _GRAM_COLUMNS and not is_short(self.n, X.shape[1])
         if wide and not learner.keep_state:
             learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
-        if not isinstance(learner.alpha, str):
+        if not self._chooses_penalty:
             return
         alpha = float(f"{outcome.found.alpha * unit:.3g}")
         alphas = [alpha] if self.sample.copies and learner.keep_state else [float(f"{alpha / 10:.3g}"), alpha]
         if outcome.best is None:
             alphas = [_CONSTANT * unit]
         learner.set_params(alpha=alphas)
-        if learner.cv == "auto" and self.n >= _HOLDOUT_ROWS and not learner.keep_state:
+        plain = self.sample.folds is None and not learner.keep_state
+        if learner.cv == "auto" and self.n >= _HOLDOUT_ROWS and plain:
             learner.set_params(cv="holdout")
         self._note(
             "alpha",
@@ -459,10 +476,9 @@ class _Chosen:
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         if not found.beats(constant) and not linear.beats(constant):
-            delivered = "which is delivered" if outcome.best is None else "but was asked for"
             self.warnings.append(
-                f"no candidate beats a constant by a standard error, {delivered} ({comparison}); these columns may not tell the "
-                "target, rows may be too few, or another scaling or map may be needed"
+                f"no candidate beats a constant by a standard error{', which is delivered' * (outcome.best is None)} ({comparison}); "
+                "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
         elif labels and len(np.unique(given := _labels_of(found.scores))) == 1:
             rare = np.unique(self.sample.y)[int(given[0])]
@@ -557,8 +573,9 @@ def scaler_for_map(
     units = _units(sample, Options(scale=scale), map_, labels)
     if len(units) < 2 or not can_judge(sample):
         return list(units.values())[-1]
-    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, 256, False)
-    return units[next(iter(units)) if outcome.best is None else outcome.best.units]
+    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, False, 256, False)
+    assert outcome.best is not None
+    return units[outcome.best.units]
 
 
 def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:

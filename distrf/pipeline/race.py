@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,12 @@ import scipy.sparse as sp
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
+from ..features import RandomFourierFeatures
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
+from ..learned.outer_products import average_outer_product
 from ..randomness import permutation
 from .judge import Judged, log_losses, number_losses, ridge
 from .sample import Sample
@@ -32,6 +34,8 @@ RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
+#: Metrics that are learned one after the other, columns up to which, and what is added to one in units of its mean.
+_ROUNDS, _METRIC_COLUMNS, _FLOOR = 3, 256, 1e-4
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,7 +57,8 @@ class Candidate:
         features = ["columns"] * (self.joined or not self.mapped)
         if self.mapped:
             times = "" if self.multiple is None else f" at {self.multiple:g} x the rule"
-            features.append(f"features{times}")
+            kind = {"order": " of two columns each", "metric": " in a learned metric"}
+            features.append("features" + "".join(kind[name] for name in self.more) + times)
         return f"{' and '.join(features)} in units {self.units!r}"
 
 
@@ -118,8 +123,8 @@ class Race:
                 self.units[name] = X
         self.scales = {name: column_scale(X, seed) for name, X in self.units.items()}
 
-    def candidates(self, optional: bool, multiples: Sequence[float] = MULTIPLES) -> list[Candidate]:
-        """All; with `optional` the columns alone too, which are always there to be compared with."""
+    def candidates(self, multiples: Sequence[float] = MULTIPLES) -> list[Candidate]:
+        """All, in each units the columns alone too."""
         every = []
         for name, X in self.units.items():
             every.append(Candidate(name))
@@ -204,26 +209,30 @@ class Race:
         losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
         return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
 
-    def run(self, optional: bool, most: int, many: bool) -> Outcome:
+    def run(self, optional: bool, constant: bool, most: int, many: bool) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
-        optional : whether the columns alone, or the constant, may be delivered
+        optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most; many : whether rows are so many that more features than 2,048 may pay
         """
         with threadpool_limits(1, user_api="blas"):
-            return self._run(optional, most, many)
+            return self._run(optional, constant, most, many)
 
-    def _run(self, optional: bool, most: int, many: bool) -> Outcome:
-        found, order = self._climb(self.candidates(optional))
-        constant = self.constant()
+    def _run(self, optional: bool, constant: bool, most: int, many: bool) -> Outcome:
+        found, order = self._climb(self.candidates())
+        mean = self.constant()
         mapped = [c for c in order if c.mapped]
         linear = next(c for c in order if not c.mapped)
         best = mapped[0] if mapped and (not optional or found[mapped[0]].beats(found[linear])) else linear
+        if best.mapped:
+            found |= self._refined(best, found[best])
+            order = sorted(found, key=lambda c: found[c].loss)
+            best = order[0] if order[0].mapped and found[order[0]].beats(found[best]) else best
         components = self._components(best, found[best], most, many) if best.mapped else 0
         table = [(str(c), found[c].loss) for c in order]
-        table.append(("constant", constant.loss))
-        delivered = None if optional and not found[best].beats(constant) else best
-        return Outcome(delivered, found[best], found[linear], constant, table, components)
+        table.append(("constant", mean.loss))
+        delivered = None if optional and constant and not found[best].beats(mean) else best
+        return Outcome(delivered, found[best], found[linear], mean, table, components)
 
     def _climb(self, candidates: list[Candidate]) -> tuple[dict[Candidate, Judged], list[Candidate]]:
         """What the last rung says of those that reached it, and these, the best first."""
@@ -245,6 +254,56 @@ class Race:
                 tried = {c: around(found[c].alpha) for c in kept}
         return found, order
 
+    def _refined(self, best: Candidate, found: Judged) -> dict[Candidate, Judged]:
+        """The best candidate with frequencies of two columns each, and in metrics that are learned one after the other."""
+        map_, d = self.map_, self.units[best.units].shape[1]
+        plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
+        if not plain or best.length is None or map_.metric is not None or map_.order is not None:
+            return {}
+        rows, D, _ = RUNGS[-1]
+        refined, last, loss = dict[Candidate, Judged](), best, found.loss
+        if d > 2:
+            few = self._at_best_length(replace(best, more={"order": 2}), found.alpha)
+            refined[few] = self.judge(few, rows, D, around(found.alpha))
+        for _ in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS else 0):
+            learned = replace(last, more={"metric": self._metric(last, found.alpha)})
+            learned = self._at_best_length(learned, found.alpha)
+            judged = self.judge(learned, rows, D, around(found.alpha))
+            if judged.loss >= loss:
+                break
+            refined[learned], last, loss = judged, learned, judged.loss
+        return refined
+
+    def _at_best_length(self, candidate: Candidate, alpha: float) -> Candidate:
+        """The candidate at the best of three length scales, by half the features of the last rung."""
+        rows, D, _ = RUNGS[-1]
+        assert candidate.length is not None
+        assert candidate.multiple is not None
+        each = [
+            replace(candidate, length=f * candidate.length, multiple=float(f"{f * candidate.multiple:.3g}"))
+            for f in (0.7, 1.0, 1.4)
+        ]
+        return min(each, key=lambda c: self.judge(c, rows, D // 2, around(alpha), 1).loss)
+
+    def _metric(self, candidate: Candidate, alpha: float) -> np.ndarray:
+        """The average outer product of the gradients of a candidate; mean squared distances stay as they are."""
+        train = self.sample.splits[0][0]
+        X = self.units[candidate.units][train].astype(np.float64)
+        Z, map_ = self.features(candidate, RUNGS[-1][1] // 2, train)
+        weight = None if self.sample.weight is None else self.sample.weight[train]
+        fit, d = ridge(Z, self.Y[train], weight, [alpha]), X.shape[1] if candidate.joined else 0
+        W, Z = fit.weights[0], Z[:, d:]
+        w = np.full(len(Z), 1.0 / len(Z)) if weight is None else weight / weight.sum()
+        S = ((Z * w[:, None].astype(np.float32)).T @ Z).astype(np.float64)
+        linear = W[:d] / self.scales[candidate.units] if d else 0.0
+        M = average_outer_product(S, w @ Z, W[d:].astype(np.float64), map_.frequencies(), linear)
+        spread = X.std(axis=0)
+        M += np.diag(_FLOOR * np.mean(np.diag(M) * spread**2) / np.where(spread > 0, spread, 1.0) ** 2)
+        before = candidate.more.get("metric", np.eye(len(M)))
+        covariance = np.atleast_2d(np.cov(X.T))
+        metric: np.ndarray = M * np.sum(before * covariance) / max(np.sum(M * covariance), 1e-300)
+        return (metric + metric.T) / 2
+
     def _components(self, best: Candidate, found: Judged, most: int, many: bool) -> int:
         """1,024 features, doubled while the last doubling gained a standard error."""
         D, (rows, last, _) = min(RUNGS[-1][1], most), RUNGS[-1]
@@ -260,7 +319,7 @@ class Race:
         """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
         rows, D, _ = RUNGS[1]
         with threadpool_limits(1, user_api="blas"):
-            each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates(True, (1.0, 2.8))]
+            each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates((1.0, 2.8))]
         best = min(each, key=lambda judged: judged.loss)
         if self.labels:
             return best.loss

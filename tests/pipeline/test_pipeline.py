@@ -429,6 +429,7 @@ SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
     [
         (SMOOTH, {}, {"features": "columns and map"}, ""),
         (SMOOTH, {"map": None}, {"features": "columns"}, ""),
+        (np.sin(2 * DRAWN @ [1, 1, 0.1, 0]), {}, {"metric": "learned"}, ""),
         (SMOOTH, {"raw_columns": False}, {"features": "map"}, ""),
         (SMOOTH, {"scale": "minmax", "n_components": 64}, {"scale": "minmax", "n_components": None}, ""),
         (SMOOTH, {"model": StreamingRidge(1e-3)}, {"alpha": None}, ""),
@@ -438,6 +439,7 @@ SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
         (DRAWN[::-1, 3], {}, {"features": "constant"}, "no candidate beats a constant"),
         (DRAWN[::-1, 3], {"map": "fourier"}, {"features": "columns and map"}, "no candidate beats a constant"),
         (np.where(DRAWN[::-1, 3] > 1.5, "a", "b"), {}, {"features": "constant"}, "constant"),
+        (DRAWN[::-1, 3], {"model": "sgd-regressor"}, {"features": "columns"}, "no candidate beats a constant"),
     ],
 )  # fmt: skip
 def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
