@@ -11,8 +11,9 @@ from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import FLAG, check_parameters, one_of, whole
 from ..pipeline.making import Options, model_name
-from ..pipeline.rows import Rows, wants_numbers
+from ..pipeline.rows import Rows
 from ..pipeline.sample import see_target
+from ..pipeline.tables import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, load_plugins, make_map, named_model
 from .values import check_name, checked, read, several

@@ -36,7 +36,7 @@ def plan(
       distrf plan --job job.yaml
     """
     from ..pipeline.making import chained, planned_pipeline
-    from ..pipeline.rows import open_training
+    from ..pipeline.tables import open_training
     from ..planning import job
     from .estimators import Parts
 
@@ -85,7 +85,8 @@ def train(
     """
     from ..pipeline.making import planned_pipeline
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import open_training, rows_with_target
+    from ..pipeline.rows import rows_with_target
+    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts

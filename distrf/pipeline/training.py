@@ -32,9 +32,9 @@ from .deciding import all_equal
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
 from .rows import Rows as Opened
-from .rows import keep_reasons, open_training, wants_numbers
 from .sample import as_rows, as_targets, see_target
 from .search import Verdict
+from .tables import keep_reasons, open_training, wants_numbers
 from .training_rows import Rows
 
 #: Columns up to which the linear model is fitted to all rows.
