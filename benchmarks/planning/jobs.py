@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import distrf
-from distrf.pipeline.rows import coded_table
+from distrf.pipeline.tables import coded_table
 
 
 @dataclass(frozen=True)

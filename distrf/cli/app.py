@@ -249,7 +249,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     from sklearn.pipeline import Pipeline
 
     from ..pipeline.making import Options, planned_pipeline
-    from ..pipeline.rows import open_training
+    from ..pipeline.tables import open_training
     from ..planning import job
     from .steps import Steps
 
@@ -287,8 +287,9 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     """
     from ..pipeline.making import Options, planned_pipeline
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import open_training, rows_with_target
+    from ..pipeline.rows import rows_with_target
     from ..pipeline.sample import see_target
+    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts

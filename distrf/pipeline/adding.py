@@ -18,7 +18,8 @@ from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
 from .loaded import Loaded
-from .rows import Parts, Rows, encoder_of, rows_with_target, warn_of_drift, weights_of
+from .rows import Parts, Rows, rows_with_target, weights_of
+from .tables import encoder_of, warn_of_drift
 
 
 def growing(model: Any) -> Loaded:

@@ -24,7 +24,8 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-from .rows import encoder_of, rows_with_target, warn_of_drift, weights_of
+from .rows import rows_with_target, weights_of
+from .tables import encoder_of, warn_of_drift
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000

@@ -26,7 +26,8 @@ from ..scores.passes import check_numbers
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
-from .rows import encoder_of, rows_with_target, warn_of_drift, weights_of
+from .rows import rows_with_target, weights_of
+from .tables import encoder_of, warn_of_drift
 
 #: Bytes of the sampled rows, which the client holds.
 _BYTES = 2**26

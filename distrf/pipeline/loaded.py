@@ -17,7 +17,8 @@ from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import ColumnKind
-from .rows import NOT_SAID, Rows, encoder_of, is_table_path, open_input, opened_table
+from .rows import NOT_SAID, Rows, is_table_path, open_input
+from .tables import encoder_of, opened_table
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .loaded import Loaded, predictor
-from .rows import Rows, check_rows, encoder_of, is_table_path, warn_of_drift
+from .rows import Rows, check_rows, is_table_path
+from .tables import encoder_of, warn_of_drift
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100

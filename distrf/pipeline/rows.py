@@ -1,4 +1,4 @@
-"""`Rows`: what is at a path, a table or arrays, as X, y and weights: as it is, or as a model was trained to read it."""
+"""`Rows`: what is at a path, a table or arrays, as X, y and weights."""
 
 from __future__ import annotations
 
@@ -15,27 +15,22 @@ from dask.base import is_dask_collection, tokenize
 from sklearn.base import clone
 
 from .. import store
-from ..errors import InputError, did_you_mean, warn
+from ..errors import InputError, did_you_mean
 from ..execution.labelled import is_frame, plain_rows, with_header
-from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.scheduler import computed
-from ..features.base import positive_only
-from ..parameters import COLUMNS, FLAG, ruled
-from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
-from ..store.csv_format import current_format, said_format
+from ..store.csv_format import said_format
 from ..store.frames import chosen
 from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
-from ..tables.drift import DriftWarning
-from ..tables.encoder import TableEncoder, describe_columns
-from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning, as_said
+from ..tables.encoder import TableEncoder
+from ..tables.kinds import ColumnKind
 from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
@@ -173,11 +168,11 @@ class Rows:
             )
         return as_array(values)[self.kept]
 
-    def column(self, name: Any) -> Any:
+    def column(self, asked: Any) -> Any:
         """A column of these rows by its name, whether a model has it or not, or one in memory or lazy that is given as it is."""
-        if np.ndim(name):
-            return self.left(as_array(name))
-        name, coded = str(name), self.encoder is not None
+        if np.ndim(asked):
+            return self.left(as_array(asked))
+        name, coded = str(asked), self.encoder is not None
         if self.path is not None:
             found = open_column(
                 self.path, name, target=self.target, columns=self.columns, missing=self.impute is not None, coded=coded,
@@ -196,7 +191,7 @@ class Rows:
             return self.left(column_values(found.column(0), np.dtype(object)))
         else:
             labels = dict.fromkeys(as_arrow(self.table).column_names)
-        raise InputError(f"by={name!r} is no column of the table; columns: {list(labels)[:20]}")
+        raise InputError(f"by={asked!r} is no column of the table; columns: {list(labels)[:20]}")
 
     def by_column(self, name: str, split: str) -> tuple[Any, bool]:
         """The column by which rows are split, shape (n,), and whether its numbers are dates in seconds since 1970."""
@@ -371,176 +366,3 @@ def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:
     if not known:
         numbers = {name: int(name) for name in names if isinstance(name, str) and name.isdigit()}
     return [numbers.get(name, name) for name in names]
-
-
-@ruled(
-    columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS,
-    drop_missing_target=FLAG,
-)  # fmt: skip
-def coded_table(
-    data: Any,
-    *,
-    target: str | None = None,
-    columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-    date: Sequence[str] | None = None,
-    id: Sequence[str] | None = None,
-    drop_missing_target: bool = False,
-    by: str | None = None,
-    seed: int = 0,
-) -> Rows:
-    """Open a table, guess what its columns are, and code its rows.
-
-    Parameters
-    ----------
-    data : Table, path, data frame, Arrow table or Dask DataFrame
-    target, columns, exclude, categorical, numeric, date, id, drop_missing_target : as `distrf.train` takes them
-    by : str or None, default=None
-        A column that is read even if it is excluded: the caller splits rows by it, see `without_groups`.
-    seed : int, default=0
-        Of the hashes.
-
-    Returns
-    -------
-    Rows
-
-    Raises
-    ------
-    InputError
-        There are no such columns, or they cannot be what they are said to be.
-
-    Warns
-    -----
-    ColumnWarning
-        A column or rows are left out, or a column may not be what it is taken for.
-    """
-    if by is not None and by in (exclude or ()):
-        exclude = [name for name in exclude or () if name != by] or None
-        id = [*(id or ()), by]  # whatever it holds
-    if by is not None and columns is not None and by not in columns:
-        columns, id = [*columns, by], [*(id or ()), by]
-    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
-    if drop_missing_target and target is None:
-        raise InputError(
-            "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
-        )
-    if isinstance(data, Table) and any(value is not None for value in given.values()):
-        raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
-    table, dropped, kept = data, 0, None
-    if not isinstance(data, Table):
-        table, dropped, kept = opened_table(data, drop_missing_target, **given)
-    schema, kinds = describe_columns(table, as_said(category=categorical, date=date, id=id, number=numeric))
-    columns_of = {kind.name: kind.kind for kind in kinds}
-    encoder = TableEncoder(schema=schema.spec(), columns=columns_of, random_state=seed)
-    return Rows(
-        table.rows(schema), table.y, target=table.target, encoder=encoder, kinds=kinds, table=table,
-        dropped=dropped, kept=kept,
-    )  # fmt: skip
-
-
-def opened_table(data: Any, drop: bool, **given: Any) -> tuple[Table, int, np.ndarray | None]:
-    """A table, without its rows that have no target if these are dropped, which a warning counts; what `open_labelled` returns."""
-    if not drop:
-        return open_table(data, **given), 0, None
-    table, dropped, kept = open_labelled(data, **given)
-    if dropped:
-        text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
-        is_csv = isinstance(data, (str, os.PathLike)) and store.find_format(data) is store.CsvSource
-        if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
-            text += "; words such as NA are none: keep_default_na=False makes classes of them"
-        warn(text, ColumnWarning)
-    return table, dropped, kept
-
-
-def without_groups(coded: Rows, name: str, split: str, said: Mapping[str, Any]) -> Rows:
-    """The table without a column that rows are split by: of groups, unless it is said to be a feature, and if it is excluded.
-
-    New rows are of other groups, of which the model knows nothing.
-    """
-    asked = [name in (said.get(key) or ()) for key in ("categorical", "numeric", "date", "columns")]
-    excluded = name in (said.get("exclude") or ())
-    return coded.without(name) if excluded or (split == "group" and not any(asked)) else coded
-
-
-def open_training(
-    path: str,
-    *,
-    numbers: bool = False,
-    plan: bool = False,
-    impute: Any = None,
-    strict: bool = False,
-    split: str = "random",
-    by: str | None = None,
-    **said: Any,
-) -> Rows:
-    """Describe rows to train on: of Parquet and CSV a table, unless its columns are to be numbers. A few rows are read.
-
-    Parameters
-    ----------
-    path : str
-    numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
-    plan : bool, whether nothing will run
-    impute, strict : as of `open_input`
-    split, by : how rows are held out, as of `distrf.train`
-    said : target, weight and columns; and of tables the options of `coded_table`
-    """
-    check_split(split, by)
-    if numbers or impute is not None or not is_table_path(path):
-        reading = {name: said.pop(name) for name in ("target", "weight", "columns") if name in said}
-        if said:
-            raise InputError(
-                f"{', '.join(f'{name}=' for name in said)}: of Parquet and CSV whose columns are encoded; those of {path!r} are "
-                "read as numbers, as a scaling, impute= or the map asks for; leave them out, or choose by columns="
-            )
-        return open_input(path, **reading, impute=impute, strict=strict, plan=plan, split=split, by=by)
-    target, weight, exclude = (said.pop(name, None) for name in ("target", "weight", "exclude"))
-    if weight is not None and said.get("columns") is None:
-        exclude = [*(exclude or ()), weight]
-    coded = coded_table(path, target=target, exclude=exclude, by=by, **said)
-    if by is not None:
-        coded.by_column(by, "random")  # lazy; one that is not there is an error now
-        coded = without_groups(coded, by, split, said | {"exclude": exclude})
-    return coded.at(path, target, weight)
-
-
-def wants_numbers(map_: Any) -> bool:
-    """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
-    if isinstance(map_, str):
-        map_ = None if map_ in ("auto", "none") else make_map(map_)
-    return positive_only(map_)
-
-
-def encoder_of(pipeline: Any) -> TableEncoder | None:
-    """The encoder with which a fitted pipeline begins; None where it takes arrays."""
-    first = pipeline[0]
-    return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
-
-
-def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:
-    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone.
-
-    dropped : whether rows without a target were to be left out
-    """
-    pipeline.training_ = replace(pipeline.training_, dropped=dropped)
-    encoder, found = encoder_of(pipeline), {kind.name: kind for kind in kinds}
-    for column in () if encoder is None else encoder.columns_:
-        name, kind = column["name"], found.get(column["name"])
-        if column["why"] == AS_SAID and kind:
-            column["why"] = kind.why
-        if column["unread"] and not (kind and kind.unread):
-            what = f"what is infinite, or no number ({column['unread']:,}): it counts as missing"
-            warn(f"column {name!r} has {what}; say categorical=[{name!r}] for levels", ColumnWarning)
-
-
-def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:
-    """Warn where rows to predict differ from those of the training, by a sample of them.
-
-    Warns
-    -----
-    DriftWarning
-    """
-    found = [] if encoder is None else encoder.find_drift(rows)
-    if found:
-        warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)

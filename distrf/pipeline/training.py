@@ -21,8 +21,8 @@ from ..store.csv_format import reads_csv, said_format
 from .making import Options, Prepared, make_model, prepare, split_for, takes_folds
 from .outputs import Outputs, job_of
 from .rows import Rows as Opened
-from .rows import keep_reasons, open_training, wants_numbers
 from .sample import see_target
+from .tables import keep_reasons, open_training, wants_numbers
 from .training_rows import Rows
 
 

@@ -13,7 +13,8 @@ from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.open_table import is_table
 from . import rows as opened
-from .rows import NOT_SAID, Parts, coded_table, rows_with_target, without_groups
+from .rows import NOT_SAID, Parts, rows_with_target
+from .tables import coded_table, without_groups
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ def test_labels_and_numbers():
 
 def coded(table):
     """Coded rows of a table, and the encoder that takes them."""
-    from distrf.pipeline.rows import coded_table
+    from distrf.pipeline.tables import coded_table
 
     made = coded_table(table)
     return made.X, made.encoder
