@@ -109,13 +109,10 @@ class NystroemMap(FeatureMap):
             L, centre = self.landmarks.astype(np.float64, copy=False), _once(middle, self.landmarks)
         else:
             X, L = sp.csr_array(X), _once(_beside_csr, self.landmarks)
-        for a, b in row_tiles(X.shape[0], self._tile_rows):
+        # Of 512 rows a half for each doubling of the landmarks beyond 4,096: kernels of a tile take 16 MiB.
+        rows = max(64, 512 >> max(0, (self.n_landmarks - 1).bit_length() - 12))
+        for a, b in row_tiles(X.shape[0], rows):
             out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale, centre) @ M
-
-    @property
-    def _tile_rows(self) -> int:
-        """Rows of a tile: 512, a half for each doubling of the landmarks beyond 4,096, at least 64."""
-        return max(64, 512 >> max(0, (self.n_landmarks - 1).bit_length() - 12))
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y, self.length_scale)
