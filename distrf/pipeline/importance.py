@@ -22,8 +22,7 @@ from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
 from ..randomness import draw_seed
 from ..representation import facts_html
-from ..scores.labels import check_kinds
-from ..scores.passes import check_numbers
+from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
 from ..store.table_schema import TableSchema
 from ..targets import checked_weights
