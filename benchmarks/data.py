@@ -45,12 +45,10 @@ def load_npz(path: str, split: str | None = None) -> tuple[Any, np.ndarray]:
     """X and y of an archive; those of a split end in its name. A CSR matrix is four members: data, indices, indptr, shape."""
     end = "" if split is None else f"_{split}"
     with np.load(path, allow_pickle=False) as archive:
-        if f"X{end}" in archive:
-            return archive[f"X{end}"], archive[f"y{end}"]
-        data, indices, indptr, shape = (
-            archive[f"X{end}_{name}"] for name in ("data", "indices", "indptr", "shape")
-        )
-        return sp.csr_array((data, indices, indptr), shape=tuple(shape.tolist())), archive[f"y{end}"]
+        names = [] if f"X{end}" in archive else ["data", "indices", "indptr", "shape"]
+        *parts, shape = [archive[f"X{end}_{name}"] for name in names] or [None]
+        X = archive[f"X{end}"] if shape is None else sp.csr_array(tuple(parts), shape=tuple(shape.tolist()))
+        return X, archive[f"y{end}"]
 
 
 def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:
@@ -60,9 +58,7 @@ def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:
         X, y = drawn(name, SMALL_ROWS)
         return (*(v[:300] for v in (X, y)), *(v[300:] for v in (X, y))) if split else (X, y, None, None)
     path = os.path.join(str(run.data), f"{name}.npz")
-    if split:
-        return (*load_npz(path, "train"), *load_npz(path, "test"))
-    return (*load_npz(path), None, None)
+    return (*load_npz(path, "train"), *load_npz(path, "test")) if split else (*load_npz(path), None, None)
 
 
 def split(run: Run, name: str, train: int | float, test: int | None = None, seed: int = 0) -> Split:

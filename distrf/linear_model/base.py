@@ -21,8 +21,7 @@ from ..losses import LOSSES, Logistic, Loss, get_loss
 from ..parameters import check_parameters, number
 from ..representation import facts_html, size
 from ..ridge.normal_equations import Solution
-from ..scores.labels import LabelCounts
-from ..scores.passes import error_pass, sum_pass
+from ..scores.passes import LabelCounts, error_pass, sum_pass
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight
 from .calibration import error_bound, of_each_class

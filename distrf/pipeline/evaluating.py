@@ -15,9 +15,9 @@ from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
 from ..representation import facts_html, shown
-from ..scores.labels import LabelCounts, check_kinds
+from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
-from ..scores.passes import ROW_FLOPS, check_numbers, sum_pass
+from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
 from ..scores.ranking import bins_of_each
 from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices

@@ -21,8 +21,7 @@ from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
 from ..randomness import draw_seed
-from ..scores.labels import check_kinds
-from ..scores.passes import check_numbers
+from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor

@@ -16,6 +16,8 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows
 from ..typing import ArrayLike
 from .errors import ErrorSums
+from .labels import LabelCounts as LabelCounts
+from .labels import check_kinds as check_kinds
 
 #: Operations of products that take as long as one score of a row takes to be sorted into bins: 0.2 microseconds.
 ROW_FLOPS = 1e4
