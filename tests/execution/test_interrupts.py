@@ -123,7 +123,7 @@ if __name__ == "__main__":
 def test_a_kernel_and_its_workers_get_the_signal():
     """Workers of `connect` are not ended by that."""
     path = os.pathsep.join(sys.path)
-    options = {"capture_output": True, "text": True, "timeout": 120, "start_new_session": True}
+    options = {"capture_output": True, "text": True, "timeout": 300, "start_new_session": True}
     done = subprocess.run([sys.executable, "-c", KERNEL], env=os.environ | {"PYTHONPATH": path}, **options)
     assert done.stdout.split("\n")[:2] == ["interrupted", "(32,) True"], done.stderr
     assert done.returncode == 0
