@@ -377,7 +377,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
         fit(
             data, model=learner.set_params(alpha=best.alpha), map="none" if made is None else made.set_params(**best.parameters),
             scale=tuned.scaler or "none", n_components=None, length_scale=None, raw_columns=False, random_state=steps.seed,
-            baseline=False, out=out, **_of(given, *SPLIT, "overwrite"),
+            out=out, **_of(given, *SPLIT, "overwrite"),
         )  # fmt: skip
     score = f"{tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
     lines = [f"best: {_named(best)}: {score}", *([f"split by {tuned.split}"] if tuned.split else [])]

@@ -394,6 +394,7 @@ class TableEncoder(FeatureEstimator):
         Returns
         -------
         list of str, of length D
+            Such as "age", "age", "city", "when".
         """
         return [self.columns_[j]["name"] for j in sources(self.map_.encodings())]
 

@@ -95,7 +95,7 @@ CHEAP = "numpy scipy sklearn dask distributed numba zarr pyarrow pandas matplotl
         (["train", "--help"], CHEAP),
         (["inspect", "rows.zarr"], "sklearn distributed numba pandas pyarrow matplotlib"),
         (["inspect", "model"], "sklearn distributed numba pandas pyarrow matplotlib"),
-        (["predict", "model", "rows.zarr", "p.zarr", "--cluster", "none"], "distributed matplotlib pandas"),
+        (["predict", "model", "rows.zarr", "p.zarr", "--cluster", "none"], "distributed matplotlib"),
     ],
 )
 def test_start_up_is_cheap(tmp_path, words, heavy):
