@@ -70,19 +70,6 @@ def test_memory_lacks_while_a_table_is_read(tmp_path, monkeypatch):
         open_table(tmp_path / "a.parquet")
 
 
-def test_memory_lacks_while_a_column_is_made(monkeypatch):
-    import pyarrow as pa
-
-    from distrf.store import table_codes
-
-    def arrow(*args):
-        raise pa.ArrowMemoryError("malloc of size 8589934592 failed")
-
-    monkeypatch.setattr(table_codes, "_plain", arrow)
-    with pytest.raises(MemoryError):
-        open_table({"a": [1.0, 2.0]})
-
-
 def test_memory_lacks_while_a_transformer_is_pickled(monkeypatch):
     transformer = FunctionTransformer(unpicklable)
     monkeypatch.setattr(FunctionTransformer, "__getstate__", lacking)

@@ -26,7 +26,7 @@ from distrf.errors import InputError
 from distrf.features import TEFM, WithColumns
 from distrf.folds import given_folds
 from distrf.maps.table_columns import FOLDS, TargetMeans, given_cells, row_folds
-from distrf.pipeline.making import check_takes_folds
+from distrf.pipeline.options import check_takes_folds
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
 from distrf.sgd.rows import Rows

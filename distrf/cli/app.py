@@ -248,7 +248,8 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     """
     from sklearn.pipeline import Pipeline
 
-    from ..pipeline.making import Options, planned_pipeline
+    from ..pipeline.making import planned_pipeline
+    from ..pipeline.options import Options
     from ..pipeline.tables import open_training
     from ..planning import job
     from .steps import Steps
@@ -285,7 +286,8 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train sales.parquet prices/ --target price
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..pipeline.making import Options, planned_pipeline
+    from ..pipeline.making import planned_pipeline
+    from ..pipeline.options import Options
     from ..pipeline.outputs import Outputs
     from ..pipeline.rows import rows_with_target
     from ..pipeline.sample import see_target

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier
 from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import check_parameters, whole
-from ..pipeline.making import model_name
+from ..pipeline.options import model_name
 from ..pipeline.tables import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, load_plugins, make_map, named_model

@@ -5,27 +5,35 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import Pipeline
 
-from ..errors import InputError
 from ..execution.labelled import plain_rows
-from ..execution.memory import PROCESS_BYTES, Workers
+from ..execution.memory import Workers
 from ..execution.scheduler import current_client
 from ..features import StreamingScaler, WithColumns
-from ..features.base import FeatureEstimator, positive_only
-from ..parameters import check_parameters, ruled
+from ..features.base import positive_only
+from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
-from ..registry import kind_for, make_map, named_model
 from ..ridge.path import is_short
 from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
+from .options import (
+    MOST_FEATURES_ROWS,
+    Options,
+    asked_scaler,
+    auto_components,
+    chained,
+    check_takes_folds,
+    choose_learner,
+    named,
+    unfitted_map,
+)
 from .race import Outcome, Race
 from .sample import (
     Sample,
@@ -38,7 +46,7 @@ from .sample import (
     wants_labels,
     weigh_classes,
 )
-from .target import Target, check_target, tell_apart
+from .target import Target, tell_apart
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
@@ -48,48 +56,8 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 _CONSTANT = 1e9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
-#: Rows from which one fifth compares the last penalties, and more than 2,048 features may pay.
-_HOLDOUT_ROWS, _MOST_FEATURES_ROWS = 2000, 50_000
-
-
-@dataclass(frozen=True)
-class Options:
-    """The options of `make_model`, which documents them."""
-
-    model: Any = "auto"
-    map: Any = "auto"
-    scale: Any = "auto"
-    length_scale: float | str | None = "auto"
-    n_components: int | str | None = "auto"
-    raw_columns: bool | str = "auto"
-    random_state: Any = 0
-
-    def __post_init__(self) -> None:
-        if self.raw_columns not in (True, False, "auto"):
-            raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
-        if isinstance(self.map, FeatureEstimator):
-            scale = self.map.scale_parameter()
-            of_map = {
-                "n_components": ["n_components", "base__n_components"],
-                "length_scale": [scale] if scale else [],
-            }
-            for option, names in of_map.items():
-                if getattr(self, option) == "auto" and any(_is_set(self.map, name) for name in names):
-                    object.__setattr__(self, option, None)
-
-    @property
-    def optional_map(self) -> bool:
-        """Whether the columns alone may be taken."""
-        return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
-
-
-def _is_set(map_: Any, name: str) -> bool:
-    """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor what it is by itself."""
-    of, _, parameter = name.rpartition("__")
-    step = getattr(map_, of, None) if of else map_
-    value = getattr(step, parameter, None)
-    usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
-    return value is not None and value not in (usual, signature(type(step)).parameters[parameter].default)
+#: Rows from which one fifth compares the last penalties.
+_HOLDOUT_ROWS = 2000
 
 
 @ruled(split=SPLIT)
@@ -234,12 +202,12 @@ def prepare(
         if can_judge(sample):
             target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
     learner, why = choose_learner(options.model, target, seed)
-    map_ = _unfitted_map(options, is_classifier(learner), seed)
+    map_ = unfitted_map(options, is_classifier(learner), seed)
     if split is not None:
         check_takes_folds(learner, map_)
     keep_state(map_, learner)
     sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
-    choices = [Choice("model", _name(learner), why)]
+    choices = [Choice("model", named(learner), why)]
     if split is not None:
         choices.append(Choice("split", split.kind, split.why))
     warnings = [target.why] if target.doubtful and wants_labels(options.model) is None else []
@@ -280,7 +248,7 @@ def can_judge(sample: Sample) -> bool:
 
 def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
-    map_ = _unfitted_map(options, labels, seed)
+    map_ = unfitted_map(options, labels, seed)
     units = _units(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
     return Race(
@@ -310,15 +278,6 @@ def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[st
     else:
         methods = ["robust", "standard"]
     return {"none": None} | {method: StreamingScaler(method) for method in methods}
-
-
-def asked_scaler(requested: Any) -> StreamingScaler | None:
-    """The unfitted scaler that the option `scale` names; None for none, and where "auto" chooses it later."""
-    if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
-        return None
-    scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
-    check_parameters(scaler)
-    return scaler
 
 
 class _Chosen:
@@ -354,7 +313,7 @@ class _Chosen:
         race = Race(
             sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
         )
-        optional, many = options.optional_map or self.map_ is None, self.n >= _MOST_FEATURES_ROWS
+        optional, many = options.optional_map or self.map_ is None, self.n >= MOST_FEATURES_ROWS
         outcome = race.run(optional, self._chooses_penalty, most, many)
         self._compare(outcome, labels)
         best = outcome.best
@@ -498,63 +457,19 @@ def _labels_of(scores: np.ndarray) -> np.ndarray:
     return given
 
 
-def auto_components(n: int, memory: int) -> int:
-    """Features at most: 4,096 from 50,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
-
-    Parameters
-    ----------
-    n : int, rows of the data
-    memory : int, bytes of a worker; 0 if they are unknown
-
-    Returns
-    -------
-    int
-        A power of two, at least 256.
-    """
-    components = 4096 if n >= _MOST_FEATURES_ROWS else 2048 if n >= 5000 else 1024
-    while components > max(256, 2 * n):
-        components //= 2
-    left = max(memory - PROCESS_BYTES, memory // 4)
-    # Half a float64 Gram matrix for each fold, of which some six meet on a worker.
-    while memory and components > 256 and 6 * (5 if components <= 2048 else 2) * 4 * components**2 > left:
-        components //= 2
-    return components
-
-
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """What `train` would fit to the rows of an Input, unfitted, for a plan, which puts the size that is chosen later.
 
     Raises ParameterError or InputError for what these rows or each other do not take.
     """
     learner = choose_learner(options.model, target, options.random_state)[0]
-    map_ = _unfitted_map(options, is_classifier(learner), options.random_state)
+    map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = getattr(data, "encoder", None) or asked_scaler(options.scale)
     if map_ is not None:
         if options.n_components == "auto":
             map_.take_size(auto_components(data.n, 0))
         map_.planned_map(data.d)
     return chained(scaler, map_, learner)
-
-
-def chained(*steps: Any) -> Pipeline:
-    """The pipeline of steps, without those that are none, or chosen later."""
-    return make_pipeline(*(step for step in steps if step is not None and not isinstance(step, str)))
-
-
-def takes_folds(step: Any) -> bool:
-    """Whether the `fit` of an estimator takes the fold of each row."""
-    return "folds" in signature(step.fit).parameters
-
-
-def check_takes_folds(learner: Any, map_: Any) -> None:
-    """Raise InputError where a model, or a map that stops early, would hold out rows in its own way."""
-    inner = [] if map_ is None or takes_folds(map_) else list(map_.get_params(deep=True).values())
-    own = [step for step in inner if getattr(step, "early_stopping", False) is True]
-    for step in [*own, *([] if takes_folds(learner) else [learner])]:
-        raise InputError(
-            f"split= says which rows are held out, and {type(step).__name__} would hold out others: its `fit` gets no folds; "
-            "take split='random', another model, or early_stopping=False"
-        )
 
 
 def scaler_for_map(
@@ -578,54 +493,4 @@ def scaler_for_map(
     return units[outcome.best.units]
 
 
-def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
-    """The unfitted linear model for a target, and why. Raises InputError where they do not go together."""
-    labels = wants_labels(model)
-    if not isinstance(model, str):
-        check_target(type(model).__name__, bool(labels), target)
-        return clone(model), f"as given; {target.why}"
-    learner = named_model(model_name(model, target)).make(random_state=seed)
-    return learner, target.why if labels is None else f"as asked; {target.why}"
-
-
-def model_name(model: str, target: Target) -> str:
-    """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
-    if model == "auto":
-        model = kind_for(target.labels)
-    check_target(model, named_model(model).classifier, target)
-    return model
-
-
-def _unfitted_map(options: Options, labels: bool, seed: int) -> Any:
-    """The map as an unfitted estimator that may be changed, or None, with the numbers that the options name."""
-    choice = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
-    if choice is None or (isinstance(choice, str) and choice == "none"):
-        return None
-    if isinstance(choice, str):
-        map_ = make_map(choice, random_state=seed)
-        map_.set_params(**map_.target_parameters(labels))
-    elif isinstance(choice, FeatureEstimator):
-        map_ = clone(choice)
-    else:
-        raise InputError(
-            f"map is a name or an unfitted map of distrf, got {type(choice).__name__}; wrap a transformer of scikit-learn "
-            "in Blockwise"
-        )
-    if options.length_scale not in ("auto", None):
-        name = map_.scale_parameter()
-        if name is None:
-            raise InputError(
-                f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {map_!r}"
-            )
-        map_.set_params(**{name: options.length_scale})
-    if options.n_components not in ("auto", None):
-        map_.set_params(n_components=options.n_components)
-    return map_
-
-
-def _name(learner: Any) -> str:
-    loss = getattr(learner, "loss", None)
-    return type(learner).__name__ + (f", {loss} loss" if loss else "")
-
-
-__all__ = ["Options", "Prepared", "make_model", "prepare", "scaler_for_map", "split_for"]
+__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map", "split_for"]

@@ -21,7 +21,7 @@ from ..execution.scheduler import current_client
 from ..execution.states import RowCount
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.evaluating import empty_sums
-from ..pipeline.making import auto_components
+from ..pipeline.options import auto_components
 from ..pipeline.rows import Rows, open_input
 from ..pipeline.sample import as_rows, look_at_target
 from ..pipeline.target import Target

@@ -183,9 +183,10 @@ def as_labels(y: np.ndarray) -> np.ndarray:
 def check_kinds(y: Any, predicts: Any) -> None:
     """Raise InputError where one of two arrays holds text and the other numbers, as far as their dtypes tell."""
     if {_is_text(y), _is_text(predicts)} == {True, False}:
+        predicted, held = ("text", "numbers") if _is_text(predicts) else ("numbers", "text")
         raise InputError(
-            f"labels are compared with labels of one kind, text or numbers; the model predicts {predicts.dtype}, the target "
-            f"holds {y.dtype}; give the target that the model was trained on, or turn it into the names of its classes"
+            f"labels are compared with labels of one kind, text or numbers; the model predicts {predicted}, the target "
+            f"holds {held}; give the target that the model was trained on, or turn it into the names of its classes"
         )
 
 

@@ -30,7 +30,7 @@ from distrf import (
 from distrf.errors import InputError
 from distrf.kernels import ReciprocalSemigroup
 from distrf.pipeline import BaselineWarning, making
-from distrf.pipeline.making import choose_learner
+from distrf.pipeline.options import choose_learner
 from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
 from distrf.tables.kinds import ColumnWarning
@@ -714,7 +714,7 @@ def test_unknown_names(rng):
 
 
 def test_features_are_as_many_as_rows_and_memory_allow():
-    from distrf.pipeline.making import auto_components
+    from distrf.pipeline.options import auto_components
 
     assert [auto_components(n, 0) for n in (10, 300, 4000, 9000, 10**5)] == [256, 512, 1024, 2048, 4096]
     assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]

@@ -122,12 +122,6 @@ def test_other_rows_of_the_same_store(tmp_path):
     assert row_bytes(binned[:100]) == 300 * 4
 
 
-def test_importance_of_hashed_text(stored):
-    pipeline = make_pipeline(SKETCH, distrf.StreamingRidgeClassifier(1e-3)).fit(*stored)
-    found = distrf.permutation_importance(pipeline, *stored, columns=[0, 1], n_repeats=1, random_state=0)
-    assert found is not None
-
-
 class Reduction:
     nbytes, flops_per_row = 8, 1.0
 
