@@ -27,17 +27,17 @@ class Choice:
 class Comparison:
     """What was chosen beside a linear model on the columns and beside a constant, on the same rows.
 
-    what : the measure; rows : how they were judged, in words; machine, linear, constant : the measure of each
+    what : the measure; rows : how they were judged, in words; chosen, linear, constant : the measure of each
     """
 
     what: str
     rows: str
-    machine: float
+    chosen: float
     linear: float
     constant: float
 
     def __str__(self) -> str:
-        parts = [("chosen", self.machine), ("linear", self.linear), ("constant", self.constant)]
+        parts = [("chosen", self.chosen), ("linear", self.linear), ("constant", self.constant)]
         return f"{self.what} on {self.rows}: " + ", ".join(f"{n} {v:.4f}" for n, v in parts)
 
 

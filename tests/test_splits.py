@@ -169,8 +169,8 @@ def test_target_means_of_a_sample_keep_to_the_split():
             "group": {"split": "group", "by": "group"},
         }.items()
     }
-    assert reported["random"].training_.baseline[0].machine > 0.9
-    assert reported["group"].training_.baseline[0].machine < 0.1
+    assert reported["random"].training_.baseline[0].chosen > 0.9
+    assert reported["group"].training_.baseline[0].chosen < 0.1
     assert "group" not in reported["group"][0].feature_names_in_
 
 
@@ -199,7 +199,7 @@ def test_a_group_split_reports_what_new_groups_give():
         model = train(
             rows, y, split=kind, by=by, map="fourier", scale="none", n_components=256, raw_columns=False
         )
-        scores[kind], alphas[kind] = model.training_.baseline[-1].machine, model[-1].alpha_
+        scores[kind], alphas[kind] = model.training_.baseline[-1].chosen, model[-1].alpha_
         assert model.training_.chosen("split") == (None if kind == "random" else "group")
         truth, error = r2_and_error(model, new_rows, new_y, new_group, y.mean())
         if kind == "random":
@@ -230,7 +230,7 @@ def test_a_time_split_reports_what_later_rows_give():
     scores = {}
     for kind in ("random", "time"):
         model = train(rows[known], y[known], split=kind, by=day[known] if kind == "time" else None, **options)
-        scores[kind] = model.training_.baseline[-1].machine
+        scores[kind] = model.training_.baseline[-1].chosen
         truth, error = r2_and_error(model, rows[~known], y[~known], day[~known] - 100, y[known].mean())
         if kind == "random":
             assert scores[kind] > 0.8 > truth + 4 * error

@@ -139,10 +139,13 @@ def unfitted_map(options: Options, labels: bool, seed: int) -> Any:
     if choice is None or (isinstance(choice, str) and choice == "none"):
         return None
     if isinstance(choice, str):
-        map_ = make_map(choice, random_state=seed)
+        size = {} if options.n_components in ("auto", None) else {"n_components": options.n_components}
+        map_ = make_map(choice, **size, random_state=seed)  # the size of a base follows
         map_.set_params(**map_.target_parameters(labels))
     elif isinstance(choice, FeatureEstimator):
         map_ = clone(choice)
+        if options.n_components not in ("auto", None):
+            map_.set_params(n_components=options.n_components)
     else:
         raise InputError(
             f"map is a name or an unfitted map of distrf, got {type(choice).__name__}; wrap a transformer of scikit-learn "
@@ -155,8 +158,6 @@ def unfitted_map(options: Options, labels: bool, seed: int) -> Any:
                 f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {map_!r}"
             )
         map_.set_params(**{name: options.length_scale})
-    if options.n_components not in ("auto", None):
-        map_.set_params(n_components=options.n_components)
     return map_
 
 

@@ -200,7 +200,7 @@ def _cards(facts: Mapping[str, Any], result: Any) -> list[tuple[str, Any]]:
     elif compared := facts.get("baseline"):
         # Over all rows, where these were judged by the same measure as the sample.
         last = [one for one in compared if one["what"] == compared[0]["what"]][-1]
-        cards.append((f"{last['what']} on {last['rows']}", last["machine"]))
+        cards.append((f"{last['what']} on {last['rows']}", last["chosen"]))
     cards += [(name, facts.get(name)) for name in ("rows", "seconds")]
     if peaks := facts.get("peak_bytes_per_worker"):
         cards.append(("peak of a worker", format_bytes(max(peaks.values()))))

@@ -227,7 +227,7 @@ def test_a_pipeline_that_can_be_cloned_fitted_and_saved(rng, tmp_path):
     assert np.array_equal(loaded.predict(X), fitted.predict(X))
     assert loaded.training_ == fitted.training_
     assert "length scale" in str(loaded.training_)
-    assert loaded.training_.baseline[0].machine > loaded.training_.baseline[0].linear
+    assert loaded.training_.baseline[0].chosen > loaded.training_.baseline[0].linear
 
 
 def test_dask_and_numpy_give_the_same_model(rng):
@@ -253,7 +253,7 @@ def test_columns_of_unlike_scale_are_scaled_and_images_are_not(rng):
     X, y = rows(rng)
     fitted = distrf.train(X * [1, 1e3, 1e-3, 1e6, 1e-6], y, n_components=256)
     assert fitted.training_.chosen("scale") in ("robust", "standard")
-    assert fitted.training_.baseline[0].machine > 0.7
+    assert fitted.training_.baseline[0].chosen > 0.7
     from distrf.datasets import load_digits_split
 
     images, labels, _, _ = load_digits_split(0)
@@ -280,7 +280,7 @@ def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model
     assert not fitted.training_.warnings
 
 
-def test_a_machine_that_bends_heavy_tails_is_compared_with_the_columns_as_they_are(rng):
+def test_a_model_that_bends_heavy_tails_is_compared_with_the_columns_as_they_are(rng):
     X = rng.standard_t(1.2, (600, 4))
     with pytest.warns(BaselineWarning, match="do not beat a linear model"):
         distrf.train(X, X @ [1, -2, 3, 1], n_components=64, map="fourier", raw_columns=False)
@@ -385,12 +385,12 @@ def test_rows_far_out_do_not_choose_for_a_classifier(rng):
 
 @pytest.mark.slow
 def test_copies_of_rows_are_held_out_together(rng):
-    """Scattered copies would choose a machine that remembers rows; all of a row are on one side."""
+    """Scattered copies would choose a model that remembers rows; all of a row are on one side."""
     X, y = load_diabetes(return_X_y=True)
     many = rng.permutation(np.repeat(np.arange(300), 5))
     fitted = distrf.train(X[many], y[many], n_components=128)
     assert fitted.training_.chosen("copies").startswith("80 %")
-    assert fitted.training_.baseline[0].machine < 0.7
+    assert fitted.training_.baseline[0].chosen < 0.7
     assert fitted.score(X[300:], y[300:]) > 0.3
     given = distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-8, 1e-2]))
     assert given[-1].alpha_ == 1e-2  # with a copy of each row in training, the smaller one
@@ -411,7 +411,7 @@ def test_equal_rows_of_few_values_are_no_copies(rng, sparse):
     assert (first_copies(rows(Z), own % 100) == own % 100).all()
 
 
-def test_a_machine_that_loses_to_the_linear_model_warns(rng):
+def test_a_model_that_loses_to_the_linear_model_warns(rng):
     X = rng.normal(size=(300, 40))
     y = X @ rng.normal(size=40)
     with pytest.warns(BaselineWarning, match="do not beat a linear model"):
@@ -454,7 +454,7 @@ def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
         predicted = made.fit(DRAWN, y).predict(DRAWN)
         assert len(np.unique(predicted)) == 1 if y.dtype.kind == "U" else np.ptp(predicted) < 1e-3
     elif not warned and "map" not in options:
-        better = np.sign(compared.machine - compared.linear) * (-1 if y.dtype.kind == "U" else 1)
+        better = np.sign(compared.chosen - compared.linear) * (-1 if y.dtype.kind == "U" else 1)
         assert better >= 0
 
 
@@ -521,7 +521,7 @@ def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_wei
     assert fitted.score(X, y) < np.mean(y == "no") - 0.1
     compared = fitted.training_.baseline[0]
     assert compared.constant == pytest.approx(np.log(2), abs=0.02)  # of classes of equal weight
-    assert compared.machine < 0.5
+    assert compared.chosen < 0.5
 
 
 def test_labels_too_rare_to_be_given_warn(rng):

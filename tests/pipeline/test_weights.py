@@ -154,7 +154,7 @@ def test_choices_follow_the_weights(lazy):
         assert (first.linear > 0.95) == linear
         score = made.score(rows, y, weight)
         assert score > 0.9
-        assert first.machine == pytest.approx(score, abs=0.1)
+        assert first.chosen == pytest.approx(score, abs=0.1)
         chosen = make_model(given[0], given[1], sample_weight=given[2], **options)
         assert repr(chosen) == repr(make_model(rows, y, sample_weight=weight, **options))
 
