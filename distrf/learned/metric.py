@@ -17,7 +17,7 @@ from ..execution.memory import check_client
 from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
-from ..execution.sampling import sampled_rows, take_rows
+from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..features import RandomFourierFeatures
 from ..features.base import BASE, FeatureEstimator, seed_base
 from ..features.length_scale import SAMPLE, median_distance, resolve_length_scale
@@ -156,7 +156,10 @@ class LearnedMetric(FeatureEstimator):
     labels : bool, default=False
         Whether y are labels, which are coded as in StreamingRidgeClassifier. `train` sets it.
     n_components : int or None, default=None
-        D, the number of features. None is that of the base.
+        D, the number of features of the map. None is that of the base. Where a base is given, the rounds have its features,
+        of which fewer take less time.
+    n_rows : int or None, default=None
+        Rows at most, a seeded sample, that the metric is learned from. None takes all.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the result of each round. A fit that was interrupted and is called again goes on from
         there.
@@ -212,13 +215,14 @@ class LearnedMetric(FeatureEstimator):
     linear: bool = param(default=True, rule=FLAG)
     labels: bool = param(default=False, rule=FLAG)
     n_components: int | None = param(default=None, rule=whole() | NONE)
+    n_rows: int | None = param(default=None, rule=whole(2) | NONE)
     checkpoint: str | None = param(default=None, rule=FOLDER)
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=0, rule=SEED)
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator:
-        return RandomFourierFeatures()
+        return RandomFourierFeatures(n_components=n_components) if n_components else RandomFourierFeatures()
 
     def target_parameters(self, labels: bool) -> dict[str, Any]:
         return {"labels": labels}
@@ -227,14 +231,19 @@ class LearnedMetric(FeatureEstimator):
         return self._base().trial_map(D, seed)
 
     def _base(self) -> FeatureEstimator:
-        """The base, not fitted, with the number of features asked for."""
+        """The base, not fitted."""
         base = RandomFourierFeatures() if self.base is None else clone(self.base)
         if not isinstance(base, RandomFourierFeatures) or base.phase != "paired":
             raise InputError(
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
                 f"RandomFourierFeatures with phase='paired', got {base!r}"
             )
-        return base if self.n_components is None else base.set_params(n_components=self.n_components)
+        given = self.base is not None or self.n_components is None
+        return base if given else base.set_params(n_components=self.n_components)
+
+    def _sized(self, map_: Any) -> FourierMap:
+        """The map with as many features as were asked for."""
+        return map_ if self.n_components is None else replace(map_, n_components=int(self.n_components))
 
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
@@ -268,9 +277,15 @@ class LearnedMetric(FeatureEstimator):
         """
         # Whatever `labels` is: its rule is checked there.
         X, y, weight = validate_fit(self, X, y, sample_weight, numeric=not np.any(self.labels))  # type: ignore[arg-type]
+        seed, base = draw_seed(self.random_state), self._base()
+        if self.n_rows is not None and X.shape[0] > self.n_rows:
+            picked = sampled_rows(X.shape[0], int(self.n_rows), seed, "metric rows")
+            there = [values for values in (X, y, weight, folds) if values is not None]
+            rows: Any = iter(take_aligned(there, picked, sparse=True))
+            X, y = next(rows), next(rows)
+            weight, folds = (None if values is None else next(rows) for values in (weight, folds))
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
-        seed, base = draw_seed(self.random_state), self._base()
         seed_base(base, seed, "metric base")
         start: FourierMap = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
@@ -372,7 +387,7 @@ class LearnedMetric(FeatureEstimator):
         return replace(map_, root=root, length_scale=length)
 
     def _publish(self, rounds: list[_Round], best: _Round, sample: np.ndarray) -> None:
-        self.map_, M = best.map, best.outer
+        self.map_, M = self._sized(best.map), best.outer
         self.length_scale_, self.projection_ = best.map.length_scale, best.map.projection
         energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
         self.columns_ = energy / (energy.sum() or 1.0)
@@ -390,10 +405,14 @@ class LearnedMetric(FeatureEstimator):
         return super().facts() | {"rounds": self.rounds_}
 
     def _planned_map(self, d: int) -> FourierMap:
-        map_: Any = self._base().planned_map(d)
+        map_: Any = self._sized(self._base().planned_map(d))
         return replace(map_, root=np.eye(d) if self._full(map_) else np.ones(d)) if map_.order is None else map_
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
+        if self.n_rows is not None and rows.n > self.n_rows:
+            note = f"metric, learned from at most {self.n_rows:,} sampled rows"
+            return self._base().planned_costs(rows, planned) + rows.sample_costs(int(self.n_rows), note)
+        planned = replace(planned, n_components=self._base().planned_map(planned.n_features_in).n_components)
         scale = 1.0 if self._joins(planned) else None
         reductions = self._reductions(planned, scale, rows.n, Targets(None, np.zeros(rows.outputs)), 0)
         reduction: Any = first_that_fits("gram", reductions, rows.pass_memory, rows.workers)[0]

@@ -49,10 +49,10 @@ class Judged:
             return float(np.sqrt((sums @ sums) * len(sums) / max(1, len(sums) - 1)) / len(values))
         return float(np.std(values)) / np.sqrt(max(1.0, self.unlike * len(values)))
 
-    def beats(self, other: Judged) -> bool:
-        """Whether the mean of its losses is lower by more than a standard error of the differences."""
+    def beats(self, other: Judged, errors: float = 1.0) -> bool:
+        """Whether the mean of its losses is lower by more than so many standard errors of the differences."""
         apart = other.losses - self.losses
-        return float(apart.mean()) > self.error(apart)
+        return float(apart.mean()) > errors * self.error(apart)
 
 
 @dataclass(frozen=True)

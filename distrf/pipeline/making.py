@@ -17,11 +17,12 @@ from ..execution.memory import Workers
 from ..execution.scheduler import current_client
 from ..features import StreamingScaler, WithColumns
 from ..features.base import positive_only
+from ..learned.metric import LearnedMetric
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
 from ..ridge.path import is_short
-from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
+from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .options import (
     MOST_FEATURES_ROWS,
@@ -32,6 +33,7 @@ from .options import (
     check_takes_folds,
     choose_learner,
     named,
+    split_for,
     unfitted_map,
 )
 from .race import Outcome, Race
@@ -56,6 +58,8 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 _CONSTANT = 1e9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
+#: Rows and features at most by which a metric of coded columns is learned.
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
 #: Rows from which one fifth compares the last penalties.
 _HOLDOUT_ROWS = 2000
 
@@ -134,27 +138,6 @@ def make_model(
     pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
     pipeline.training_ = replace(pipeline.training_, form=form)
     return pipeline
-
-
-def split_for(
-    X: Any,
-    y: Any,
-    options: Options,
-    split: str,
-    by: Any = None,
-    name: str | None = None,
-    dates: bool = False,
-) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`."""
-    check_split(split, by)
-    if split == "random":
-        return None
-    X, seed = as_rows(X), int(options.random_state)
-    y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(
-        choose_learner(options.model, look_at_target(y, seed), seed)[0]
-    )
-    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -314,7 +297,7 @@ class _Chosen:
             sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
         )
         optional, many = options.optional_map or self.map_ is None, self.n >= MOST_FEATURES_ROWS
-        outcome = race.run(optional, self._chooses_penalty, most, many)
+        outcome = race.run(optional, self._chooses_penalty, most, many, self._plenty)
         self._compare(outcome, labels)
         best = outcome.best
         name = best.units if best is not None else next(iter(race.units))
@@ -334,12 +317,24 @@ class _Chosen:
             self._size(outcome.components, f"twice as many while that gains a standard error, up to {most:,}")
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
-            if self.n >= _MANY_ROWS * len(self.sample.splits[0][0]):
+            if self._plenty:
                 length, why = _SHORTER * length, f"{_SHORTER:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
-        map_.set_params(**best.more)
+        if "metric" in best.more and isinstance(scaler, TableEncoder):
+            # Coded columns of all rows are not those of the sample.
+            labels = is_classifier(self.learner)
+            D = map_.n_components
+            map_ = LearnedMetric(
+                map_.set_params(length_scale=best.start, n_components=min(D, _METRIC_FEATURES)),
+                n_components=D,
+                n_rows=_METRIC_ROWS,
+                labels=labels,
+                random_state=self.seed,
+            )
+        else:
+            map_.set_params(**best.more)
         for what, value in best.more.items():
             learned = what == "metric"
             why = (
@@ -356,6 +351,11 @@ class _Chosen:
         if best.joined:
             map_ = WithColumns(map_, scale=race.scales[best.units], random_state=self.seed)
         return self._steps(scaler, map_)
+
+    @property
+    def _plenty(self) -> bool:
+        """Whether the rows are some times those that a candidate is trained on."""
+        return self.n >= _MANY_ROWS * len(self.sample.splits[0][0])
 
     def _note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
@@ -493,4 +493,4 @@ def scaler_for_map(
     return units[outcome.best.units]
 
 
-__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map", "split_for"]
+__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map"]

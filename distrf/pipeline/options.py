@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Any
 
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError
@@ -15,11 +15,12 @@ from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import check_parameters
 from ..registry import kind_for, make_map, named_model
-from .sample import wants_labels
+from ..splits import Split, check_split, make_split
+from .sample import as_rows, as_targets, look_at_target, wants_labels
 from .target import Target, check_target
 
 #: Rows from which more than 2,048 features may pay.
-MOST_FEATURES_ROWS = 50_000
+MOST_FEATURES_ROWS = 20_000
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,29 @@ def asked_scaler(requested: Any) -> StreamingScaler | None:
     return scaler
 
 
+def split_for(
+    X: Any,
+    y: Any,
+    options: Options,
+    split: str,
+    by: Any = None,
+    name: str | None = None,
+    dates: bool = False,
+) -> Split | None:
+    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`."""
+    check_split(split, by)
+    if split == "random":
+        return None
+    X, seed = as_rows(X), int(options.random_state)
+    y = as_targets(X, y)
+    labels = split != "stratified" or is_classifier(
+        choose_learner(options.model, look_at_target(y, seed), seed)[0]
+    )
+    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
+
+
 def auto_components(n: int, memory: int) -> int:
-    """Features at most: 4,096 from 50,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
+    """Features at most: 4,096 from 20,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
 
     Parameters
     ----------

@@ -44,6 +44,7 @@ class Candidate:
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
     more : parameters of the map
+    start : of a learned metric, the length scale before any
     """
 
     units: str
@@ -52,6 +53,7 @@ class Candidate:
     length: float | None = None
     multiple: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
+    start: float | None = None
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
@@ -209,26 +211,31 @@ class Race:
         losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
         return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
 
-    def run(self, optional: bool, constant: bool, most: int, many: bool) -> Outcome:
+    def run(self, optional: bool, constant: bool, most: int, many: bool, plenty: bool = False) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most; many : whether rows are so many that more features than 2,048 may pay
+        plenty : whether they are some times those of the sample; then features need no standard error to be delivered
         """
         with threadpool_limits(1, user_api="blas"):
-            return self._run(optional, constant, most, many)
+            return self._run(optional, constant, most, many, plenty)
 
-    def _run(self, optional: bool, constant: bool, most: int, many: bool) -> Outcome:
+    def _run(self, optional: bool, constant: bool, most: int, many: bool, plenty: bool) -> Outcome:
         found, order = self._climb(self.candidates())
         mean = self.constant()
         mapped = [c for c in order if c.mapped]
         linear = next(c for c in order if not c.mapped)
-        best = mapped[0] if mapped and (not optional or found[mapped[0]].beats(found[linear])) else linear
+        # More rows than the sample has are worth more to features than to columns.
+        errors = 0.0 if plenty else 1.0
+        best = (
+            mapped[0] if mapped and (not optional or found[mapped[0]].beats(found[linear], errors)) else linear
+        )
         if best.mapped:
             found |= self._refined(best, found[best])
             order = sorted(found, key=lambda c: found[c].loss)
-            best = order[0] if order[0].mapped and found[order[0]].beats(found[best]) else best
-        components = self._components(best, found[best], most, many) if best.mapped else 0
+            best = order[0] if order[0].mapped and found[order[0]].beats(found[best], errors) else best
+        components = self._components(best, found[best], most, many, errors) if best.mapped else 0
         table = [(str(c), found[c].loss) for c in order]
         table.append(("constant", mean.loss))
         delivered = None if optional and constant and not found[best].beats(mean) else best
@@ -261,7 +268,7 @@ class Race:
         if not plain or best.length is None or map_.metric is not None or map_.order is not None:
             return {}
         rows, D, _ = RUNGS[-1]
-        refined, last, loss = dict[Candidate, Judged](), best, found.loss
+        refined, last, loss = dict[Candidate, Judged](), replace(best, start=best.length), found.loss
         if d > 2:
             few = self._at_best_length(replace(best, more={"order": 2}), found.alpha)
             refined[few] = self.judge(few, rows, D, around(found.alpha))
@@ -304,11 +311,11 @@ class Race:
         metric: np.ndarray = M * np.sum(before * covariance) / max(np.sum(M * covariance), 1e-300)
         return (metric + metric.T) / 2
 
-    def _components(self, best: Candidate, found: Judged, most: int, many: bool) -> int:
-        """1,024 features, doubled while the last doubling gained a standard error."""
+    def _components(self, best: Candidate, found: Judged, most: int, many: bool, errors: float) -> int:
+        """1,024 features, doubled while the last doubling gained so many standard errors."""
         D, (rows, last, _) = min(RUNGS[-1][1], most), RUNGS[-1]
         before = self.judge(best, rows, last // 2, around(found.alpha))
-        while most >= 2 * D and found.beats(before):
+        while most >= 2 * D and found.beats(before, errors):
             D *= 2
             if not many or most < 2 * D:
                 break

@@ -18,8 +18,8 @@ from ..persistence import load_model
 from ..randomness import draw_seed
 from ..splits import check_split
 from ..store.csv_format import reads_csv, said_format
-from .making import Prepared, make_model, prepare, split_for
-from .options import Options, takes_folds
+from .making import Prepared, make_model, prepare
+from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
 from .rows import Rows as Opened
 from .sample import see_target

@@ -314,3 +314,18 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
             scores = distrf.evaluate(trained, source)
         assert (scores["rows"], scores["r2"] > 0.98) == (5999, True)
     assert len(distrf.predict(made, source)) == 6000
+
+
+def test_levels_that_the_sample_lacks_leave_a_learned_metric(rng):
+    """It is learned anew in the encoded columns of all rows, which are others than those of the sample."""
+    X = rng.normal(size=(9000, 5))
+    table = pd.DataFrame(X, columns=list("abcde"))
+    table["kind"] = np.where(
+        rng.random(9000) < 0.05, np.char.add("kind ", rng.integers(0, 150, 9000).astype(str)), "usual"
+    )
+    y = np.sin(2 * X[:, 0] * X[:, 1])
+    model = distrf.train(table, y, n_components=512)
+    assert model.training_.chosen("metric") == "learned"
+    assert model.score(table, y) > 0.8
+    shares = model.named_steps["map"].base_.columns_
+    assert shares.sum() == pytest.approx(1)
