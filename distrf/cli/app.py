@@ -458,7 +458,7 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     session.report_to(given.get("report"), x, model)
     sampled = by_rules(permutation_importance, _of(given, "n_rows"))
     if sampled and "importance" not in given:
-        raise typer.BadParameter("n_rows: of --importance; leave one of them out")
+        raise typer.BadParameter("--n-rows is of --importance: add that, or leave --n-rows out")
     trained, title = predictor(model), f"{model} on {x}"
     data = trained.open(x, needs_target=True, **_reading(given))
     if "by" in given:

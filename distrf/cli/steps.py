@@ -19,7 +19,7 @@ from ..ridge.alphas import ALPHA
 from .options import check_name, checked, read, several
 
 #: What other options say, and the threads, which are Dask's.
-NOT_SET = ("n_jobs", "random_state", "checkpoint", "resume", "warm_start")
+NOT_SET = ("n_jobs", "random_state", "checkpoint", "resume")
 #: Options of `make_model` that have none on the command line.
 _MORE = ("length_scale", "raw_columns")
 #: What `tune` searches where nothing is said.
@@ -52,6 +52,12 @@ class Steps:
         rule = MAPS.get(self.map, MAPS["fourier"]).parameter_rules.get("n_components")
         if self.size != "auto" and rule is not None:
             self.size = checked("n_components", self.size, rule)
+
+    def refuse_choices(self) -> None:
+        """Raise for what `train` alone chooses by."""
+        if self.more:
+            name = next(iter(self.more))
+            raise typer.BadParameter(f"--set {name} is of train; give --set map__{name}, or leave it out")
 
     @property
     def numbers(self) -> bool:
@@ -94,6 +100,7 @@ class Steps:
 
     def transformers(self, d: int) -> list[tuple[str, Any]]:
         """The unfitted scaling and map for d columns; Fourier features of the columns as they are, where nothing is said."""
+        self.refuse_choices()
         made, scaler = self.made_map(), self.scaler()
         if made is None:
             raise typer.BadParameter("featurize needs a map; --map none has no features")
@@ -135,7 +142,9 @@ class Steps:
         learner, rest = self.learner(target), dict(grid)
         if isinstance(learner, str):
             learner = named_model(model_name(learner, target)).make(random_state=self.seed)
-        alphas = several("alpha", rest.pop("alpha", _ALPHAS), ALPHA)
+        self.refuse_choices()
+        said = self.given["model"].get("alpha", "auto")
+        alphas = several("alpha", rest.pop("alpha", _ALPHAS if said == "auto" else said), ALPHA)
         made = self.made_map(is_classifier(learner))
         found: dict[str, Any] = {}
         if made is None and rest:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
-from scipy.special import ndtr
+from scipy.special import gammaln, ndtr
 
 #: A penalty at which float32 sums can be solved, whatever they are.
 _SAFE = 1e-2
@@ -165,4 +165,14 @@ def number_losses(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.n
         spread = max(float(np.sqrt(np.average(apart[learn] ** 2, weights=weight[learn]))), 1e-6)
         ends = ndtr((apart[judged, None] - [0.5, -0.5]) / -spread)
         losses[judged] = -np.log(np.maximum(np.abs(ends[:, 0] - ends[:, 1]), LEAST))
+    return losses
+
+
+def count_losses(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Log loss of counts: a Poisson law whose mean is the regression, or a twentieth of the mean count where that is more.
+
+    scores, y : shape (rows,), y at least 0
+    """
+    rate = np.maximum(scores, max(0.05 * float(y.mean()), 1e-6))
+    losses: np.ndarray = rate - y * np.log(rate) + gammaln(y + 1.0)
     return losses

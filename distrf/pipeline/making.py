@@ -107,7 +107,7 @@ def make_model(
         Or a name: "fourier", "laplace", "binning", "tensor-sketch", "nystroem", "tefm", "cnm", "learned".
         An unfitted map is taken as it is, but for a length scale and a number of features that are at their defaults.
     scale : str, StreamingScaler or None, default="auto"
-        "auto" is the best of no scaling, robust units, and linear units if a linear model does better in these. None
+        "auto" is the best of no scaling, robust and standard units; of a table, of encodings of its numbers. None
         or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
     length_scale : float, str or None, default="auto"
         "auto" searches multiples of the rule of the map, unless an unfitted map has another than its default. A number or a
@@ -290,7 +290,7 @@ class _Chosen:
         if not can_judge(sample):
             name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
             self._note_units(name, "the sample cannot judge")
-            if self.map_ is not None and options.n_components == "auto":
+            if self.map_ is not None and options.n_components == "auto" and not options.optional_map:
                 self._size(most, "the sample cannot judge")
             return self._steps(units[name], None if options.optional_map else self.map_)
         race = Race(
@@ -315,19 +315,21 @@ class _Chosen:
         self.map_ = map_
         if self.options.n_components == "auto":
             self._size(outcome.components, f"twice as many while that gains a standard error, up to {most:,}")
+        anew = "metric" in best.more and isinstance(scaler, TableEncoder)
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
-            if self._plenty:
+            if anew and best.start is not None:
+                length, why = best.start, "before the metric, whose rounds choose theirs"
+            elif self._plenty:
                 length, why = _SHORTER * length, f"{_SHORTER:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
-        if "metric" in best.more and isinstance(scaler, TableEncoder):
-            # Coded columns of all rows are not those of the sample.
+        if anew:  # coded columns of all rows are not those of the sample
             labels = is_classifier(self.learner)
             D = map_.n_components
             map_ = LearnedMetric(
-                map_.set_params(length_scale=best.start, n_components=min(D, _METRIC_FEATURES)),
+                map_.set_params(n_components=min(D, _METRIC_FEATURES)),
                 n_components=D,
                 n_rows=_METRIC_ROWS,
                 labels=labels,
@@ -336,15 +338,10 @@ class _Chosen:
         else:
             map_.set_params(**best.more)
         for what, value in best.more.items():
-            learned = what == "metric"
-            why = (
-                "average outer product of gradients, from the sample"
-                if learned
-                else "columns of each frequency"
-            )
-            self._note(
-                what, "learned" if learned else value, f"{why}; better by a standard error on held-out rows"
-            )
+            source = f"at most {_METRIC_ROWS:,} rows" if anew else "the sample"
+            metric = "learned", f"average outer product of gradients, from {source}"
+            value, why = metric if what == "metric" else (value, "columns of each frequency")
+            self._note(what, value, f"{why}; better on held-out rows of the sample")
         features = "columns and map" if best.joined else "map"
         self._note("features", features, self._reason(outcome, is_classifier(self.learner)))
         self._set_penalty(outcome, 1.0)

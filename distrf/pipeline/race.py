@@ -24,7 +24,7 @@ from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.outer_products import average_outer_product
 from ..randomness import permutation
-from .judge import Judged, log_losses, number_losses, ridge
+from .judge import Judged, count_losses, log_losses, number_losses, ridge
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by.
@@ -234,7 +234,8 @@ class Race:
         if best.mapped:
             found |= self._refined(best, found[best])
             order = sorted(found, key=lambda c: found[c].loss)
-            best = order[0] if order[0].mapped and found[order[0]].beats(found[best], errors) else best
+            top = next(c for c in order if c.mapped)
+            best = top if found[top].beats(found[best], errors) else best
         components = self._components(best, found[best], most, many, errors) if best.mapped else 0
         table = [(str(c), found[c].loss) for c in order]
         table.append(("constant", mean.loss))
@@ -272,7 +273,8 @@ class Race:
         if d > 2:
             few = self._at_best_length(replace(best, more={"order": 2}), found.alpha)
             refined[few] = self.judge(few, rows, D, around(found.alpha))
-        for _ in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS else 0):
+        # No metric learns from rows that judge it: of few rows each is held out once.
+        for _ in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
             learned = replace(last, more={"metric": self._metric(last, found.alpha)})
             learned = self._at_best_length(learned, found.alpha)
             judged = self.judge(learned, rows, D, around(found.alpha))
@@ -331,8 +333,9 @@ class Race:
         if self.labels:
             return best.loss
         held, w = self.sample.held_rows, self.sample.held_weights
-        scores = best.scores[:, 0] * self.unit + self.middle
-        return float(np.mean(number_losses(scores, self.sample.y[held], w) * w))
+        scores, y = best.scores[:, 0] * self.unit + self.middle, self.sample.y[held]
+        laws = [number_losses(scores, y, w), *([count_losses(scores, y)] if y.min() >= 0 else [])]
+        return min(float(np.mean(losses * w)) for losses in laws)
 
 
 def _of_each_units(order: list[Candidate], keep: int) -> list[Candidate]:

@@ -247,7 +247,7 @@ def test_a_training_is_kept_resumed_and_done_once(tmp_path):
         distrf.train(X, y, **kept | {"out": None})
     with pytest.raises(InputError, match="jobs of many passes"):
         distrf.train(X, y, **kept | {"model": "ridge", "out": None, "checkpoint_every": None})
-    assert distrf.evaluate(tmp_path / "before", X, y)["accuracy"] > 0.8
+    assert distrf.evaluate(tmp_path / "before", X, y)["accuracy"] > 0.7
     plain = {"map": None, "model": "ridge-classifier", "scale": None, "random_state": np.random.default_rng(1)}
     distrf.train(X, y, out=tmp_path / "drawn", **plain)
     assert (tmp_path / "drawn" / "model.json").exists()
