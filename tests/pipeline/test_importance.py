@@ -69,7 +69,7 @@ def test_data_frames_keep_their_columns(rows):
     """Steps of scikit-learn that take columns by name, and a model of its own."""
     X = rows[0]
     frame = pd.DataFrame({"number": X[:, 0], "colour": np.where(X[:, 1] > 0, "red", "blue"), "unused": X[:, 2]})
-    frame.index = np.arange(N) / 2 - 9  # no numbers of rows
+    frame.index = np.arange(N) / 2  # no numbers of rows
     encode = ColumnTransformer(
         [("one", OneHotEncoder(), ["colour"]), ("as", "passthrough", ["number", "unused"])]
     )
