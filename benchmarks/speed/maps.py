@@ -19,7 +19,6 @@ from benchmarks import results
 from benchmarks.benchmark import Part, Record, Run, lines, where
 from benchmarks.clocks import in_turn, medians
 from benchmarks.speed.floors import floor, project
-from benchmarks.speed.transforms import WAYS, fft, hadamard
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections.auto import auto_projection
@@ -154,11 +153,6 @@ PARTS = (
     Part(narrow, lines({
         "D": "{D:,}", "d": "{d}", "dtype": "{dtype}", "auto": "`{auto}`",
         **{name: lambda r, name=name: f"{r['n'] * r['D'] / r[name] / 1e9:.2f}" for name in PROJECTIONS},
-    }), data=False),
-    Part(hadamard, lines({"p": "{p:,}", "dtype": "{dtype}", **{said: f"{{{way}:.2f}}" for way, said in WAYS.items()}}), data=False),
-    Part(fft, lines({
-        "L": "{L:,}", "dtype": "{dtype}", "distrf": "{distrf:.2f}", "scipy.fft": "{scipy:.2f}",
-        "ratio": lambda r: f"{r['distrf'] / r['scipy']:.1f}", "error": "{error:.0e}",
     }), data=False),
     Part(guard, lines({"": "{what}", "aea275b": was, "now": lambda r: f"{r['theirs'] / r['ours']:.2f}"}), data=False, resumes=True),
 )  # fmt: skip

@@ -10,8 +10,8 @@ stages of radix 2 meet within vectors of sixteen numbers, as those of the Walsh-
 of lanes, a sum and a twiddle. All others are of radix 2, 3, 4 or 5 and pair whole vectors. So lengths L = 16 * 2^a
 3^b 5^c are served.
 
-The vectors are written out, because LLVM finds them in no loop. `python -m benchmarks speed --parts fft` compares the speed
-with that of scipy.fft. A row is transformed by itself: its bits depend neither on other rows nor on how rows are tiled.
+The vectors are written out, because LLVM finds them in no loop. `python -m benchmarks speed --parts wide` compares
+projections with these transforms alone. A row is transformed by itself: its bits depend neither on other rows nor on how rows are tiled.
 """
 
 from __future__ import annotations

@@ -12,10 +12,6 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("distributed.worker.memory")
 
 
-#: What `cluster` may be beside an address and a spec file.
-WORDS = ("local", "none")
-
-
 def running(cluster: str | os.PathLike[str] | None) -> bool:
     """Whether `cluster` is the address of a running scheduler, not a file that describes one to start."""
     return cluster is not None and "://" in os.fspath(cluster)
