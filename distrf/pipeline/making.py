@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -263,24 +263,20 @@ def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[st
     return {"none": None} | {method: StreamingScaler(method) for method in methods}
 
 
+@dataclass
 class _Chosen:
     """The choices made for one sample, each with its reason: `pipeline` makes them."""
 
-    def __init__(
-        self,
-        n: int,
-        sample: Sample,
-        options: Options,
-        map_: Any,
-        learner: Any,
-        seed: int,
-        choices: list[Choice],
-        warnings: list[str],
-    ):
-        self.n, self.sample, self.options, self.map_, self.learner = n, sample, options, map_, learner
-        self.seed, self.choices, self.warnings = seed, choices, warnings
-        self.compared: list[Comparison] = []
-        self.table: list[tuple[str, float]] = []
+    n: int
+    sample: Sample
+    options: Options
+    map_: Any
+    learner: Any
+    seed: int
+    choices: list[Choice]
+    warnings: list[str]
+    compared: list[Comparison] = field(default_factory=list)
+    table: list[tuple[str, float]] = field(default_factory=list)
 
     def pipeline(self) -> Pipeline:
         """The unfitted pipeline."""
@@ -326,14 +322,10 @@ class _Chosen:
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         if anew:  # coded columns of all rows are not those of the sample
-            labels = is_classifier(self.learner)
-            D = map_.n_components
+            D, labels = map_.n_components, is_classifier(self.learner)
+            base = map_.set_params(n_components=min(D, _METRIC_FEATURES))
             map_ = LearnedMetric(
-                map_.set_params(n_components=min(D, _METRIC_FEATURES)),
-                n_components=D,
-                n_rows=_METRIC_ROWS,
-                labels=labels,
-                random_state=self.seed,
+                base, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
             )
         else:
             map_.set_params(**best.more)

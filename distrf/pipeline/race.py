@@ -34,6 +34,7 @@ RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
+_ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
 #: Metrics that are learned one after the other, columns up to which, and what is added to one in units of its mean.
 _ROUNDS, _METRIC_COLUMNS, _FLOOR = 3, 256, 1e-4
 
@@ -211,6 +212,7 @@ class Race:
         losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
         return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
 
+    @_ONE_THREAD
     def run(self, optional: bool, constant: bool, most: int, many: bool, plenty: bool = False) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
@@ -218,10 +220,6 @@ class Race:
         most : features at most; many : whether rows are so many that more features than 2,048 may pay
         plenty : whether they are some times those of the sample; then features need no standard error to be delivered
         """
-        with threadpool_limits(1, user_api="blas"):
-            return self._run(optional, constant, most, many, plenty)
-
-    def _run(self, optional: bool, constant: bool, most: int, many: bool, plenty: bool) -> Outcome:
         found, order = self._climb(self.candidates())
         mean = self.constant()
         mapped = [c for c in order if c.mapped]
@@ -324,11 +322,11 @@ class Race:
             before, found = found, self.judge(best, rows, D, around(found.alpha))
         return D
 
+    @_ONE_THREAD
     def nats(self) -> float:
         """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
         rows, D, _ = RUNGS[1]
-        with threadpool_limits(1, user_api="blas"):
-            each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates((1.0, 2.8))]
+        each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates((1.0, 2.8))]
         best = min(each, key=lambda judged: judged.loss)
         if self.labels:
             return best.loss
