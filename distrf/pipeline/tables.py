@@ -13,31 +13,25 @@ from .. import store
 from ..errors import InputError, warn
 from ..execution.labelled_rows import open_labelled
 from ..execution.open_table import Table, open_table
-from ..features.base import positive_only
-from ..parameters import COLUMNS, FLAG, ruled
-from ..registry import make_map
+from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..splits import check_split
 from ..store.csv_format import current_format
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder, describe_columns
-from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning, as_said
+from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
 from .rows import Rows, is_table_path, open_input
 
+#: Columns by what `kinds` of `train` says of them.
+KINDS = ("category", "number", "date", "id", "drop")
 
-@ruled(
-    columns=COLUMNS, exclude=COLUMNS, categorical=COLUMNS, numeric=COLUMNS, date=COLUMNS, id=COLUMNS,
-    drop_missing_target=FLAG,
-)  # fmt: skip
+
+@ruled(columns=COLUMNS, drop_missing_target=FLAG)
 def coded_table(
     data: Any,
     *,
     target: str | None = None,
     columns: Sequence[str] | None = None,
-    exclude: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-    date: Sequence[str] | None = None,
-    id: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     by: str | None = None,
     seed: int = 0,
@@ -47,9 +41,9 @@ def coded_table(
     Parameters
     ----------
     data : Table, path, data frame, Arrow table or Dask DataFrame
-    target, columns, exclude, categorical, numeric, date, id, drop_missing_target : as `distrf.train` takes them
+    target, columns, kinds, drop_missing_target : as `distrf.train` takes them
     by : str or None, default=None
-        A column that is read even if it is excluded: the caller splits rows by it, see `without_groups`.
+        A column that is read even if it is dropped: the caller splits rows by it, see `without_groups`.
     seed : int, default=0
         Of the hashes.
 
@@ -67,12 +61,12 @@ def coded_table(
     ColumnWarning
         A column or rows are left out, or a column may not be what it is taken for.
     """
-    if by is not None and by in (exclude or ()):
-        exclude = [name for name in exclude or () if name != by] or None
-        id = [*(id or ()), by]  # whatever it holds
-    if by is not None and columns is not None and by not in columns:
-        columns, id = [*columns, by], [*(id or ()), by]
-    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": exclude}
+    said = check_kinds(kinds)
+    if by is not None and (said.get(by) == "drop" or (columns is not None and by not in columns)):
+        columns = None if columns is None or by in columns else [*columns, by]
+        said[by] = "id"  # whatever it holds
+    dropped_columns = [name for name, kind in said.items() if kind == "drop"] or None
+    given: dict[str, Any] = {"target": target, "columns": columns, "exclude": dropped_columns}
     if drop_missing_target and target is None:
         raise InputError(
             "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
@@ -82,13 +76,22 @@ def coded_table(
     table, dropped, kept = data, 0, None
     if not isinstance(data, Table):
         table, dropped, kept = opened_table(data, drop_missing_target, **given)
-    schema, kinds = describe_columns(table, as_said(category=categorical, date=date, id=id, number=numeric))
-    columns_of = {kind.name: kind.kind for kind in kinds}
+    schema, found = describe_columns(table, {name: kind for name, kind in said.items() if kind != "drop"})
+    columns_of = {kind.name: kind.kind for kind in found}
     encoder = TableEncoder(schema=schema.spec(), columns=columns_of, random_state=seed)
     return Rows(
-        table.rows(schema), table.y, target=table.target, encoder=encoder, kinds=kinds, table=table,
+        table.rows(schema), table.y, target=table.target, encoder=encoder, kinds=found, table=table,
         dropped=dropped, kept=kept,
     )  # fmt: skip
+
+
+def check_kinds(kinds: Any) -> dict[str, str]:
+    """{column: kind} that `kinds` says. Raises InputError for anything else."""
+    if not isinstance(kinds, Mapping | None):
+        raise InputError(f"kinds has what columns are, {{'city': 'category'}}, got {kinds!r}")
+    for name, kind in (kinds or {}).items():
+        one_of(*KINDS).check(f"the kind of {name!r}", kind)
+    return {str(name): kind for name, kind in (kinds or {}).items()}
 
 
 def opened_table(data: Any, drop: bool, **given: Any) -> tuple[Table, int, np.ndarray | None]:
@@ -105,14 +108,16 @@ def opened_table(data: Any, drop: bool, **given: Any) -> tuple[Table, int, np.nd
     return table, dropped, kept
 
 
-def without_groups(coded: Rows, name: str, split: str, said: Mapping[str, Any]) -> Rows:
-    """The table without a column that rows are split by: of groups, unless it is said to be a feature, and if it is excluded.
+def without_groups(
+    coded: Rows, name: str, split: str, kinds: Mapping[str, str] | None, columns: Sequence[str] | None
+) -> Rows:
+    """The table without a column that rows are split by: of groups, unless it is said to be a feature, and if it is dropped.
 
     New rows are of other groups, of which the model knows nothing.
     """
-    asked = [name in (said.get(key) or ()) for key in ("categorical", "numeric", "date", "columns")]
-    excluded = name in (said.get("exclude") or ())
-    return coded.without(name) if excluded or (split == "group" and not any(asked)) else coded
+    kind = (kinds or {}).get(name)
+    asked = kind in ("category", "number", "date") or name in (columns or ())
+    return coded.without(name) if kind == "drop" or (split == "group" and not asked) else coded
 
 
 def open_training(
@@ -143,24 +148,17 @@ def open_training(
         if said:
             raise InputError(
                 f"{', '.join(f'{name}=' for name in said)}: of Parquet and CSV whose columns are encoded; those of {path!r} are "
-                "read as numbers, as a scaling, impute= or the map asks for; leave them out, or choose by columns="
+                "read as numbers, as their format, a scaling or the map asks for; leave them out, or choose by columns="
             )
         return open_input(path, **reading, impute=impute, strict=strict, plan=plan, split=split, by=by)
-    target, weight, exclude = (said.pop(name, None) for name in ("target", "weight", "exclude"))
+    target, weight = said.pop("target", None), said.pop("weight", None)
     if weight is not None and said.get("columns") is None:
-        exclude = [*(exclude or ()), weight]
-    coded = coded_table(path, target=target, exclude=exclude, by=by, **said)
+        said["kinds"] = dict(said.get("kinds") or {}) | {weight: "drop"}
+    coded = coded_table(path, target=target, by=by, **said)
     if by is not None:
         coded.by_column(by, "random")  # lazy; one that is not there is an error now
-        coded = without_groups(coded, by, split, said | {"exclude": exclude})
+        coded = without_groups(coded, by, split, said.get("kinds"), said.get("columns"))
     return coded.at(path, target, weight)
-
-
-def wants_numbers(map_: Any) -> bool:
-    """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
-    if isinstance(map_, str):
-        map_ = None if map_ in ("auto", "none") else make_map(map_)
-    return positive_only(map_)
 
 
 def encoder_of(pipeline: Any) -> TableEncoder | None:
@@ -182,7 +180,9 @@ def keep_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> N
             column["why"] = kind.why
         if column["unread"] and not (kind and kind.unread):
             what = f"what is infinite, or no number ({column['unread']:,}): it counts as missing"
-            warn(f"column {name!r} has {what}; say categorical=[{name!r}] for levels", ColumnWarning)
+            warn(
+                f"column {name!r} has {what}; kinds={{{name!r}: 'category'}} takes it for levels", ColumnWarning
+            )
 
 
 def warn_of_drift(encoder: TableEncoder | None, rows: Any) -> None:

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 from dask.base import tokenize
 
-from ..errors import InputError
+from ..errors import InputError, reworded
 from ..execution.labelled import plain_rows
 from ..execution.open_table import is_table
+from ..scores.passes import as_array
 from . import rows as opened
 from .rows import NOT_SAID, Parts, rows_with_target
 from .tables import coded_table, without_groups
@@ -51,7 +52,7 @@ class Rows:
         """Rows that were opened, with targets of their own unless some are given."""
         if sample_weight is not None:
             raise InputError(
-                "weight= names the weights of rows at a path, sample_weight= holds those of others"
+                "sample_weight= of rows that are opened is the column that weight= names there; give it as these were opened"
             )
         found, target = data.rows()[0], data.target if y is None else None
         y = rows_with_target(data, "training")[1] if y is None else y
@@ -82,11 +83,22 @@ class Rows:
             )
         more: dict[str, Any] = {}
         name = by if isinstance(by, str) else None
+        if isinstance(sample_weight, str):
+            if not is_table(X) or numbers:
+                raise InputError(
+                    f"sample_weight={sample_weight!r} names a column of a table; give the weights, shape (n,)"
+                )
+            of_table = of_table | {"kinds": dict(of_table.get("kinds") or {}) | {sample_weight: "drop"}}
+            missing = InputError(
+                f"sample_weight={sample_weight!r} is no column of the table; give one, or the weights"
+            )
+            with reworded(lambda error: missing):
+                sample_weight = as_array(X[sample_weight])
         if is_table(X) and not numbers:
             coded = coded_table(X, target=target, by=name, **of_table)
             if name is not None:
                 by, dates = coded.by_column(name, split)
-                coded = without_groups(coded, name, split, of_table)
+                coded = without_groups(coded, name, split, of_table.get("kinds"), None)
                 more = {"by_name": name, "by_dates": dates}
             more |= {
                 "encoder": coded.encoder,

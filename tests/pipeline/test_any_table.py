@@ -242,7 +242,7 @@ def test_what_text_tells_is_learned(values, kind, tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
-        options = {"categorical": ["c"]} if kind == "category" else {}
+        options = {"kinds": {"c": "category"}} if kind == "category" else {}
         models = [
             distrf.train(rows, target="y", map=None, **options)
             for rows in (frame, tmp_path / "a.parquet", tmp_path / "a.csv")

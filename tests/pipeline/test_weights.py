@@ -93,8 +93,8 @@ def test_columns_that_are_no_weight(tmp_path):
         open_rows(path, target="label", weight="none", columns=["a"])
     with pytest.raises(InputError, match="one number for each row; 'label' has shape"):
         open_rows(path, target="y", weight="label", columns=["a"])
-    with pytest.raises(InputError, match="weight=: rows at a path have it, and X is ndarray"):
-        train(X, Y, weight="w")
+    with pytest.raises(InputError, match="sample_weight='w' names a column of a table; give the weights"):
+        train(X, Y, sample_weight="w")
 
 
 @pytest.mark.parametrize(("bad", "said"), [(-2.0, "-2"), (np.nan, "nan"), (np.inf, "inf")])
@@ -148,7 +148,7 @@ def test_choices_follow_the_weights(lazy):
         given = [rows, y, weight]
         if lazy:
             given = [da.from_array(a, chunks=(500, *a.shape[1:])) for a in given]
-        options = {"n_components": 256, "length_scale": 0.7, "scale": "none", "random_state": 0}
+        options = {"n_components": 256, "set": {"map__length_scale": 0.7}, "scale": "none", "random_state": 0}
         made = train(given[0], given[1], sample_weight=given[2], **options)
         first = made.training_.baseline[0]
         assert (first.linear > 0.95) == linear
