@@ -165,7 +165,7 @@ def test_target_means_of_a_sample_keep_to_the_split():
     reported = {
         kind: train(table.append_column("y", pa.array(y)), target="y", map="none", random_state=0, **more)
         for kind, more in {
-            "random": {"exclude": ["group"]},
+            "random": {"kinds": {"group": "drop"}},
             "group": {"split": "group", "by": "group"},
         }.items()
     }

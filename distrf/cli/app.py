@@ -119,12 +119,11 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    lists = {"category": "categorical", "number": "numeric", "date": "date", "id": "id", "drop": "exclude"}
-    found = _of(given, "target", "weight", "columns", "strict", "drop_missing_target", *more)
-    for name, kind in given.get("kind", {}).items():
-        check_name(kind, lists, "--kind")
-        found.setdefault(lists[kind], []).append(name)
-    return found
+    found = _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+    for kind in given.get("kind", {}).values():
+        check_name(kind, ("category", "number", "date", "id", "drop"), "--kind")
+    names = {"weight": "sample_weight", "kind": "kinds"}
+    return found | {names[name]: value for name, value in _of(given, *names).items()}
 
 
 # ---- data ----
@@ -250,7 +249,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
 
     from ..pipeline.making import planned_pipeline
     from ..pipeline.options import Options
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training
     from ..planning import job
     from .steps import Steps
 
@@ -289,9 +288,8 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     from ..pipeline.making import planned_pipeline
     from ..pipeline.options import Options
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import rows_with_target
+    from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
@@ -366,12 +364,11 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     X, y = rows_with_target(data, "training")
     target = see_target(y, steps.seed, steps.model, data.seen)[2]
     learner, made, searched, alphas = steps.searched(target, grid, data.d)
-    by = data.by_column(given["by"], given.get("split", "random"))[0] if "by" in given else None
     session.need_no_workers(data)
     with session.on_cluster():
         tuned = search(
             X, data.seen[steps.seed, steps.model][0], made, searched, learner, alphas, scale=steps.scaler(), random_state=steps.seed,
-            sample_weight=data.weights(), split=given.get("split", "random"), by=by, **by_rules(search, more),
+            sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, more),
             on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
             on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
         )  # fmt: skip
@@ -464,9 +461,9 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     if "by" in given:
         data.column(given["by"])  # lazy; one that is not there is an error now
     with session.connected("evaluate", trained.pipeline, data):
-        found = evaluate(trained, data, **_of(given, "weight", "by"))
+        found = evaluate(trained, data, **_of(given, "by"))
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
-            lost = permutation_importance(trained, data, **sampled, **_of(given, "weight"))
+            lost = permutation_importance(trained, data, **sampled)
             result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title, data)

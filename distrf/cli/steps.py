@@ -12,7 +12,7 @@ from ..features import StreamingScaler
 from ..features.base import FeatureEstimator
 from ..parameters import check_parameters, whole
 from ..pipeline.options import model_name
-from ..pipeline.tables import wants_numbers
+from ..pipeline.rows import wants_numbers
 from ..pipeline.target import Target
 from ..registry import MAPS, load_plugins, make_map, named_model
 from ..ridge.alphas import ALPHA

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
@@ -18,8 +17,7 @@ from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
 from .loaded import Loaded
-from .rows import Parts, Rows, rows_with_target, weights_of
-from .tables import encoder_of, warn_of_drift
+from .rows import Parts, Rows, path_of, rows_with_target
 
 
 def growing(model: Any) -> Loaded:
@@ -45,7 +43,6 @@ def add_rows(
     *,
     sample_weight: Any = None,
     target: str | None = None,
-    weight: str | None = None,
     new_classes: bool = False,
     again: bool = False,
     strict: bool = False,
@@ -64,12 +61,11 @@ def add_rows(
         Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
+    sample_weight : str, array of shape (n,) or None, default=None
+        Weight of each row; or the column (of a table) or array (Zarr) of the weights. None is the column of the training rows at a
+        path, if they had one, and else weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None is that of the training rows, if they had one.
     new_classes : bool, default=False
         Take labels that the model does not know as further classes; else they are refused.
     again : bool, default=False
@@ -107,13 +103,13 @@ def add_rows(
     >>> add_rows(model.fit(X[:200], X[:200, 0]), X[200:], X[200:, 0])[-1].state_.rows
     300
     """
-    path = model if isinstance(model, (str, os.PathLike)) else getattr(model, "path", None)
+    path = path_of(model) or getattr(model, "path", None)
     with nullcontext() if path is None else hold(path):
         loaded = growing(model)
-        data = open_more(loaded, X, y, target=target, weight=weight, strict=strict)
+        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
         rows, truth = rows_with_target(data, "adding rows")
-        warn_of_drift(encoder_of(loaded.pipeline), rows)
-        weights = weights_of(data, sample_weight, weight)
+        loaded.warn_of_drift(rows)
+        weights = data.weights
         parts = [] if path is None else data.parts
         new = [(0, data.n)] if path is None else _new_rows(loaded, parts, again)
         if new != [(0, data.n)]:
@@ -139,14 +135,14 @@ def open_more(
     y: Any = None,
     *,
     target: str | None = None,
-    weight: str | None = None,
+    sample_weight: Any = None,
     strict: bool = False,
 ) -> Rows:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
-    if isinstance(X, (str, os.PathLike)):
+    if path_of(X) is not None:
         store.check_apart(loaded.path, [X], what="the model")
-        weight = weight or loaded.reading.get("weight")
-    return loaded.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
+        sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
+    return loaded.open(X, y, target=target, sample_weight=sample_weight, needs_target=True, strict=strict)
 
 
 def _seen(loaded: Loaded) -> list[dict[str, Any]]:

@@ -24,8 +24,7 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-from .rows import rows_with_target, weights_of
-from .tables import encoder_of, warn_of_drift
+from .rows import rows_with_target
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -94,7 +93,6 @@ def evaluate(
     *,
     sample_weight: Any = None,
     target: str | None = None,
-    weight: str | None = None,
     columns: Sequence[Any] | None = None,
     by: Any = None,
     strict: bool = False,
@@ -113,13 +111,11 @@ def evaluate(
         a data frame.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
+    sample_weight : str, array of shape (n,) or None, default=None
+        Weight of each row; or the column (of a table) or array (Zarr) of the weights. None weighs all alike.
     target : str or None, default=None
         The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
         rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     columns : sequence or None, default=None
         Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
         model knows them: from `train`, and of rows of `open_rows`.
@@ -163,16 +159,18 @@ def evaluate(
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, weight=weight, columns=columns, needs_target=True, strict=strict)
+    data = trained.open(
+        X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
+    )
     rows, truth = rows_with_target(data, "evaluation")
-    warn_of_drift(encoder_of(trained.pipeline), rows)
+    trained.warn_of_drift(rows)
     column = None if by is None else data.column(by)
     pipeline, n = trained.pipeline, int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
     slices = None if column is None else choose_slices(column)
     outputs = _outputs(pipeline, rows)
-    weights = weights_of(data, sample_weight, weight)
+    weights = data.weights
     if weights is not None:
         outputs["weights"] = weights
     if is_classifier(pipeline[-1]):

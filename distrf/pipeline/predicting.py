@@ -20,8 +20,7 @@ from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .loaded import Loaded, predictor
-from .rows import Rows, check_rows, is_table_path
-from .tables import encoder_of, warn_of_drift
+from .rows import Rows, check_rows, is_table_path, path_of
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -96,11 +95,11 @@ def predict(
     if out is None:
         if keys:
             raise InputError("keys are written beside predictions; give out=")
-        plain = not isinstance(X, (str, os.PathLike, Rows))
         check_rows(X)
-        rows = X if plain and columns is None else trained.open(X, columns=columns, strict=strict).rows()[0]
-        if not plain or is_table(X):
-            warn_of_drift(encoder_of(pipeline), rows)
+        given = path_of(X) is None and columns is None and not isinstance(X, Rows)
+        rows = X if given else trained.open(X, columns=columns, strict=strict).rows()[0]
+        if not given or is_table(X):
+            trained.warn_of_drift(rows)
         _check(last, probabilities, interval)
         if interval is not None:
             return _ends(pipeline, rows, interval)
@@ -111,7 +110,7 @@ def predict(
     if not isinstance(X, Rows):
         data = open_rows(trained, X, out, keys, probabilities, interval, strict, columns)
     rows, _ = data.rows(uniform=not parquet)
-    warn_of_drift(encoder_of(pipeline), rows)
+    trained.warn_of_drift(rows)
     arrays, headings = {"prediction": pipeline.predict(rows)}, _headings(last, probabilities, parquet)
     if headings:
         arrays["probability"] = pipeline.predict_proba(rows)
@@ -129,7 +128,9 @@ def predict(
     with hold(out, takeover=overwrite):
         if parquet:
             source, named = _path_of(data) if keys else None, {"probability": headings}
-            return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=named)
+            return write_parts(
+                out, arrays, source, keys, spec, overwrite, data.reading.get("columns"), headings=named
+            )
         return write_rows(
             out,
             arrays,
@@ -155,8 +156,7 @@ def open_rows(
 
     InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
     """
-    if isinstance(X, (str, os.PathLike)):
-        store.check_apart(out, [X])
+    store.check_apart(out, [path_of(X)])
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
 from typing import Any
@@ -13,18 +13,17 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..parameters import check_keywords
 from ..persistence import load_model
 from ..randomness import draw_seed
-from ..splits import check_split
 from ..store.csv_format import reads_csv, said_format
+from .loaded import note_reasons
 from .making import Prepared, make_model, prepare
 from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .rows import Rows as Opened
+from .rows import Rows, open_training, wants_numbers
 from .sample import see_target
-from .tables import keep_reasons, open_training, wants_numbers
-from .training_rows import Rows
 
 
 class BaselineWarning(UserWarning):
@@ -38,7 +37,6 @@ def train(
     y: Any = None,
     *,
     sample_weight: Any = None,
-    weight: str | None = None,
     columns: Sequence[Any] | None = None,
     impute: str | float | None = None,
     strict: bool = False,
@@ -50,11 +48,7 @@ def train(
     resume: bool = False,
     overwrite: bool = False,
     target: str | None = None,
-    exclude: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-    date: Sequence[str] | None = None,
-    id: Sequence[str] | None = None,
+    kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     **options: Any,
 ) -> Pipeline:
@@ -68,11 +62,9 @@ def train(
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table, or for a store
         that has an array y.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row, in the fit and in all that is judged on the way. Rows of weight 0 count as if they were not
+    sample_weight : str, array or Dask array of shape (n,), default=None
+        Weight of each row, or the column or array of the weights, which is no column of X; in the fit and in all that is judged on the way. Rows of weight 0 count as if they were not
         there.
-    weight : str or None, default=None
-        The column or array of the weights of rows at a path, which is no column of X. None weighs all alike.
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
     impute : str, float or None, default=None
@@ -88,7 +80,7 @@ def train(
         neighbouring rows together.
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
-        dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.
+        dates. Times stay a feature. Groups are one only if `kinds` or `columns` names their column.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for.
     checkpoint : str, PathLike or None, default=None
@@ -102,16 +94,9 @@ def train(
         Replace a model in `out`, and start anew if `checkpoint` holds a state.
     target : str or None, default=None
         The column of a table, or the array of a store, that holds the targets.
-    exclude : sequence of str or None, default=None
-        Columns of a table that are left out.
-    categorical : sequence of str or None, default=None
-        Columns that are categories, whatever they hold.
-    numeric : sequence of str or None, default=None
-        Columns that are numbers, such as one that would be taken for an id.
-    date : sequence of str or None, default=None
-        Columns that are dates.
-    id : sequence of str or None, default=None
-        Columns that name their rows; they are left out.
+    kinds : mapping of str to str, or None, default=None
+        What columns of a table are, by name: "number", "category", "date", "clock", "id" (it names its row, and is left out) or
+        "drop". Others are guessed from some rows.
     drop_missing_target : bool, default=False
         Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
     **options : object
@@ -144,37 +129,24 @@ def train(
         raise InputError(
             f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
         )
-    check_split(split, by)
-    of_table: dict[str, Any] = {
-        "exclude": exclude, "categorical": categorical, "numeric": numeric, "date": date, "id": id,
-        "drop_missing_target": drop_missing_target or None,
-    }  # fmt: skip
-    of_table = {name: value for name, value in of_table.items() if value is not None}
-    of_path: dict[str, Any] = {"weight": weight, "columns": columns, "impute": impute, "strict": strict or None}
-    of_path = {name: value for name, value in of_path.items() if value is not None}
-    numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    if isinstance(X, (str, os.PathLike)):
-        named = by if isinstance(by, str) else None
-        X = open_training(
-            os.fspath(X), numbers=numbers, target=target, split=split, by=named, **of_path, **of_table
-        )
-    if isinstance(X, Opened):
-        rows = Rows.of_path(X, y, sample_weight, split, by)
-    else:
-        rows = Rows.given(X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, numbers)
+    rows = X
+    if not isinstance(X, Rows):
+        numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
+        rows = open_training(
+            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=numbers, impute=impute,
+            drop_missing_target=drop_missing_target, strict=strict, split=split, by=by,
+        )  # fmt: skip
     if rows.encoder is not None:
         options["scale"] = rows.encoder
     asked = Options(**options)
     asked = replace(asked, random_state=draw_seed(asked.random_state))
     out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
     outputs = Outputs(out, checkpoint, checkpoint_every, resume, overwrite)
-    outputs.check_places(rows.source)
+    outputs.check_places(rows.path)
     y, form, seen = rows.y, "", None
     if y is not None:
-        y, form, seen = see_target(
-            y, asked.random_state, asked.model, {} if rows.data is None else rows.data.seen
-        )
-    identity = rows.identity() if out is not None or checkpoint is not None else {}
+        y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
+    identity = rows.description if out is not None or checkpoint is not None else {}
     job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -182,18 +154,15 @@ def train(
     start = time.perf_counter()
     with outputs.held():
         made = prepare(
-            rows.X, y, asked, rows.weight, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(rows.X, y, asked, split, rows.by, rows.by_name, rows.by_dates),
+            rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
+            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, rows.X, y, rows.weight)
+        pipeline = fit_prepared(made, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-        keep_reasons(pipeline, rows.kinds, drop_missing_target)
+        note_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
             seconds = time.perf_counter() - start
-            reading = (
-                identity if rows.data is None else {}
-            )  # of rows at a path other names may stand for the target
-            outputs.save(pipeline, rows.reading | reading, job, seconds, rows.parts, source=rows.source)
+            outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
     return pipeline
 
 

@@ -19,7 +19,7 @@ from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .loaded import Loaded
-from .rows import Rows, described
+from .rows import Rows, open_input, path_of
 
 
 @ruled(out=PLACE)
@@ -182,23 +182,22 @@ def featurize(
     SpecMismatchError
         `out` holds other features.
     """
-    if isinstance(X, (str, os.PathLike)):
-        check_places(X, out, save_map, map if isinstance(map, (str, os.PathLike)) else None)
-    else:
-        store.existing_store(out)
-    named_steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
-    steps = [(name, step) for name, step in named_steps if hasattr(step, "transform")]
-    if isinstance(map, (str, os.PathLike, Loaded)):
-        steps = []  # as they were fitted
-    elif not steps:
+    path = path_of(X)
+    check_places(path, out, save_map, path_of(map))
+    steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
+    steps = [(name, step) for name, step in steps if hasattr(step, "transform")]
+    saved = path_of(map) is not None or isinstance(map, Loaded)
+    if not steps and not saved:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
-    fitted = all(hasattr(step, "map_") for _, step in steps)
+    fitted = saved or all(hasattr(step, "map_") for _, step in steps)
     with hold(out, save_map, takeover=overwrite):
         if fitted:
             loaded = Loaded.of(map).transformers()
             data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
         else:
-            data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
+            data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
+            if path is not None:
+                data = open_input(path, target, columns, impute, y=y, strict=strict)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])
