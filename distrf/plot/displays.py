@@ -1,4 +1,4 @@
-"""`displays`: what there is to draw of an evaluation, a model, a search or an importance, by scikit-learn where it can."""
+"""`displays`: what there is to draw of an evaluation, a model or an importance, by scikit-learn where it can."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from ..pipeline.evaluating import Evaluation
 from ..pipeline.importance import Importance
 from ..pipeline.loaded import Loaded
 from ..scores.models import ClassifierSums, RegressorSums
-from ..tuning import Tuned
 
 #: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas.
 _WRITTEN, _CURVES = 15, 10
@@ -38,16 +37,15 @@ def displays(result: Any) -> Displays:
 
     Parameters
     ----------
-    result : Evaluation, estimator, Pipeline, str, PathLike, Tuned or Importance
-        What `distrf.evaluate`, `distrf.tune` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
+    result : Evaluation, estimator, Pipeline, str, PathLike or Importance
+        What `distrf.evaluate` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
 
     Returns
     -------
     dict of str to display
         Each has `plot(ax=)`. Of an evaluation of labels "confusion_matrix", "roc_curve", "precision_recall_curve" and
         "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of 1,000 rows. Of a
-        model "alphas" (errors of several penalties), "epochs" (of SGD) and "spectrum" (of TEFM). Of a search the best score
-        by the values of each number that was searched, and by "rows". Of an importance "importance".
+        model "alphas" (errors of several penalties), "epochs" (of SGD) and "spectrum" (of TEFM). Of an importance "importance".
 
     Raises
     ------
@@ -69,8 +67,6 @@ def displays(result: Any) -> Displays:
     if isinstance(result, Evaluation):
         sums = result.sums
         return Displays(_of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums))
-    if isinstance(result, Tuned):
-        return Displays(_of_search(result))
     if isinstance(result, Importance):
         label = f"{result.scoring.replace('_', ' ')} lost where the column is permuted"
         values, deviations = result.importances_mean, result.importances_std
@@ -78,41 +74,12 @@ def displays(result: Any) -> Displays:
     if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
         return Displays(_of_model(Loaded.of(result).pipeline))
     raise InputError(
-        "displays are of a model or its folder, or of what distrf.evaluate, distrf.tune or distrf.permutation_importance "
-        f"returned, got {type(result).__name__}"
+        "displays are of a model or its folder, or of what distrf.evaluate or distrf.permutation_importance returned, "
+        f"got {type(result).__name__}"
     )
 
 
-def plot_training(model: Any) -> Any:
-    """Draw what a training leaves: its epochs or the errors of several alphas, and the spectrum of a TEFM.
-
-    Parameters
-    ----------
-    model : str, PathLike, estimator or Pipeline
-        A fitted model, or its folder.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The first of the axes.
-
-    Raises
-    ------
-    InputError
-        There is nothing to draw: ridge with one alpha.
-    """
-    found = displays(model)
-    if not found:
-        raise InputError(
-            "a training is drawn by epochs, several alphas or a TEFM; this is ridge with one alpha"
-        )
-    axes = new_figure(6.4 * len(found)).subplots(1, len(found), squeeze=False)[0]
-    for ax, display in zip(axes, found.values(), strict=True):
-        display.plot(ax=ax)
-    return axes[0]
-
-
-def new_figure(width: float = 6.4) -> Any:
+def new_figure() -> Any:
     """A figure that no window shows and pyplot does not keep. Raises InputError where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
@@ -120,7 +87,7 @@ def new_figure(width: float = 6.4) -> Any:
         raise InputError(
             f'plots need matplotlib, which is not there ({error}); pip install "distrf[plot]"'
         ) from error
-    return Figure(figsize=(width, 4.4), layout="constrained")
+    return Figure(figsize=(6.4, 4.4), layout="constrained")
 
 
 class _Display:
@@ -269,9 +236,9 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
         found["roc_curve"] = ClassCurves({label: _roc(each[label]) for label in each})
         found["precision_recall_curve"] = ClassCurves({label: _precision(each[label]) for label in each})
     if held.weight > 0:
-        true, said, _ = held.calibration
+        true, told, _ = held.calibration
         words = {"pos_label": plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
-        found["calibration"] = CalibrationDisplay(true, said, None, **words)
+        found["calibration"] = CalibrationDisplay(true, told, None, **words)
     return found
 
 
@@ -317,21 +284,3 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
 
 def _pairs(entries: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
     return [e["epoch"] for e in entries], [e[name] for e in entries]
-
-
-def _of_search(tuned: Tuned) -> dict[str, Any]:
-    """The best score of each sample, and of each value of what was searched, on the last sample that has several."""
-    found: dict[str, Any] = {}
-    for name in ("rows", *tuned.parameters):
-        for level in sorted({trial.level for trial in tuned.trials}, reverse=True):
-            best: dict[float, float] = {}
-            for trial in tuned.trials:
-                value = trial.rows if name == "rows" else trial.parameters.get(name)
-                if (name == "rows" or trial.level == level) and isinstance(value, (int, float)):
-                    best[value] = max(trial.score, best.get(value, -np.inf))
-            if len(best) > 1:
-                words, values = name.rpartition("__")[2], sorted(best)
-                labels = words.replace("_", " "), f"best {tuned.metric}, held-out rows"
-                found[words] = LinesDisplay({"best": (values, [best[v] for v in values])}, labels, log="x")
-                break
-    return found

@@ -13,8 +13,7 @@ from sklearn.pipeline import make_pipeline
 import distrf
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingSGDClassifier
 from distrf.errors import InputError
-from distrf.plot import displays, plot_training
-from distrf.tuning import Trial, Tuned
+from distrf.plot import displays
 
 
 @pytest.fixture(params=["memory", "lazy"])
@@ -141,7 +140,6 @@ def test_epochs__loss_and_score_on_their_axes(ax, rows, held):
         np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
         np.testing.assert_array_equal(line.get_ydata(), [e[key] for e in model.history_])
     assert (ax.get_legend() is None) != held
-    assert plot_training(model).figure.get_size_inches()[0] == 6.4
 
 
 def test_spectrum__shares_and_what_is_left(ax, rows):
@@ -152,27 +150,6 @@ def test_spectrum__shares_and_what_is_left(ax, rows):
     along, beyond = (line.get_ydata() for line in ax.lines)
     np.testing.assert_allclose(along, model[0].explained_energy_)
     np.testing.assert_allclose(beyond, 1 - np.cumsum(model[0].explained_energy_), atol=1e-7)
-    assert len(plot_training(model).figure.axes) == 2
-
-
-def test_search__the_best_of_each_value_and_sample(ax):
-    each = [(0, 100, 64, 0.5), (0, 100, 128, 0.6), (0, 100, 128, 0.55), (1, 300, 128, 0.8)]
-    trials = [
-        Trial(
-            level, rows, {"map__n_components": D, "kernel": "gaussian"}, 1e-3, score, 1 - score, (score,), 0.1
-        )
-        for level, rows, D, score in each
-    ]
-    tuned = Tuned(
-        trials[-1], trials, [1e-3], 50, "R²", {"map__n_components": [64, 128], "kernel": ["gaussian"]}
-    )
-    found = displays(tuned)
-    assert {name: display.lines["best"] for name, display in found.items()} == {
-        "rows": ([100, 300], [0.6, 0.8]),
-        "n_components": ([64, 128], [0.5, 0.6]),
-    }
-    found["rows"].plot(ax=ax)
-    assert ax.get_ylabel() == "best R², held-out rows"
 
 
 def test_importance__the_longest_bars_at_the_top(ax, rows):
@@ -186,8 +163,7 @@ def test_importance__the_longest_bars_at_the_top(ax, rows):
 
 def test_refusals(rows, monkeypatch):
     model = StreamingRidge(1e-3).fit(*rows)
-    with pytest.raises(InputError, match="ridge with one alpha"):
-        plot_training(model)
+    assert not displays(model)
     with pytest.raises(InputError, match="got dict"):
         displays({})
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
