@@ -169,7 +169,7 @@ def ingest(session: Session, source: Source, out: Store, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", "impute", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -192,10 +192,10 @@ def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
     check_places(x, out, save_map, like)
     made: Any
     if like is None:
-        data: Any = open_input(x, **_reading(given, "impute"))
+        data: Any = open_input(x, **_reading(given))
         pipeline = made = Pipeline(Steps({"scale": "none"} | given).transformers(data.d))
-    elif given.keys() & {*MAP, "save_map", "columns", "impute"}:
-        text = "--like takes map, scaling, columns and imputation as they were fitted; leave these out"
+    elif given.keys() & {*MAP, "save_map", "columns"}:
+        text = "--like takes map, scaling and columns as they were fitted; leave these out"
         raise typer.BadParameter(text)
     else:
         made = Loaded.of(like).transformers()
@@ -257,7 +257,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     check_name(what, ("train", "featurize"), "--for")
     steps, sizes = Steps(given), by_rules(job.plan, _of(given, "workers", "classes"))
     numbers = steps.numbers or what == "featurize"
-    data = open_training(x, numbers=numbers, plan=True, **_reading(given, *SPLIT))
+    data = open_training(x, numbers=numbers, **_reading(given, *SPLIT))
     auto = steps.size == "auto" and "n_components" not in steps.given["map"]
     if what == "featurize":
         pipeline = Pipeline(steps.transformers(data.d))

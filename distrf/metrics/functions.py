@@ -8,13 +8,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..parameters import NONE, one_of, ruled
-from ..scores.errors import ErrorSums
-from ..scores.labels import LabelCounts
-from ..scores.passes import as_array, sum_pass
-from ..scores.probabilities import ProbabilitySums
-from ..scores.ranking import ClassRankings, bins_of_each
-from ..targets import as_columns, class_counts
+from ..scores.passes import as_array
 from ..typing import ArrayLike
+from .sums import class_of_one, counts, errors, probabilities, ranked
 
 Given: TypeAlias = "ArrayLike | None"
 #: Labels of a confusion matrix.
@@ -49,7 +45,7 @@ def accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given
     >>> accuracy_score(["a", "b", "b", "b"], ["a", "b", "b", "a"])
     0.75
     """
-    return _counts(y_true, y_pred, sample_weight).accuracy
+    return counts(y_true, y_pred, sample_weight).accuracy
 
 
 def balanced_accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -80,7 +76,7 @@ def balanced_accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weig
     >>> balanced_accuracy_score(["a", "b", "b", "b"], ["b", "b", "b", "b"])
     0.5
     """
-    return _counts(y_true, y_pred, sample_weight).balanced_accuracy
+    return counts(y_true, y_pred, sample_weight).balanced_accuracy
 
 
 def confusion_matrix(
@@ -116,7 +112,7 @@ def confusion_matrix(
     array([[1, 0],
            [1, 2]])
     """
-    found = _counts(y_true, y_pred, sample_weight, _MATRIX)
+    found = counts(y_true, y_pred, sample_weight, _MATRIX)
     wanted = found.labels if labels is None else as_array(labels)
     found.add(wanted, wanted, np.zeros(len(wanted)))  # labels that no row has
     if found.matrix is None:
@@ -172,12 +168,12 @@ def precision_recall_fscore_support(
     >>> precision
     array([1.        , 0.66666667])
     """
-    found = _counts(y_true, y_pred, sample_weight)
+    found = counts(y_true, y_pred, sample_weight)
     scores = [np.nan_to_num(each) for each in (found.precisions, found.recalls, found.f1s)]
     if average is None:
         return *scores, found.truth if sample_weight is not None else found.truth.astype(np.int64)
     if average == "binary":
-        at = found.labels == _class_of_one(found.labels, pos_label)
+        at = found.labels == class_of_one(found.labels, pos_label)
         precision, recall, f1 = (float(each[at].sum()) for each in scores)
     else:
         precision, recall, f1 = (found.mean_of(each, average == "weighted") for each in scores)
@@ -220,7 +216,7 @@ def roc_auc_score(
     >>> roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    return _ranked("roc_auc", y_true, y_score, sample_weight, labels)
+    return ranked("roc_auc", y_true, y_score, sample_weight, labels)
 
 
 def average_precision_score(
@@ -267,7 +263,7 @@ def average_precision_score(
     >>> round(average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
     0.8333
     """
-    return _ranked("average_precision", y_true, y_score, sample_weight, labels, pos_label)
+    return ranked("average_precision", y_true, y_score, sample_weight, labels, pos_label)
 
 
 def log_loss(
@@ -304,7 +300,7 @@ def log_loss(
     >>> round(log_loss(["no", "yes"], [0.2, 0.9]), 4)
     0.1643
     """
-    return _probabilities(y_true, y_pred, sample_weight, labels).log_loss
+    return probabilities(y_true, y_pred, sample_weight, labels).log_loss
 
 
 def brier_score_loss(
@@ -339,7 +335,7 @@ def brier_score_loss(
     >>> brier_score_loss([0, 1], [0.5, 1.0])
     0.125
     """
-    return _probabilities(y_true, y_proba, sample_weight, labels).brier
+    return probabilities(y_true, y_proba, sample_weight, labels).brier
 
 
 def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -364,7 +360,7 @@ def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weig
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return _errors(y_true, y_pred, sample_weight).rmse
+    return errors(y_true, y_pred, sample_weight).rmse
 
 
 def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -389,7 +385,7 @@ def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: 
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return _errors(y_true, y_pred, sample_weight).mae
+    return errors(y_true, y_pred, sample_weight).mae
 
 
 def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -416,90 +412,4 @@ def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = Non
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return _errors(y_true, y_pred, sample_weight).r2
-
-
-def _counts(y_true: Any, y_pred: Any, sample_weight: Any, most: int = 0) -> LabelCounts:
-    """Counts of labels and predicted labels; pairs of up to `most` labels."""
-    y_true, y_pred = _aligned(as_array(y_true), y_pred)
-    if y_true.ndim != 1:
-        raise InputError(f"labels are compared one column at a time, got y of shape {y_true.shape}")
-    return _summed(LabelCounts(most=most), y_true, y_pred, sample_weight)
-
-
-def _errors(y_true: Any, y_pred: Any, sample_weight: Any) -> ErrorSums:
-    y_true, y_pred = _aligned(as_array(y_true), y_pred)
-    _check_numeric(y_true=y_true, y_pred=y_pred)
-    found = _summed(ErrorSums(), y_true, y_pred, sample_weight)
-    if not np.isfinite(found.sums).all():
-        raise InputError("y_true and y_pred must be finite; drop rows with NaN or infinity")
-    return found
-
-
-def _probabilities(y_true: Any, y_proba: Any, weight: Any, labels: Any) -> ProbabilitySums:
-    """Sums of losses of probabilities; a single column is of the second of two labels."""
-    y_true, y_proba, classes = _by_class(y_true, y_proba, labels)
-    if y_proba.ndim == 1:
-        _class_of_one(classes)
-    return _summed(ProbabilitySums(classes), y_true, y_proba, weight)
-
-
-def _ranked(score: str, y_true: Any, y_score: Any, weight: Any, labels: Any, *pos_label: Any) -> float:
-    """The mean of a score of `Ranking` over the labels, or that of one label, by one pass."""
-    y_true, y_score, classes = _by_class(y_true, y_score, labels)
-    if y_score.ndim == 1:
-        classes = np.asarray([_class_of_one(classes, *pos_label)])
-    if not (bins := bins_of_each(len(classes))):
-        raise InputError(f"at most 512 labels are ranked in one pass, got {len(classes):,}")
-    rankings = ClassRankings(classes, min(bins, max(2, y_true.shape[0])))
-    values = [getattr(one, score)()[0] for one in sum_pass(rankings, [y_true, y_score, weight]).states]
-    if lacking := classes[np.isnan(values)].tolist():
-        raise InputError(f"each label needs rows of positive weight, and others; {lacking[0]!r} lacks them")
-    return float(np.mean(values))
-
-
-def _class_of_one(classes: np.ndarray, *pos_label: Any) -> Any:
-    """The class that a single column of scores is of: the one that is given, or the second of two."""
-    known = classes.tolist()
-    if len(known) > 2 or not (pos_label or len(known) == 2):
-        raise InputError(f"a score of one class is of two labels, got {len(known)}: {known[:10]}")
-    if pos_label and len(known) == 2 and pos_label[0] not in known:
-        raise InputError(f"pos_label must be one of the labels {known}, got {pos_label[0]!r}")
-    return pos_label[0] if pos_label else known[1]
-
-
-def _by_class(y_true: Any, scores: Any, labels: Any) -> tuple[Any, Any, np.ndarray]:
-    """Labels and scores, and all classes in ascending order."""
-    y_true, scores = _aligned(as_columns(y_true), scores, "scores")
-    _check_numeric(scores=scores)
-    known = class_counts(y_true, None) if labels is None else {*as_columns(labels).tolist()}
-    return y_true, scores, as_columns(sorted(known))
-
-
-def _aligned(y_true: Any, y_pred: Any, name: str = "") -> tuple[Any, Any]:
-    """Targets and predictions of one shape; or, with a name for these, labels and a score or several for each."""
-    y_pred = as_array(y_pred)
-    shape = y_pred.shape[:1] if name and y_pred.ndim < 3 else y_pred.shape
-    if y_true.shape != shape or not shape:
-        rule = (
-            f"{name} are of shape (n,) or (n, c) for y_true (n,)"
-            if name
-            else "y_true and y_pred have one shape"
-        )
-        raise InputError(f"{rule}, got {y_true.shape} and {y_pred.shape}")
-    if not shape[0]:
-        raise InputError("a score needs at least one row, got none")
-    return y_true, y_pred
-
-
-def _check_numeric(**arrays: Any) -> None:
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise InputError(f"{name} must be numeric, got dtype {array.dtype}; use accuracy_score for labels")
-
-
-def _summed(empty: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
-    found = sum_pass(empty, [y_true, y_pred, sample_weight])
-    if not found.weight > 0:
-        raise InputError(f"sample_weight must have a positive sum, got {found.weight}")
-    return found
+    return errors(y_true, y_pred, sample_weight).r2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -109,12 +109,13 @@ def add_rows(
         data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
         rows, truth = rows_with_target(data, "adding rows")
         loaded.warn_of_drift(rows)
-        weights = data.weights
-        parts = [] if path is None else data.parts
-        new = [(0, data.n)] if path is None else _new_rows(loaded, parts, again)
-        if new != [(0, data.n)]:
-            rows, truth = _between(rows, new), _between(truth, new)
-            weights = None if weights is None else _between(weights, new)
+        weights, parts = data.weights, [] if path is None else data.parts
+        new = _new_rows(loaded, parts, again)
+        if len(new) < len(parts):
+            rows, truth, weights = (
+                None if a is None else da.concatenate([a[first:last] for first, last in new])
+                for a in (rows, truth, weights)
+            )
         for _, step in loaded.pipeline.steps[:-1]:
             rows = step.transform(rows)
         estimator = loaded.pipeline[-1]
@@ -145,44 +146,25 @@ def open_more(
     return loaded.open(X, y, target=target, sample_weight=sample_weight, needs_target=True, strict=strict)
 
 
-def _seen(loaded: Loaded) -> list[dict[str, Any]]:
-    """The fingerprints of the data that the model was made of, and their rows."""
-    found = loaded.details.get("trained_on")
-    if found is None:  # saved before it was known that rows would be added
-        data = loaded.details.get("input", {}).get("data")
-        found = [] if data is None else [{"data": data, "rows": loaded.pipeline[-1].state_.rows}]
-    return list(found)
-
-
 def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:
-    """First row and row after the last of what the model has not seen, or of all rows where they are wanted `again`.
+    """First row and row after the last of each part that the model has not seen, or of all where they are wanted `again`.
 
     Raises SpecMismatchError where there is nothing new.
     """
-    known = set() if again else {part["data"] for part in _seen(loaded)}
-    ranges: list[tuple[int, int]] = []
-    first = 0
-    for fingerprint, rows in parts:
-        if fingerprint not in known:
-            start = ranges.pop()[0] if ranges and ranges[-1][1] == first else first
-            ranges.append((start, first + rows))
-        first += rows
-    if not ranges:
+    known = set() if again else {part["data"] for part in loaded.details.get("trained_on", [])}
+    ends = itertools.accumulate(rows for _, rows in parts)
+    ranges = [(end - rows, end) for (data, rows), end in zip(parts, ends, strict=True) if data not in known]
+    if parts and not ranges:
+        n = sum(rows for _, rows in parts)
         raise SpecMismatchError(
-            f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True"
+            f"all {n:,} rows are in the model already, and would count twice; give other rows, or again=True"
         )
     return ranges
 
 
-def _between(rows: da.Array, ranges: Sequence[tuple[int, int]]) -> da.Array:
-    """The rows of some ranges, lazily."""
-    taken = [rows[first:last] for first, last in ranges]
-    return taken[0] if len(taken) == 1 else da.concatenate(taken)
-
-
 def _save(loaded: Loaded, parts: Parts, source: str | None, added: int) -> None:
     """Write the model in place of the old one, which is read until the new one is there."""
-    seen = _seen(loaded)
+    seen = loaded.details.get("trained_on", [])
     known = {part["data"] for part in seen}
     more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]
     entry = {"source": source, "rows": added, "created": datetime.now(UTC).isoformat(timespec="seconds")}

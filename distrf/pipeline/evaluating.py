@@ -159,50 +159,45 @@ def evaluate(
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
+    pipeline, last = trained.pipeline, trained.pipeline[-1]
     data = trained.open(
         X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
     )
     rows, truth = rows_with_target(data, "evaluation")
     trained.warn_of_drift(rows)
-    column = None if by is None else data.column(by)
-    pipeline, n = trained.pipeline, int(truth.shape[0])
+    column, n = None if by is None else data.column(by), int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
-    slices = None if column is None else choose_slices(column)
+    slices = None
+    if column is not None:
+        slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
     outputs = _outputs(pipeline, rows)
-    weights = data.weights
-    if weights is not None:
-        outputs["weights"] = weights
-    if is_classifier(pipeline[-1]):
-        check_kinds(truth, pipeline[-1].classes_)
+    if data.weights is not None:
+        outputs["weights"] = data.weights
+    if is_classifier(last):
+        check_kinds(truth, last.classes_)
     else:
         check_numbers(truth)
-        outputs["rows"] = row_numbers(outputs["predicted"])
-    empty = empty_sums(pipeline[-1], tuple(outputs), n, slices)
+        outputs["rows"] = _row_numbers(outputs["predicted"])
+    empty = empty_sums(last, tuple(outputs), n, slices)
     sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
-    if is_classifier(pipeline[-1]):
-        _warn_of_new_labels((sums if slices is None else sums.whole).labels, pipeline[-1].classes_)
-    if slices is None:
-        return Evaluation(sums.report(), sums)
-    named = {"by": None if np.ndim(by) else by, "slices": sums.report()}
-    return Evaluation(sums.whole.report() | named, sums.whole)
+    whole = sums if slices is None else sums.whole
+    if is_classifier(last):
+        _warn_of_new_labels(whole.labels, last.classes_)
+    sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}
+    return Evaluation(whole.report() | sliced, whole)
 
 
 def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
     """Warn of rows whose label the model cannot predict, since no training row had it: they count as wrong."""
     new = (counts.truth > 0) & ~np.isin(counts.labels, classes)
     if new.any():
-        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + (
-            ", ..." if new.sum() > 5 else ""
+        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + ", ..." * bool(
+            new.sum() > 5
         )
         share = counts.truth[new].sum() / counts.truth.sum()
         text = f"{100 * share:.3g} % of the rows have a label that no training row had, {named}; they count as wrong"
         warn(text, DriftWarning)
-
-
-def choose_slices(column: Any) -> Slices:
-    """The slices of a column, lazy or in memory, by a seeded sample of its values."""
-    return Slices.of_sample(take_rows(column, sampled_rows(column.shape[0], _SAMPLE, 0, "slices")))
 
 
 def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
@@ -219,7 +214,7 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
-def row_numbers(predicted: Any) -> Any:
+def _row_numbers(predicted: Any) -> Any:
     """The numbers of the rows, in the blocks of the predictions."""
     n = predicted.shape[0]
     return da.arange(n, chunks=(predicted.chunks[0],)) if is_dask_collection(predicted) else np.arange(n)

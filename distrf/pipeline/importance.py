@@ -12,14 +12,14 @@ import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.inspection import permutation_importance as permuted
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
-from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
+from ..parameters import COLUMNS, SEED, ruled, whole
 from ..randomness import draw_seed
 from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
@@ -29,10 +29,6 @@ from .rows import rows_with_target
 
 #: Bytes of the sampled rows, which the client holds; columns that are permuted one by one.
 _BYTES, _MOST_COLUMNS = 2**26, 5000
-_SCORING = NONE | Rule(
-    ("a name of sklearn.metrics.get_scorer_names()",),
-    lambda value: isinstance(value, str) and value in get_scorer_names(),
-)
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,6 +41,10 @@ class Importance:
         Of the columns.
     importances : array of shape (len(names), n_repeats)
         What the score loses; 0 where the model does not use the column.
+    importances_mean, importances_std : arrays of shape (len(names),)
+        Over the repeats; the deviation is that of the permutations, not of the rows.
+    order : array of int of shape (len(names),)
+        Numbers of the columns, the most important first.
     scoring : str
         What was measured, in scikit-learn's words: more of it is better.
     baseline : float
@@ -60,20 +60,9 @@ class Importance:
     n_rows: int
     rows: int
 
-    @property
-    def importances_mean(self) -> np.ndarray:
-        """Mean over the repeats, shape (len(names),)."""
-        return self.importances.mean(axis=1)
-
-    @property
-    def importances_std(self) -> np.ndarray:
-        """Standard deviation over the repeats: of the permutations, not of the rows. Shape (len(names),)."""
-        return self.importances.std(axis=1)
-
-    @property
-    def order(self) -> np.ndarray:
-        """Numbers of the columns, the most important first."""
-        return np.argsort(-self.importances_mean, kind="stable")
+    importances_mean = property(lambda self: self.importances.mean(axis=1))
+    importances_std = property(lambda self: self.importances.std(axis=1))
+    order = property(lambda self: np.argsort(-self.importances_mean, kind="stable"))
 
     def __repr__(self) -> str:
         """A table, the most important columns first."""
@@ -92,7 +81,7 @@ class Importance:
 
 
 @reads_csv
-@ruled(n_repeats=whole(1), columns=COLUMNS, scoring=_SCORING, n_rows=whole(2), random_state=SEED)
+@ruled(n_repeats=whole(1), columns=COLUMNS, n_rows=whole(2), random_state=SEED)
 def permutation_importance(
     model: Any,
     X: Any,
@@ -193,23 +182,21 @@ def permutation_importance(
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
     learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
-    known = [
-        names
-        for names in (trained.reading["columns"], learned, header)
-        if names is not None and len(names) == d
-    ]
-    names = [name if isinstance(name, str) else f"x{name}" for name in [*known, range(d)][0]]
+    known = (trained.reading["columns"], learned, header)
+    columns = next((names for names in known if names is not None and len(names) == d), range(d))
+    names = [name if isinstance(name, str) else f"x{name}" for name in columns]
     rows, truth, *weights = _sampled(rows, truth, data.weights, n_rows, seed)
     given = {"sample_weight": weights[0]} if weights else {}
-    scorer, blocked = get_scorer(scoring), _InBlocks(trained.pipeline, d)
+    blocked = _InBlocks(trained.pipeline, d)
     try:
         # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
+            scorer, seeded = get_scorer(scoring), seed % 2**32
             baseline = scorer(blocked, rows, truth, **given)
             found = permuted(
-                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seed % 2**32, **given
-            )  # fmt: skip
+                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seeded, **given
+            )
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"the score {scoring!r} does not go with this model and these rows: {error}"

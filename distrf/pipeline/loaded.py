@@ -17,7 +17,7 @@ from ..persistence import load_model, model_details, model_identity
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
-from .rows import Rows, is_table_path, open_coded, open_input, path_of
+from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of
 
 
 @dataclass(frozen=True)
@@ -141,8 +141,8 @@ class Loaded:
             )
         kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
         schema = encoder.reading_schema
-        given: dict[str, Any] = {} if isinstance(rows, Table) else {"target": target, "schema": schema}
-        return open_coded(rows, y, lambda table: (schema, kinds), drop and target is not None, **given)
+        opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
+        return coded_rows(rows, opened, schema, kinds, y)
 
     def _numbers(
         self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool

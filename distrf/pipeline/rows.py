@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -22,7 +22,7 @@ from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.scheduler import computed
 from ..features.base import positive_only
-from ..parameters import COLUMNS, FLAG, ruled
+from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
@@ -38,6 +38,10 @@ from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
+#: What `kinds` of `train` says of columns.
+KINDS = ("category", "number", "date", "id", "drop")
+#: A table, how many rows it lacks since they had no target, and which of those in memory it has.
+Opened = tuple[Table, int, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,21 +117,14 @@ class Rows:
 
     def facts(self) -> dict[str, Any]:
         """What is known of rows at a path without reading them, for reports."""
-        assert self.info is not None
         info, impute = self.info, self.reading["impute"]
         return {
-            "from": str(info.path),
-            "rows": self.n,
-            "columns": self.d,
+            "from": str(info.path), "rows": self.n, "columns": self.d,
             "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
-            "bytes in memory": info.nbytes,
-            "rows of a block": info.block_rows,
-            "target": self.target or info.target,
-            "weights": self.reading.get("weight"),
-            "classes": None if info.classes is None else len(info.classes),
-            "missing values": None if impute is None else "imputed",
-            "fingerprint": store.fingerprint(info.path),
-        }
+            "bytes in memory": info.nbytes, "rows of a block": info.block_rows, "target": self.target or info.target,
+            "weights": self.reading.get("weight"), "classes": None if info.classes is None else len(info.classes),
+            "missing values": None if impute is None else "imputed", "fingerprint": store.fingerprint(info.path),
+        }  # fmt: skip
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
@@ -248,6 +245,15 @@ def wants_numbers(map_: Any) -> bool:
     return positive_only(map_)
 
 
+def check_kinds(kinds: Any) -> dict[str, str]:
+    """{column: kind} as `kinds` of `distrf.train` names them. Raises InputError for anything else."""
+    if not isinstance(kinds, Mapping | None):
+        raise InputError(f"kinds has what columns are, {{'city': 'category'}}, got {kinds!r}")
+    for name, kind in (kinds or {}).items():
+        one_of(*KINDS).check(f"the kind of {name!r}", kind)
+    return {str(name): kind for name, kind in (kinds or {}).items()}
+
+
 @ruled(columns=COLUMNS, drop_missing_target=FLAG)
 def open_training(
     X: Any,
@@ -259,12 +265,9 @@ def open_training(
     kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     numbers: bool = False,
-    impute: Any = None,
     strict: bool = False,
-    plan: bool = False,
     split: str = "random",
     by: Any = None,
-    seed: int = 0,
 ) -> Rows:
     """The rows of a training: arrays as they are, tables as coded rows, unless their columns are to be numbers. A few rows are read.
 
@@ -272,9 +275,7 @@ def open_training(
     ----------
     X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
     numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
-    plan : bool, whether nothing will run
-    impute, strict : as of `open_input`
-    seed : int, of the hashes of the encoder
+    strict : as of `open_rows`
 
     Raises
     ------
@@ -287,27 +288,31 @@ def open_training(
         A column or rows are left out, or a column may not be what it is taken for.
     """
     check_split(split, by)
-    path = path_of(X)
-    of_table = {"kinds=": kinds or None, "drop_missing_target=": drop_missing_target or None}
-    if is_table(X) and (path is None or is_table_path(path)) and not (numbers or impute is not None):
-        return _open_coded_training(
-            X, y, target, sample_weight, columns, dict(kinds or {}), drop_missing_target, split, by, seed
-        )
-    if refused := [name for name, value in of_table.items() if value is not None]:
+    path, kinds = path_of(X), check_kinds(kinds)
+    if is_table(X) and (path is None or is_table_path(path)) and not numbers:
+        if drop_missing_target and target is None:
+            raise InputError(
+                "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
+            )
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        data = _open_table(X, y, target, weight, columns, kinds, drop_missing_target, split, by)
+        return data.weighted(sample_weight)
+    asked = {"kinds=": kinds, "drop_missing_target=": drop_missing_target}
+    if refused := [name for name, value in asked.items() if value]:
         raise InputError(
             f"{', '.join(refused)}: of tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
-            "or are no table, or a scaling, impute= or the map asks for numbers; leave them out, or choose by columns="
+            "as their format, a scaling or the map asks for; leave them out, or choose by columns="
         )
     if path is not None:
         return open_input(
-            path, target, columns, impute, y=y, sample_weight=sample_weight, strict=strict, plan=plan, split=split, by=by
-        )  # fmt: skip
-    of_path = {"columns": columns, "impute": impute, "target": target, "by": by, "sample_weight": sample_weight}
+            path, target, columns, y=y, sample_weight=sample_weight, strict=strict, split=split, by=by
+        )
+    of_path = {"columns": columns, "target": target, "by": by, "sample_weight": sample_weight}
     for name, value in of_path.items():
-        if value is not None and (name in ("columns", "impute") or isinstance(value, str)):
+        if value is not None and (name == "columns" or isinstance(value, str)):
             raise InputError(
-                f"{name}={value!r}: rows at a path and tables have it, and X is {type(X).__name__}; give the values of each row, or open "
-                f"them with distrf.open_rows(path, {name}=...)"
+                f"{name}={value!r} names a column of a table or of rows at a path; X is {type(X).__name__}: give the values of each row, or "
+                f"open them with distrf.open_rows(path, {name}=...)"
             )
     X, y = (
         v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
@@ -315,96 +320,81 @@ def open_training(
     return Rows(X, y, split=split, by=by).weighted(sample_weight)
 
 
-def _open_coded_training(
-    X: Any, y: Any, target: str | None, sample_weight: Any, columns: Any, kinds: dict[str, str], drop: bool, split: str,
-    by: Any, seed: int,
-) -> Rows:  # fmt: skip
+def _open_table(
+    X: Any,
+    y: Any,
+    target: str | None,
+    weight: str | None,
+    columns: Any,
+    kinds: dict[str, str],
+    drop: bool,
+    split: str,
+    by: Any,
+) -> Rows:
     """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
     for, or if it is left out: new rows are of other groups."""
-    weight = sample_weight if isinstance(sample_weight, str) else None
-    name = by if isinstance(by, str) else None
-    hidden = name is not None and (
-        kinds.get(name) == "drop"
-        or (name not in columns if columns is not None else split == "group" and name not in kinds)
+    name, hidden, dates = by if isinstance(by, str) else None, set[str](), False
+    if name is not None:
+        group = split == "group" and name not in kinds
+        if kinds.get(name) == "drop" or (group if columns is None else name not in columns):
+            hidden = {name}
+    exclude = [column for column, kind in kinds.items() if kind == "drop" and column != name]
+    exclude += [weight] if weight is not None and columns is None else []
+    given = {"target": target, "columns": columns and [*columns, *hidden], "exclude": exclude or None}
+    if isinstance(X, Table) and any(value is not None for value in given.values()):
+        raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
+    opened = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    if name is not None:
+        by, dates = _split_column(opened[0], name, split)
+    kinds |= dict.fromkeys(hidden, "drop")
+    schema, found = describe_columns(opened[0], {c: kind for c, kind in kinds.items() if c not in exclude})
+    schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
+    found = [kind for kind in found if kind.name not in hidden]
+    data = coded_rows(X, opened, schema, found, y)
+    return replace(
+        data, split=split, by=by if name or by is None else data.column(by), by_name=name, by_dates=dates
     )
-    if drop and target is None:
-        raise InputError(
-            "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
-        )
-    left = [column for column, kind in kinds.items() if kind == "drop" and column != name]
-    if weight is not None and columns is None:
-        left.append(weight)
-    if hidden:
-        kinds[str(name)], columns = "drop", columns if columns is None else [*columns, name]
-    given = {"target": target, "columns": columns, "exclude": left or None}
-    if isinstance(X, Table):
-        if any(value is not None for value in given.values()):
-            raise InputError(
-                "the target and the columns of a Table are chosen by open_table; give them to that"
-            )
-        given = {}
-    dates = False
-
-    def described(table: Table) -> tuple[TableSchema, list[ColumnKind]]:
-        nonlocal by, dates
-        if name is not None:
-            by, dates = _split_column(table, name, split)
-        schema, found = describe_columns(table, {c: kind for c, kind in kinds.items() if c not in left})
-        if not hidden:
-            return schema, found
-        return TableSchema(tuple(c for c in schema.columns if c.name != name)), [
-            c for c in found if c.name != name
-        ]
-
-    data = open_coded(X, y, described, drop, seed, **given)
-    by = data.column(by) if by is not None and name is None else by
-    return replace(data, split=split, by=by, by_name=name, by_dates=dates).weighted(sample_weight)
 
 
-def open_coded(
-    data: Any,
-    y: Any,
-    describe: Callable[[Table], tuple[TableSchema, list[ColumnKind]]],
-    drop: bool = False,
-    seed: int = 0,
-    **given: Any,
-) -> Rows:
-    """A table as coded rows.
-
-    describe : says of the opened table what its columns are read as, and what they are
-    drop : whether rows without a target are left out, which a warning counts
-    given : options of `open_table`; none for a Table
-    """
-    path, dropped, present = path_of(data), 0, None
-    if isinstance(data, Table):
-        table = data
-    elif drop:
-        table, dropped, present = open_labelled(data, **given)
-        _warn_of_dropped(data, table, dropped)
-    else:
-        table = open_table(data, **given)
-    schema, kinds = describe(table)
-    columns = {kind.name: kind.kind for kind in kinds}
-    encoder = TableEncoder(schema=schema.spec(), columns=columns, random_state=seed)
-    X, info = table.rows(schema), None
-    if path is not None:
-        info = RowsInfo(
-            path, X.shape[0], X.shape[1], "float64", max(X.chunks[0]), None, schema.names, table.target, X.nbytes, sparse=False
-        )  # fmt: skip
-    reading = {"target": table.target if y is None else None, "columns": schema.names, "impute": None}
-    return Rows(
-        X, table.y if y is None else plain_rows(y, "y"), info=info, reading=reading, encoder=encoder, kinds=kinds,
-        table=data if path is None else table, dropped=dropped, present=present,
-    )  # fmt: skip
-
-
-def _warn_of_dropped(data: Any, table: Table, dropped: int) -> None:
+def opened_table(data: Any, drop: bool, **given: Any) -> Opened:
+    """A table, without its rows that have no target if these are dropped, which a warning counts; what `open_labelled` returns."""
+    if isinstance(data, Table) or not drop:
+        return data if isinstance(data, Table) else open_table(data, **given), 0, None
+    table, dropped, present = open_labelled(data, **given)
     if dropped:
         text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
         is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
         if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
             text += "; words such as NA are none: keep_default_na=False makes classes of them"
         warn(text, ColumnWarning)
+    return table, dropped, present
+
+
+def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
+    """A table that was opened, as coded rows; `y` are its targets where it has none."""
+    table, dropped, present = opened
+    X, path, info = table.rows(schema), path_of(data), None
+    if path is not None:
+        info = RowsInfo(
+            path,
+            X.shape[0],
+            X.shape[1],
+            "float64",
+            max(X.chunks[0]),
+            None,
+            schema.names,
+            table.target,
+            X.nbytes,
+            False,
+        )
+    encoder = TableEncoder(
+        schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=0
+    )
+    return Rows(
+        X, table.y if y is None else plain_rows(y, "y"), info=info,
+        reading={"target": table.target if y is None else None, "columns": schema.names, "impute": None},
+        encoder=encoder, kinds=kinds, table=data if path is None else table, dropped=dropped, present=present,
+    )  # fmt: skip
 
 
 def _split_column(table: Table, name: str, split: str) -> tuple[Any, bool]:
@@ -425,17 +415,17 @@ def open_input(
     path: str,
     target: str | None = None,
     columns: Sequence[Any] | None = None,
-    impute: Any = None,
+    impute: Sequence[float] | None = None,
     *,
     y: Any = None,
     sample_weight: Any = None,
     strict: bool = False,
-    plan: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
-    """Describe the rows of numbers at `path`; an imputation rule reads them once to become numbers, but for a plan.
+    """Describe the rows of numbers at `path`.
 
+    impute : what replaces missing values in each column
     split, by : how rows are held out; a column of groups is no column of X, nor one of times that are no numbers, unless
         `columns` names it
 
@@ -460,14 +450,8 @@ def open_input(
             columns = without
     if columns is not None and not table:
         columns = _numbers(columns, store.describe(path, target=target).columns)
-    if strict:  # before anything starts
-        open_rows(path, target=target, columns=columns, strict=True)
-    if plan and impute is not None:
-        impute = 0.0  # whatever it becomes: blocks and bytes are the same
-    elif isinstance(impute, (str, float)):  # fixed numbers, so that later rows are filled as these are
-        impute = store.impute_values(path, impute, target=target, columns=columns)
     reading = {"target": target, "columns": columns, "impute": impute}
-    X, own = _open(path, reading)
+    X, own = _open(path, reading, strict=strict)
     info = store.describe(path, target=target, columns=columns, impute=impute)
     if impute is None and (filled := (store.made_from(path) or {"spec": {}})["spec"].get("impute")) is not None:
         reading["filled"] = filled if columns is None else [filled[j] for j in columns]

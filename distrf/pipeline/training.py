@@ -38,7 +38,6 @@ def train(
     *,
     sample_weight: Any = None,
     columns: Sequence[Any] | None = None,
-    impute: str | float | None = None,
     strict: bool = False,
     split: str = "random",
     by: Any = None,
@@ -67,9 +66,6 @@ def train(
         there.
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
-    impute : str, float or None, default=None
-        What replaces missing values of rows at a path: "mean", "median", "zero" or a number; the columns of a table are then
-        numbers. None refuses missing values of numbers, and leaves those of a table to its encoder.
     strict : bool, default=False
         Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
         warning.
@@ -133,7 +129,7 @@ def train(
     if not isinstance(X, Rows):
         numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
         rows = open_training(
-            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=numbers, impute=impute,
+            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=numbers,
             drop_missing_target=drop_missing_target, strict=strict, split=split, by=by,
         )  # fmt: skip
     if rows.encoder is not None:

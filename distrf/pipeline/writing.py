@@ -138,7 +138,6 @@ def featurize(
     *,
     target: str | None = None,
     columns: list[Any] | None = None,
-    impute: str | float | None = None,
     strict: bool = False,
     save_map: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -161,8 +160,6 @@ def featurize(
     columns : list or None, default=None
         Columns to read of rows at a path, by name or number. None reads all. Those of a saved map are read as the
         rows that it was fitted to.
-    impute : str, float or None, default=None
-        What replaces missing values of rows at a path: "mean", "median", "zero" or a number. None refuses them.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
     save_map : str, PathLike or None, default=None
@@ -197,7 +194,7 @@ def featurize(
         else:
             data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
             if path is not None:
-                data = open_input(path, target, columns, impute, y=y, strict=strict)
+                data = open_input(path, target, columns, y=y, strict=strict)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])

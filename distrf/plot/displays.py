@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,9 +17,11 @@ from ..pipeline.evaluating import Evaluation
 from ..pipeline.importance import Importance
 from ..pipeline.loaded import Loaded
 from ..scores.models import ClassifierSums, RegressorSums
+from ..scores.ranking import Ranking
 
 #: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas.
 _WRITTEN, _CURVES = 15, 10
+_OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_score": "score on held-out rows"}
 
 
 class Displays(dict[str, Any]):
@@ -45,7 +47,7 @@ def displays(result: Any) -> Displays:
     dict of str to display
         Each has `plot(ax=)`. Of an evaluation of labels "confusion_matrix", "roc_curve", "precision_recall_curve" and
         "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of 1,000 rows. Of a
-        model "alphas" (errors of several penalties), "epochs" (of SGD) and "spectrum" (of TEFM). Of an importance "importance".
+        model "alphas" (errors of several penalties), "epochs" and "validation" (of SGD) and "spectrum" (of TEFM). Of an importance "importance".
 
     Raises
     ------
@@ -112,50 +114,35 @@ def plain(text: Any, most: int = 40) -> str:
 
 @dataclass
 class LinesDisplay(_Display):
-    """Lines over a shared axis, some of them measured at the right.
+    """Lines over a shared axis.
 
     Attributes
     ----------
-    lines, right : dict {label: (x, y)}
-        Those measured at the left and at the right.
-    labels : tuple of str
-        Of the horizontal axis, the left one and the right one.
+    lines : dict {label: (x, y)}
+    labels : (str, str)
+        Of the horizontal axis and of the vertical one.
     log : str
         Axes that may be logarithmic, where their numbers span more than a decade.
-    mark : tuple of float and str, or None
-        A point of the first line, and what is said of it.
     """
 
     lines: dict[str, tuple[Any, Any]]
-    labels: tuple[str, ...]
-    right: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    labels: tuple[str, str]
     log: str = ""
-    mark: tuple[float, str] | None = None
 
     def plot(self, *, ax: Any = None) -> LinesDisplay:
         """Draw on axes; None makes new ones."""
-        ax, drawn = self._axes(ax), list[Any]()
-        sides = [(ax, self.lines, self.labels[1])]
-        sides += [(ax.twinx(), self.right, self.labels[2])] if self.right else []
-        for axes, lines, name in sides:
-            axes.set_ylabel(name)
-            for label, xy in lines.items():
-                drawn += axes.plot(*xy, ".-", color=f"C{len(drawn)}", label=label)
-        if self.mark is not None:
-            x, y = next(iter(self.lines.values()))
-            style = {"markersize": 12, "fillstyle": "none", "color": "C3", "label": self.mark[1]}
-            drawn = ax.plot(self.mark[0], np.asarray(y)[np.asarray(x) == self.mark[0]][:1], "o", **style)
+        ax = self._axes(ax)
+        for label, xy in self.lines.items():
+            ax.plot(*xy, ".-" if len(xy[0]) > 1 else "o", label=label)
         for letter in self.log:
             values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in self.lines.values()])
             positive = values[values > 0]
             if len(positive) and positive.max() > 10 * positive.min():  # a penalty may be 0
                 getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
-        if self.labels[0] == "epoch":
-            ax.locator_params(axis="x", integer=True)
-        ax.set_xlabel(self.labels[0])
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         ax.grid(alpha=0.3)
-        if len(drawn) > 1 or self.mark is not None:
-            ax.legend(handles=drawn, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        if len(self.lines) > 1:
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return self
 
 
@@ -242,13 +229,17 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     return found
 
 
-def _roc(ranking: Any, **label: str) -> tuple[float, Any]:
-    (fpr, tpr), area = ranking.roc_curve(), ranking.roc_auc()[0]
+def _roc(ranking: Ranking, **label: str) -> tuple[float, Any]:
+    y, score, weight = ranking.weighted_labels
+    fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
+    area = ranking.roc_auc()[0]
     return area, metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **label)
 
 
-def _precision(ranking: Any, of_others: bool = False, **label: str) -> tuple[float, Any]:
-    precision, recall = ranking.precision_recall_curve(of_others)
+def _precision(ranking: Ranking, of_others: bool = False, **label: str) -> tuple[float, Any]:
+    y, score, weight = ranking.weighted_labels
+    y, score = (~y, -score) if of_others else (y, score)
+    precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
     area = ranking.average_precision(of_others)[0]
     known = {"average_precision": area, "prevalence_pos_label": float(precision[0])}
     return area, metrics.PrecisionRecallDisplay(precision, recall, **known, **label)
@@ -268,19 +259,19 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
         lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
         found["spectrum"] = LinesDisplay(lines, ("direction l", "share of the energy |F|²"), log="y")
     if history := getattr(model, "history_", None):
-        scored = [e for e in history if e["validation_score"] is not None]
-        right = {"validation score": _pairs(scored, "validation_score")} if scored else {}
-        words = ("epoch", "loss with penalty, rows of the epoch", "score on held-out rows")
-        found["epochs"] = LinesDisplay({"loss": _pairs(history, "loss")}, words, right, log="y")
+        for name, key in (("epochs", "loss"), ("validation", "validation_score")):
+            scored = [entry for entry in history if entry[key] is not None]
+            line = [entry["epoch"] for entry in scored], [entry[key] for entry in scored]
+            if scored:
+                found[name] = LinesDisplay({key: line}, ("epoch", _OF_EPOCHS[key]), log="y" * (key == "loss"))
     elif getattr(model, "cv_errors_", None) is not None:
         alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
+        errors = np.asarray(model.cv_errors_)
         ends = {alphas.min(): ", the smallest tried", alphas.max(): ", the largest tried"}
         chosen = f"chosen: {model.alpha_:g}{ends.get(model.alpha_, '')}"
-        errors = {"errors": (alphas[order], np.asarray(model.cv_errors_)[order])}
-        labels = "alpha", "mean squared error, held-out rows"
-        found["alphas"] = LinesDisplay(errors, labels, log="xy", mark=(float(model.alpha_), chosen))
+        curves: dict[str, Any] = {
+            "errors": (alphas[order], errors[order]),
+            chosen: ([model.alpha_], errors[alphas == model.alpha_][:1]),
+        }
+        found["alphas"] = LinesDisplay(curves, ("alpha", "mean squared error, held-out rows"), log="xy")
     return found
-
-
-def _pairs(entries: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
-    return [e["epoch"] for e in entries], [e[name] for e in entries]

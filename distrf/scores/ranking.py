@@ -166,39 +166,11 @@ class Ranking(SizedState):
             return _average_precision(self.negative, self.positive, loose)
         return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1])
 
-    def roc_curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ROC curve, from the highest score down: a straight line across the rows of each bin.
-
-        Returns
-        -------
-        false, true : float64 arrays of shape (bins + 1,)
-            Shares of the others, and of the rows of the class, that score as high or higher, from 0 to 1. The area under
-            them is that of `roc_auc`.
-        """
-        return _running_share(self.negative[::-1]), _running_share(self.positive[::-1])
-
-    def precision_recall_curve(self, of_others: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall where the rows of each bin and those above it are said to have the class.
-
-        Parameters
-        ----------
-        of_others : bool, default False
-            As in `average_precision`.
-
-        Returns
-        -------
-        precision, recall : float64 arrays of shape (bins + 1,)
-            From the lowest score up; at the end 1 and 0, as in scikit-learn.
-        """
-        p, n = (self.negative, self.positive) if of_others else (self.positive[::-1], self.negative[::-1])
-        found, false = np.cumsum(p), np.cumsum(n)
-        return np.append(_share(found, false)[::-1], 1.0), _running_share(p)[::-1]
-
-
-def _running_share(weight: np.ndarray) -> np.ndarray:
-    """0, and the share of the sum up to each; NaN where it is 0."""
-    sums = np.concatenate([[0.0], np.cumsum(weight)])
-    return sums / sums[-1] if sums[-1] > 0 else np.full(len(sums), np.nan)
+    @property
+    def weighted_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The bins as rows: whether they have the class, scores in the order of the bins, and weights; each of shape (2 bins,)."""
+        bins = np.arange(len(self.first))
+        return np.repeat([True, False], len(bins)), np.tile(bins, 2), self.weights.ravel()
 
 
 @dataclass

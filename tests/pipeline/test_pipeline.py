@@ -707,15 +707,13 @@ def test_classification_families(name):
     ("name", "remedy"),
     [
         ("lenght_scale", "did you mean 'length_scale'?"),
-        ("impute", "open them with distrf.open_rows(path, impute=...)"),
         ("zzz", "unexpected keyword 'zzz'"),
     ],
 )
 def test_an_unknown_keyword_gets_the_one_that_may_be_meant(rng, make, name, remedy):
-    known = make is distrf.train and name == "impute"  # of rows at a path
-    with pytest.raises(InputError if known else TypeError, match=re.escape(remedy)) as raised:
+    with pytest.raises(TypeError, match=re.escape(remedy)) as raised:
         make(*rows(rng, 20), **{name: 3})
-    assert known or str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
+    assert str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
 
 
 def test_unknown_names(rng):
