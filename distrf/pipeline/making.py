@@ -231,14 +231,14 @@ def can_judge(sample: Sample) -> bool:
 def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, seed)
-    units = _units(sample, options, map_, labels)
+    units = units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
     return Race(
         sample, labels, seed, {name: units[name]}, map_, options.length_scale == "auto", options.raw_columns
     )
 
 
-def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
+def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
     """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
     scale, X = options.scale, sample.X
     if isinstance(scale, TableEncoder):
@@ -280,11 +280,11 @@ class _Chosen:
     def pipeline(self) -> Pipeline:
         """The unfitted pipeline."""
         options, sample, labels = self.options, self.sample, is_classifier(self.learner)
-        units = _units(sample, options, self.map_, labels)
+        units = units_tried(sample, options, self.map_, labels)
         most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
         if not can_judge(sample):
             name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-            self._note_units(name, "the sample cannot judge")
+            self._noteunits_tried(name, "the sample cannot judge")
             if self.map_ is not None and options.n_components == "auto" and not options.optional_map:
                 self._size(most, "the sample cannot judge")
             return self._steps(units[name], None if options.optional_map else self.map_)
@@ -304,7 +304,7 @@ class _Chosen:
         self._compare(outcome, labels)
         best = outcome.best
         name = best.units if best is not None else next(iter(race.units))
-        self._note_units(name, self._reason(outcome, labels))
+        self._noteunits_tried(name, self._reason(outcome, labels))
         if best is None or not best.mapped:
             self._note("features", "columns" if best is not None else "constant", self._reason(outcome, labels))
             self._set_penalty(outcome, race.scales[name] ** 2)
@@ -355,11 +355,11 @@ class _Chosen:
     def _note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
 
-    def _note_units(self, name: str, why: str) -> None:
+    def _noteunits_tried(self, name: str, why: str) -> None:
         table = isinstance(self.options.scale, TableEncoder)
-        self._note("numbers" if table else "scale", name, why if self._chooses_units() else "as given")
+        self._note("numbers" if table else "scale", name, why if self._choosesunits_tried() else "as given")
 
-    def _chooses_units(self) -> bool:
+    def _choosesunits_tried(self) -> bool:
         scale = self.options.scale
         return (
             scale.numbers == "auto"
@@ -469,25 +469,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-def scaler_for_map(
-    X: Any,
-    y: Any,
-    labels: bool,
-    map_: Any,
-    scale: Any,
-    seed: int,
-    weight: Any = None,
-    split: Split | None = None,
-) -> Any:
-    """The unfitted scaler that `make_model` chooses for a given map, or None; arguments as of `make_model`."""
-    X = as_rows(X)
-    sample = read_sample(X, as_targets(X, y), seed, weight, split=split)
-    units = _units(sample, Options(scale=scale), map_, labels)
-    if len(units) < 2 or not can_judge(sample):
-        return list(units.values())[-1]
-    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, False, 256)
-    assert outcome.best is not None
-    return units[outcome.best.units]
-
-
-__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map"]
+__all__ = ["Prepared", "can_judge", "make_model", "prepare", "units_tried"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
@@ -163,32 +164,47 @@ class Race:
     def _trial(self, D: int) -> Any:
         return self.map_.trial_map(D, self.seed)
 
-    def features(self, candidate: Candidate, D: int, rows: np.ndarray) -> tuple[Any, Any]:
-        """The features of some rows, float32, and the fitted map."""
+    def features(
+        self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None
+    ) -> tuple[Any, Any]:
+        """The features of some rows, float32, and the fitted map.
+
+        D : None takes the map itself, which is then fitted to the first rows, so many as `learn`, and their targets
+        """
         X = self.units[candidate.units][rows]
         columns = X * np.float32(1.0 / self.scales[candidate.units])
         if not candidate.mapped:
             return columns, None
-        trial = self._trial(D)
+        trial = clone(self.map_) if D is None else self._trial(D)
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
         trial.set_params(**candidate.more)
-        Z = trial.fit(X).map_(X)
+        if D is None:
+            trial.fit(X[:learn], self.sample.y[rows[:learn]])
+        else:
+            trial.fit(X)
+        Z = trial.map_(X)
         Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
         if candidate.joined:
             Z = np.hstack([columns.toarray() if sp.issparse(columns) else columns, Z])
         return Z, trial.map_
 
     def judge(
-        self, candidate: Candidate, rows: int, D: int, alphas: Sequence[float], splits: int = 5
+        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
     ) -> Judged:
-        """Ridge on so many training rows of each split; the rows that it holds out judge."""
+        """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
         weight, scores, held_rows = self.sample.weight, list[np.ndarray](), list[np.ndarray]()
+        several = D is not None and min(splits, len(self.sample.splits)) > 1
+        every = self.features(candidate, D, np.arange(len(self.sample.y)))[0] if several else None
         for train, held in self.sample.splits[:splits]:
             part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
-            Z, _ = self.features(candidate, D, np.concatenate([part, held]))
-            fit = ridge(Z[: len(part)], self.Y[part], None if weight is None else weight[part], alphas)
-            F = fit.scores(Z[len(part) :])
+            if every is None:
+                Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
+                learned, judged = Z[: len(part)], Z[len(part) :]
+            else:
+                learned, judged = every[part], every[held]
+            fit = ridge(learned, self.Y[part], None if weight is None else weight[part], alphas)
+            F = fit.scores(judged)
             at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
             scores.append(F[at])
             held_rows.append(held)
@@ -251,7 +267,7 @@ class Race:
             last = i + 1 == len(self.rungs)
             if not last and len(tried) <= self.rungs[i + 1][2]:
                 continue
-            splits = 5 if last or len(self.sample.y) <= 500 else 1
+            splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
             found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
             if not last:
@@ -282,7 +298,12 @@ class Race:
         last = best, half
         for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
             metric = self._metric(*last)
-            learned = self._near(replace(last[0], more={"metric": metric}, rounds=k + 1), last[1].alpha)
+            candidate = replace(last[0], more={"metric": metric}, rounds=k + 1)
+            learned = (
+                self._near(candidate, last[1].alpha)
+                if k == 0
+                else (candidate, self._tried(candidate, last[1].alpha))
+            )
             if learned[1].loss >= last[1].loss:
                 break
             last = learned
@@ -320,16 +341,22 @@ class Race:
         return metric
 
     def _components(self, best: Candidate, half: Judged, found: Judged, most: int, plenty: bool) -> int:
-        """Features: those of the last rung, twice as many where rows are plenty or the last doubling gained a standard error.
+        """Twice the features of the last rung; again twice where rows are plenty or that gained a standard error.
 
-        Of plenty of rows another doubling is judged, if so many features are allowed.
+        Of plenty of rows a third doubling is judged, if so many features are allowed.
         """
         D = min(2 * self.rungs[-1][1], most)
         if not (plenty or found.beats(half)) or most < 2 * D:
             return D
         if not plenty or most < 4 * D:
             return 2 * D
-        return 4 * D if self._tried(best, found.alpha, 4).beats(found, 0.0) else 2 * D
+        return 4 * D if self._tried(best, found.alpha, 4).beats(found) else 2 * D
+
+    def best_units(self) -> str:
+        """The units in which the given map does best, or columns where there is none."""
+        best = self.run(self.map_ is None, False, 256).best
+        assert best is not None
+        return best.units
 
     @_ONE_THREAD
     def nats(self) -> float:

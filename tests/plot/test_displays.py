@@ -158,9 +158,7 @@ def test_spectrum__shares_and_what_is_left(ax, rows):
 def test_search__the_best_of_each_value_and_sample(ax):
     each = [(0, 100, 64, 0.5), (0, 100, 128, 0.6), (0, 100, 128, 0.55), (1, 300, 128, 0.8)]
     trials = [
-        Trial(
-            level, rows, {"map__n_components": D, "kernel": "gaussian"}, 1e-3, score, 1 - score, (score,), 0.1
-        )
+        Trial(level, rows, {"map__n_components": D, "kernel": "gaussian"}, 1e-3, score, 0.1)
         for level, rows, D, score in each
     ]
     tuned = Tuned(
