@@ -25,7 +25,6 @@ from ..ridge.path import is_short
 from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .options import (
-    MOST_FEATURES_ROWS,
     Options,
     asked_scaler,
     auto_components,
@@ -36,7 +35,7 @@ from .options import (
     split_for,
     unfitted_map,
 )
-from .race import Outcome, Race
+from .race import Outcome, Race, around
 from .sample import (
     Sample,
     all_equal,
@@ -58,8 +57,8 @@ _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
 _CONSTANT = 1e9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
-#: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
+#: Rows and features at most by which a metric of coded columns is learned, and what its length scale is multiplied by.
+_METRIC_ROWS, _METRIC_FEATURES, _METRIC_LENGTHS = 8000, 512, (1.0,)
 #: Rows from which one fifth compares the last penalties.
 _HOLDOUT_ROWS = 2000
 
@@ -237,14 +236,14 @@ def can_judge(sample: Sample) -> bool:
 def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, seed)
-    units = _units(sample, options, map_, labels)
+    units = units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
     return Race(
         sample, labels, seed, {name: units[name]}, map_, options.length_scale == "auto", options.raw_columns
     )
 
 
-def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
+def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
     """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
     scale, X = options.scale, sample.X
     if isinstance(scale, TableEncoder):
@@ -286,23 +285,31 @@ class _Chosen:
     def pipeline(self) -> Pipeline:
         """The unfitted pipeline."""
         options, sample, labels = self.options, self.sample, is_classifier(self.learner)
-        units = _units(sample, options, self.map_, labels)
+        units = units_tried(sample, options, self.map_, labels)
         most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
         if not can_judge(sample):
             name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-            self._note_units(name, "the sample cannot judge")
+            self._noteunits_tried(name, "the sample cannot judge")
             if self.map_ is not None and options.n_components == "auto" and not options.optional_map:
                 self._size(most, "the sample cannot judge")
             return self._steps(units[name], None if options.optional_map else self.map_)
+        asked = None if options.n_components == "auto" else getattr(self.map_, "n_components", None)
         race = Race(
-            sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
+            sample,
+            labels,
+            self.seed,
+            units,
+            self.map_,
+            options.length_scale == "auto",
+            options.raw_columns,
+            asked,
         )
-        optional, many = options.optional_map or self.map_ is None, self.n >= MOST_FEATURES_ROWS
-        outcome = race.run(optional, self._chooses_penalty, most, many, self._plenty)
+        optional = options.optional_map or self.map_ is None
+        outcome = race.run(optional, self._chooses_penalty, most, self._plenty)
         self._compare(outcome, labels)
         best = outcome.best
         name = best.units if best is not None else next(iter(race.units))
-        self._note_units(name, self._reason(outcome, labels))
+        self._noteunits_tried(name, self._reason(outcome, labels))
         if best is None or not best.mapped:
             self._note("features", "columns" if best is not None else "constant", self._reason(outcome, labels))
             self._set_penalty(outcome, race.scales[name] ** 2)
@@ -319,19 +326,18 @@ class _Chosen:
         anew = "metric" in best.more and isinstance(scaler, TableEncoder)
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
-            if anew and best.start is not None:
-                length, why = best.start, "before the metric, whose rounds choose theirs"
-            elif self._plenty:
+            if self._plenty:
                 length, why = _SHORTER * length, f"{_SHORTER:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         if anew:  # coded columns of all rows are not those of the sample
-            D, labels = map_.n_components, is_classifier(self.learner)
-            base = map_.set_params(n_components=min(D, _METRIC_FEATURES))
+            D, alpha = map_.n_components, outcome.found.alpha
             map_ = LearnedMetric(
-                base, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
-            )
+                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                n_rounds=best.rounds, alpha=[alpha / 10, alpha], length_scales=_METRIC_LENGTHS,
+                labels=is_classifier(self.learner), random_state=self.seed,
+            )  # fmt: skip
         else:
             map_.set_params(**best.more)
         for what, value in best.more.items():
@@ -354,11 +360,11 @@ class _Chosen:
     def _note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
 
-    def _note_units(self, name: str, why: str) -> None:
+    def _noteunits_tried(self, name: str, why: str) -> None:
         table = isinstance(self.options.scale, TableEncoder)
-        self._note("numbers" if table else "scale", name, why if self._chooses_units() else "as given")
+        self._note("numbers" if table else "scale", name, why if self._choosesunits_tried() else "as given")
 
-    def _chooses_units(self) -> bool:
+    def _choosesunits_tried(self) -> bool:
         scale = self.options.scale
         return (
             scale.numbers == "auto"
@@ -406,7 +412,9 @@ class _Chosen:
         if not self._chooses_penalty:
             return
         alpha = float(f"{outcome.found.alpha * unit:.3g}")
-        alphas = [alpha] if self.sample.copies and learner.keep_state else [float(f"{alpha / 10:.3g}"), alpha]
+        alphas = [float(f"{a * unit:.3g}") for a in around(outcome.found.alpha)[:2] if a <= outcome.found.alpha]
+        if self.sample.copies and learner.keep_state:
+            alphas = [alpha]
         if outcome.best is None:
             alphas = [_CONSTANT * unit]
         learner.set_params(alpha=alphas)
@@ -466,25 +474,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-def scaler_for_map(
-    X: Any,
-    y: Any,
-    labels: bool,
-    map_: Any,
-    scale: Any,
-    seed: int,
-    weight: Any = None,
-    split: Split | None = None,
-) -> Any:
-    """The unfitted scaler that `make_model` chooses for a given map, or None; arguments as of `make_model`."""
-    X = as_rows(X)
-    sample = read_sample(X, as_targets(X, y), seed, weight, split=split)
-    units = _units(sample, Options(scale=scale), map_, labels)
-    if len(units) < 2 or not can_judge(sample):
-        return list(units.values())[-1]
-    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, False, 256, False)
-    assert outcome.best is not None
-    return units[outcome.best.units]
-
-
-__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map"]
+__all__ = ["Prepared", "can_judge", "make_model", "prepare", "units_tried"]
