@@ -22,6 +22,7 @@ _SPEC, _DONE, _FORMAT = "_spec.json", "_SUCCESS", "distrf-parts"
 _PART = re.compile(r"part-(\d+)\.parquet")
 
 
+@files.explains
 def create_parts(
     path: str | os.PathLike[str],
     spec: Mapping[str, Any],
@@ -126,6 +127,7 @@ def pending_parts(path: str | os.PathLike[str], n_blocks: int) -> list[int]:
     return [index for index in range(n_blocks) if index not in done]
 
 
+@files.explains
 def write_parquet_block(
     path: str | os.PathLike[str],
     index: int,
@@ -177,6 +179,7 @@ def write_parquet_block(
     return int(table.num_rows)
 
 
+@files.explains
 def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str | None) -> None:
     """Write the ``_SUCCESS`` file, which says that the folder is whole.
 

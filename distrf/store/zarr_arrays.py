@@ -9,6 +9,7 @@ chunk; the chunks a block does not need are never written.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +18,67 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
-from zarr.storage import WrapperStore
+from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from ..errors import StoreError
 from . import files
 
 ENTRIES_PER_CHUNK = 2**20
+
+
+def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
+    """Open a Zarr group or array.
+
+    Parameters
+    ----------
+    path : str
+    mode : "r" or "r+"
+    **wanted
+        Further arguments of `zarr.open`; ``store`` to read through another store object.
+
+    Returns
+    -------
+    zarr.Group or zarr.Array
+
+    Raises
+    ------
+    StoreError
+        Nothing is there that Zarr can read.
+    """
+    with files.reading(path, "a Zarr store"):
+        try:
+            store = wanted.pop("store", None) or zarr_store(path, mode == "r")
+            return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
+                "`distrf ingest`"
+            ) from error
+
+
+def zarr_store(path: str, read_only: bool) -> Any:
+    """A Zarr store object for a normalised path.
+
+    Parameters
+    ----------
+    path : str
+    read_only : bool
+
+    Returns
+    -------
+    zarr.abc.store.Store
+
+    Raises
+    ------
+    StoreError
+        A store to be read is not there, or is a file.
+    """
+    if files.is_local(path):
+        if read_only and not os.path.isdir(path):
+            raise StoreError(f"no such store: {path!r} is no folder; check the path")
+        return LocalStore(path, read_only=read_only)
+    files.filesystem(path)  # says what is missing
+    return FsspecStore.from_url(path, storage_options=files.options_of(path), read_only=read_only)
 
 
 def layout(shape: tuple[int, ...], block_rows: int, dtype: np.dtype) -> dict[str, tuple[int, int, np.dtype]]:
@@ -178,7 +234,7 @@ def stored_arrays(
 
 def create_nodes(path: str, attributes: Mapping[str, Any]) -> None:
     """Create the arrays of a store that are missing."""
-    group = files.open_group(path, "r+", zarr_format=3)
+    group = open_group(path, "r+", zarr_format=3)
     assert isinstance(group, zarr.Group)
     compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
     # The attribute tells arrays of a store of ours whose document is gone.
@@ -221,9 +277,9 @@ def open_nodes(
         An array is missing, or is not the one of the document.
     """
     length = attributes["n_rows"] if n_rows is None else n_rows
-    store: Any = files.zarr_store(path, not writable)
+    store: Any = zarr_store(path, not writable)
     store = store if writable else _WholeStore(store)
-    group: Any = files.open_group(path, "r+" if writable else "r", store=store, zarr_format=3)
+    group: Any = open_group(path, "r+" if writable else "r", store=store, zarr_format=3)
     least = stored_arrays(attributes, attributes["n_rows"])
     arrays: dict[str, zarr.Array] = {}
     for name, (shape, chunks, dtype) in stored_arrays(attributes, length).items():

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import DistrfError, StoreError
 from . import files
 from .files import Place
-from .zarr_arrays import open_nodes
+from .zarr_arrays import open_group, open_nodes
 from .zarr_layout import our_attributes
 
 
@@ -106,7 +106,7 @@ class _Opened:
         self._rows, self._seen = rows, b""
         self._fs, self._root = files.filesystem(rows.path)
         if rows.version is None:
-            group: Any = files.open_group(rows.path, "r")
+            group: Any = open_group(rows.path, "r")
             self.node = group[rows.array] if rows.array else group
             return
         attributes = self.check()

@@ -21,7 +21,7 @@ from . import files, zarr_layout
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
-from .zarr_arrays import CsrArray, Node, open_nodes
+from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_reader import ZarrRows
 
 
@@ -52,7 +52,7 @@ class OpenStore:
         document = zarr_layout.read_attributes(path)
         if document is None:
             files.require(path)
-            node = files.open_group(path, "r")
+            node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
         zarr_layout.check_attributes(path, document)
         if not document["complete"]:

@@ -38,6 +38,7 @@ from .zarr_layout import (
 )  # fmt: skip
 
 
+@files.explains
 def create(
     path: str | os.PathLike[str],
     contents: Contents,
@@ -152,6 +153,7 @@ def appendable(path: str | os.PathLike[str]) -> StoreInfo:
     return old
 
 
+@files.explains
 def begin_append(
     path: str | os.PathLike[str],
     n_rows: int,
@@ -244,6 +246,7 @@ def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
     return fingerprint if split is None else f"{fingerprint} {split}"
 
 
+@files.explains
 def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None) -> list[int]:
     """The blocks that are not yet finished.
 
@@ -267,6 +270,7 @@ def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None)
     return pending(path, writing(our_attributes(path), store_id))
 
 
+@files.explains
 def write_block(
     path: str | os.PathLike[str],
     index: int,
@@ -324,6 +328,7 @@ def write_block(
     return stop - new
 
 
+@files.explains
 def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     """Mark the store as complete, or make the appended rows a part of it.
 
