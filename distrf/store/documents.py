@@ -155,9 +155,7 @@ class Document:
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
                 )
-            if not new:
-                files.write_json(fs, file, document)
-            elif not files.create_json(fs, file, document) and self.read() != document:
+            if not files.write_json(fs, file, document, new=new) and self.read() != document:
                 raise FileExistsError(file)  # else the answer was lost
             for name in files.names_in(fs, root):
                 if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):

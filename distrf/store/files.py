@@ -362,18 +362,10 @@ def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
         raise
 
 
-def write_json(fs: Any, path: str, value: Any) -> None:
-    """Write pretty JSON in one step."""
-    write_bytes(fs, path, _pretty(value))
-
-
-def create_json(fs: Any, path: str, value: Any) -> bool:
-    """Write pretty JSON in one step, unless the file is there; False where it is."""
-    return write_bytes(fs, path, _pretty(value), new=True)
-
-
-def _pretty(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+def write_json(fs: Any, path: str, value: Any, *, new: bool = False) -> bool:
+    """Write pretty JSON in one step; False where `new` is asked for and the file is there."""
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return write_bytes(fs, path, text.encode(), new=new)
 
 
 def names_in(fs: Any, folder: str) -> set[str]:

@@ -109,7 +109,7 @@ def _created(path: Place, takeover: bool) -> Iterator[None]:
     me: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
     owner, other, left = me | {"token": uuid.uuid4().hex}, {}, False
     with files.explained(path):
-        if not takeover and not files.create_json(fs, root, owner):
+        if not takeover and not files.write_json(fs, root, owner, new=True):
             other = files.read_object(fs, root) or {}
         left = (
             me.items() <= other.items() and other["token"] not in _OWN

@@ -45,7 +45,7 @@ from distrf import (
 from distrf.errors import InputError, InUseError, StoreError
 from distrf.pipeline import featurize
 from distrf.store import (
-    Contents,
+    StoreInfo,
     create,
     finish,
     job_lock,
@@ -116,7 +116,7 @@ def s3(s3_endpoint, monkeypatch):
 
 def write(url, n=160, block=10, **spec):
     """A store of distrf."""
-    store = create(url, Contents({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
+    store = create(url, StoreInfo.of({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
     for index in pending_blocks(url):
         rows = slice(index * block, (index + 1) * block)
         write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]}, store_id=store.id)
@@ -145,7 +145,7 @@ def everything(fs, path):
 
 def test_rows(s3):
     url = f"{s3.url}/a.zarr"
-    store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
+    store = create(url, StoreInfo.of({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     for index in (2, 0):
         start, stop = store.bounds(index)
         write_block(url, index, {"X": X[start:stop]}, store_id=store.id)
@@ -237,7 +237,7 @@ def test_refused(s3):
     s3.proxy.fault = lambda request: 403
     for job in (
         lambda: open_rows(url),
-        lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
+        lambda: create(f"{s3.url}/b.zarr", StoreInfo.of({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
         lambda: read_model_folder(f"{s3.url}/model"),
         lambda: open_rows(f"{s3.url}/data/*.parquet"),
     ):
