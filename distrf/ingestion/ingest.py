@@ -25,7 +25,7 @@ from ..store.job_lock import hold
 from ..store.outputs import check_apart, check_writable
 from ..store.row_source import Selection
 from ..store.svmlight_source import SvmlightSource
-from ..store.zarr_layout import Contents, StoreInfo
+from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
 from .prepared import Prepared
 from .shuffle import scratch_of
@@ -157,8 +157,8 @@ def ingest(
         rows = Prepared.open(source, selection, sparse).filled(impute)
         if dtype is not None:
             rows = rows.cast(dtype)
-        old = existing_store(out) or {}
-        content = old["spec"]["source"]["content"] if old.get("provenance", {}).get("state") == state else None
+        old = existing_store(out)
+        content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
         spec = {
             "source": {
                 "name": os.path.basename(source),
@@ -182,12 +182,12 @@ def ingest(
         return _write(rows, info, order)
 
 
-def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> Contents:
+def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> StoreInfo:
     """What the store of some rows holds."""
     if block_rows is None:
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
         block_rows = min(rows.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
-    return Contents(
+    return StoreInfo.of(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
         target=spec["target"], sparse=["X"] if rows.sparse else [],
     )  # fmt: skip
@@ -228,7 +228,7 @@ def _append(
     """
     store = zarr_writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
-    filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
+    filled, d, dtype = spec.get("impute"), X.tail[0], np.dtype(X.dtype)
     svmlight = SvmlightSource.recognises(source)
     if svmlight and zero_based is None and "zero_based" not in spec:
         raise InputError(

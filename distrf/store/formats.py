@@ -59,6 +59,7 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
     return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 
+@files.explains
 def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:
     """X at a path or URL, whatever its format.
 
