@@ -9,11 +9,12 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from ..errors import InputError
 from ..parameters import FLAG, NONE, Rule, one_of, ruled
+from . import files
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,13 @@ class CsvFormat:
     header: bool | None = None
     decimal: str | None = None
     thousands: str | None = None
+    comment: str | None = None
+    scratch: str | None = None
+    out: str | None = field(default=None, compare=False)  # what the function writes that runs
 
 
+#: The separator of text in columns: runs of blanks and tabs.
+BLANKS = r"\s+"
 #: What is said where nothing is.
 USUAL = CsvFormat()
 _CURRENT: ContextVar[CsvFormat] = ContextVar("csv_format", default=USUAL)
@@ -40,14 +46,15 @@ def current_format() -> CsvFormat:
 
 
 def said_format() -> dict[str, Any]:
-    """What was said of CSV that is not usual, as JSON: part of the spec of what is made from rows."""
+    """What was said of the text that is not usual, as JSON: part of the spec of what is made from rows."""
     now = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(current_format()).items()}
-    return {name: v for name, v in now.items() if v != getattr(USUAL, name) and v != []}
+    return {n: v for n, v in now.items() if v != getattr(USUAL, n) and v != [] and n not in ("scratch", "out")}
 
 
 def set_format(wanted: CsvFormat) -> None:
-    """Read CSV so until the `reading` around the call ends."""
-    _CURRENT.set(wanted)
+    """Read CSV so until the `reading` around the call ends, through the same folder."""
+    now = _CURRENT.get()
+    _CURRENT.set(replace(wanted, scratch=now.scratch, out=now.out))
 
 
 @contextmanager
@@ -62,7 +69,7 @@ def reading(wanted: CsvFormat) -> Iterator[None]:
 
 def _is_sep(value: Any) -> bool:
     return isinstance(value, str) and (
-        value == r"\t" or (len(value) == 1 and value.isascii() and value not in '"\r\n')
+        value in (r"\t", BLANKS) or (len(value) == 1 and value.isascii() and value not in '"\r\n')
     )
 
 
@@ -87,6 +94,8 @@ def _are_texts(value: Any) -> bool:
     header=FLAG | NONE,
     decimal=one_of(".", ",") | NONE,
     thousands=one_of(",", ".", "'", " ", "_") | NONE,
+    comment=Rule(("a mark such as '#'",), lambda value: isinstance(value, str) and len(value) > 0) | NONE,
+    scratch=Rule(("a folder",), lambda value: isinstance(value, (str, os.PathLike))) | NONE,
 )
 def csv_format(
     *,
@@ -97,13 +106,16 @@ def csv_format(
     header: bool | None = None,
     decimal: str | None = None,
     thousands: str | None = None,
+    comment: str | None = None,
+    scratch: str | os.PathLike[str] | None = None,
 ) -> CsvFormat:
     r"""How CSV is read.
 
     Parameters
     ----------
     sep : str or None, default=None
-        CSV: the character between values. None takes a comma, semicolon, tab or ``|`` that the first row has; of .tsv a tab.
+        CSV: the character between values, or ``\s+`` for runs of blanks. None takes a comma, semicolon, tab or ``|`` that the
+        first row has; of .tsv a tab.
     encoding : str, default="utf-8"
         CSV: the encoding of the text, such as "latin-1".
     na_values : sequence of str, default=()
@@ -117,6 +129,12 @@ def csv_format(
         CSV: what stands before the fraction of a number. None sees it where semicolons separate values.
     thousands : {",", ".", "'", " ", "_"} or None, default=None
         CSV: what stands between the thousands of a number.
+    comment : str or None, default=None
+        CSV: lines that begin with this are left out.
+    scratch : str, PathLike or None, default=None
+        CSV: the folder, or URL, in which CSV becomes Parquet, once, where all workers see it. It is kept there, and found again.
+        None takes a folder for temporary files, which ends with the process; beside the output where workers are on other
+        machines.
 
     Returns
     -------
@@ -127,8 +145,9 @@ def csv_format(
     texts = [na_values] if isinstance(na_values, str) else na_values
     sep = "\t" if sep == r"\t" else sep
     return CsvFormat(
-        sep, codecs.lookup(encoding).name, tuple(map(str, texts)), keep_default_na, header, decimal, thousands
-    )
+        sep, codecs.lookup(encoding).name, tuple(map(str, texts)), keep_default_na, header, decimal, thousands, comment,
+        None if scratch is None else files.normalise(scratch),
+    )  # fmt: skip
 
 
 _PARAMETERS = dict(inspect.signature(csv_format).parameters)
@@ -144,8 +163,10 @@ def reads_csv(function: _Function) -> _Function:
     @functools.wraps(function)
     def reading_so(*given: Any, **named: Any) -> Any:
         said = {name: named.pop(name) for name in _PARAMETERS if name in named}
+        out = signature.bind_partial(*given, **named).arguments.get("out")
+        out = str(out) if isinstance(out, (str, os.PathLike)) else current_format().out
         if not said:
-            with reading(current_format()):  # a model may set its own: `formats.read_as`
+            with reading(replace(current_format(), out=out)):  # a model may set its own: `formats.read_as`
                 return function(*given, **named)
         places = (*given[:2], *(named.get(name) for name in _PLACES))
         if not any(isinstance(value, (str, os.PathLike)) for value in places):
@@ -153,7 +174,7 @@ def reads_csv(function: _Function) -> _Function:
                 f"{', '.join(f'{name}=' for name in said)} say how CSV at a path is read; received a "
                 f"{type(given[0]).__name__ if given else 'call'} without a path; leave them out"
             )
-        with reading(csv_format(**said)):
+        with reading(replace(csv_format(**said), out=out)):
             return function(*given, **named)
 
     own = list(signature.parameters.values())

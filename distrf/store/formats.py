@@ -99,7 +99,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
-            "files), .txt, .data, each of these .gz, .bz2, .zst or .xz too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
+            "files), .txt, .data, each of these .gz, .bz2, .xz, .zip or .zst too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
             "store or a registered format; where an option such as sep= says how it is read, it is CSV"
         )
     return source.open(path, selection)

@@ -347,11 +347,16 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
 def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
     kinds = [value_type(kind) for kind in kinds]
     if base != "number":
-        units = ["s", "ms", "us", "ns"]
-        return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
+        return finest_time(kinds)
     whole = [pa.types.is_integer(kind) or getattr(kind, "scale", 1) == 0 for kind in kinds]
     if all(whole) and (pa.uint64() in kinds or not all(map(pa.types.is_integer, kinds))):
         return pa.decimal128(38, 0)  # float64, which NumPy takes, rounds those beyond 2^53
     if any(pa.types.is_decimal(kind) for kind in kinds):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))
+
+
+def finest_time(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """That of the types of times which has the smallest unit; dates have the largest. Of other types the first."""
+    units = ["s", "ms", "us", "ns"]
+    return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
