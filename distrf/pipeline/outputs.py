@@ -21,7 +21,7 @@ from ..store.spec import differences, to_json
 from .rows import Parts
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
-_FOLDERS = ("sgd", "cg", "passes", "subspace")
+_FOLDERS = ("sgd", "passes", "subspace")
 _EVERY = whole() | NONE
 
 
@@ -169,6 +169,6 @@ def _keeping(steps: list[Any]) -> Iterable[Any]:
     if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
         raise InputError(
             "checkpoint= is for jobs of many passes: models logistic, svm, huber, sgd-classifier and sgd-regressor, "
-            "solver='cg', map='tefm', map='cnm' and map='learned'"
+            "solver='passes', map='tefm', map='cnm' and map='learned'"
         )
     return keeping

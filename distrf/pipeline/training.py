@@ -92,7 +92,7 @@ def train(
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for.
     checkpoint : str, PathLike or None, default=None
-        Folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of CompactNonlinearMap. The
+        Folder that keeps the state of SGD, each pass of gradients and of TEFM, and of CompactNonlinearMap. The
         same call with `resume` continues from it, to the same bits.
     checkpoint_every : int or None, default=None
         Batches of SGD between two states. None leaves that of the estimator.
