@@ -26,7 +26,7 @@ _BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
 def show_progress(console: Console | None = None) -> Iterator[None]:
     """Show a bar for each pass that runs inside the `with` block: rows done, rows per second, time left.
 
-    The epochs of a fit share one bar, with the loss beside it, the passes of conjugate gradients another, with the residual.
+    The epochs of a fit share one bar, with the loss beside it, the passes of gradients another.
     In a log file, or the log of a batch job, there is a line a minute at most, and in a notebook without ipywidgets one for each
     pass that has ended. Nothing is written to a pipe. The logger "distrf" has all of it at the level INFO, also without this
     function.

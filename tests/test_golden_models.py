@@ -129,7 +129,7 @@ def kept(make, show):
 
 
 def ridge(path):
-    model = StreamingRidge([1e-4, 1e-2], solver="cg", n_directions=4, checkpoint=path, random_state=2)
+    model = StreamingRidge([1e-4, 1e-2], solver="passes", checkpoint=path, random_state=2)
     return model.fit(rows(), scores())
 
 

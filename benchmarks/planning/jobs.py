@@ -55,7 +55,7 @@ JOBS: dict[str, Job] = {
     "train": Job("train", fourier(CHOSEN), 60_000),
     "wide": Job("fit", fourier(RIDGE), 12_000, size=8192),
     "classes": Job("fit", fourier(RIDGE), 100_000, classes=1000, size=1024),
-    "cg": Job("fit", fourier(distrf.StreamingRidgeClassifier(1e-4, solver="cg")), 20_000, size=8192),
+    "passes": Job("fit", fourier(distrf.StreamingRidgeClassifier(1e-4, solver="passes")), 20_000, size=8192),
     "tefm": Job("fit", lambda D: [distrf.TEFM(*fourier()(16 * D), D, random_state=0), RIDGE], 30_000, size=256),
     "cnm": Job("fit", mapped("CompactNonlinearMap", RIDGE, objective="logistic", n_epochs=8), 60_000, size=512),
     "svm": Job("fit", fourier(distrf.StreamingSGDClassifier("hinge", **BATCHES)), 100_000),

@@ -35,8 +35,8 @@ def task_name(label: str) -> str:
 
     Examples
     --------
-    >>> task_name("conjugate gradients|residual 0.01"), task_name("featurize alternating_circulant")
-    ('conjugate-gradients', 'featurize-alternating-circulant')
+    >>> task_name("gradient|loss 0.01"), task_name("featurize alternating_circulant")
+    ('gradient', 'featurize-alternating-circulant')
     """
     words = re.findall("[a-z]+", split_label(label)[0].lower()) or ["pass"]
     name = "-".join(words)

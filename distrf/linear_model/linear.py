@@ -4,32 +4,18 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from sklearn.base import is_regressor
 
 from ..execution.planned import Costs, PlannedRows
 from ..folds import given_folds
 from ..losses import LOSSES, Loss, losses_for
-from ..newton.descent import SLOPED, STEPS
-from ..newton.fit import HELD_OUT, Newton, held_out_rule
-from ..newton.hessian import FACTORS
-from ..newton.line import LineReduction
-from ..newton.sample import sample_size
 from ..parameters import CLASS_WEIGHT, FLAG, FOLDER, SEED, Rule, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..ridge.conjugate_gradients import ALL_ROWS
-from ..sgd.alpha import fitted_rows
-from ..sgd.rows import Rows
-from ..targets import Targets, target_phase
 from ..typing import ArrayLike, ClassWeight, RandomState
 from .base import LinearClassifier, LinearModel, LinearRegressor, loss_of
-from .calibration import learn_calibration
-from .held_out import calibration_costs, fold_scores
+from .passes import fit_by_passes, pass_costs
 from .validation import validate_fit
-
-#: Passes that a plan assumes. The real number depends on the data.
-_EXPECTED = 10
 
 
 def smooth_loss(task: str) -> Rule:
@@ -133,39 +119,20 @@ class BaseLinear(LinearModel):
         X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         targets, seed = self._encoded(y, weight), draw_seed(self.random_state)
         epsilon, given = getattr(self, "epsilon", None), given_folds(X, folds)
-        loss = loss_of(self.loss, targets, epsilon or "auto")
-        rule = held_out_rule(given, seed) if self._calibrates else ALL_ROWS
-        arrays = [X, y] if weight is None else [X, y, weight]
-        fitted = Newton(
-            loss, None if self.alpha == "auto" else float(self.alpha), epsilon == "auto" and self.loss == "huber",
-            bool(self.fit_intercept), float(self.tol), int(self.max_passes), seed, rule, self.checkpoint,
-        ).fit(arrays, targets, given)  # fmt: skip
-        calibration = None
-        if self._calibrates:
-            solutions = [fitted.solution, *[None] * (rule.n_folds - 1)]
-            held = fold_scores(Rows.of(X, y, weight, given), targets, rule, solutions, seed)
-            calibration = learn_calibration(held, targets.classes)
-        self._set_solution(fitted.solution, targets, calibration)
-        self.gap_, self.n_iter_ = fitted.descent.gap, fitted.passes
-        self.epsilon_, self.descent_ = fitted.loss.epsilon, fitted.descent.history
+        loss, arrays = (
+            loss_of(self.loss, targets, epsilon or "auto"),
+            [X, y] if weight is None else [X, y, weight],
+        )
+        fit_by_passes(
+            self, loss, arrays, targets, given, seed, calibrates=self._calibrates,
+            choose_epsilon=epsilon == "auto" and self.loss == "huber",
+        )  # fmt: skip
         self._finish(targets, y.ndim == 1)
         return self
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         self.check()
-        n, D, C = rows.n, rows.width, rows.outputs
-        P, targets, loss = D + bool(self.fit_intercept), Targets(None, np.zeros(C)), LOSSES[self.loss]()
-        reduction = LineReduction(D, targets, loss, bool(self.fit_intercept), steps=STEPS, n_slopes=SLOPED)
-        size = sample_size(n, D, rows.itemsize)
-        factor = 8 * min(size, P) ** 2  # of the Hessian with and without damping, and of the Gram matrix
-        factors = 2 * max(factor, min(C * factor, int(FACTORS))) + 2 * factor
-        fitted = 40 * D * min(size, fitted_rows(D, C)) if self.alpha == "auto" else 0
-        client = 4 * size * P * rows.itemsize + fitted + factors + 40 * reduction.nbytes
-        note = f"{_EXPECTED} passes or so over the features; how many it takes depends on the data"
-        passes, memory = rows.passes(_EXPECTED, reduction), rows.pass_memory(reduction, 16 * P * C)
-        costs = Costs((target_phase(n, rows.blocks),)) + rows.sample_costs(size)
-        costs += Costs((passes,), 8 * D * C, memory, client, (note,))
-        return costs + calibration_costs(rows, n // HELD_OUT) if self._calibrates else costs
+        return pass_costs(self, rows, LOSSES[self.loss](), self._calibrates)
 
 
 @estimator

@@ -1,4 +1,4 @@
-"""Ridge regression on a stream of features: exact by one pass, or by conjugate gradients over passes."""
+"""Ridge regression on a stream of features: exact by one pass, or by passes of gradients."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .ridge_base import BaseRidge, takes_rows
 
 @estimator
 class StreamingRidge(LinearRegressor, BaseRidge):
-    """Ridge regression by one pass that adds up the normal equations, or by conjugate gradients.
+    """Ridge regression by one pass that adds up the normal equations, or beyond memory by passes.
 
     Minimises (1 / 2W) sum_i w_i |y_i - b - z_i.u|^2 + (alpha / 2) |u|^2 over u and b, with W = sum_i w_i. The
     intercept b has no penalty. scikit-learn's `Ridge(alpha)` is ours with alpha / n.
@@ -45,8 +45,6 @@ class StreamingRidge(LinearRegressor, BaseRidge):
     ----------
     .. [1] A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal Problems",
            Technometrics 12, 1970.
-    .. [2] D. P. O'Leary, "The Block Conjugate Gradient Algorithm and Related Methods", Linear Algebra and its
-           Applications 29, 1980 (solver="cg").
 
     Examples
     --------
@@ -75,7 +73,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
             alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
-            (`cv="holdout"`, "cg", many features). None cuts folds by `cv`.
+            (`cv="holdout"`, "passes", many features). None cuts folds by `cv`.
 
         Returns
         -------
@@ -125,7 +123,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         Raises
         ------
         InputError
-            The model was fitted without `keep_state`, or by conjugate gradients; a parameter breaks a rule, or the data
+            The model was fitted without `keep_state`, or by passes; a parameter breaks a rule, or the data
             do: NaN or infinity, other columns. The model is as it was then.
         MemoryPlanError
             The job cannot fit into memory.
@@ -179,9 +177,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
     ----------
     .. [1] A. E. Hoerl and R. W. Kennard, "Ridge Regression: Biased Estimation for Nonorthogonal Problems",
            Technometrics 12, 1970.
-    .. [2] D. P. O'Leary, "The Block Conjugate Gradient Algorithm and Related Methods", Linear Algebra and its
-           Applications 29, 1980 (solver="cg").
-    .. [3] J. C. Platt, "Probabilistic Outputs for Support Vector Machines", Advances in Large Margin Classifiers, 1999
+    .. [2] J. C. Platt, "Probabilistic Outputs for Support Vector Machines", Advances in Large Margin Classifiers, 1999
            (calibrate).
 
     Examples
@@ -215,7 +211,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
             alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
-            (`cv="holdout"`, "cg", many features). None cuts folds by `cv`.
+            (`cv="holdout"`, "passes", many features). None cuts folds by `cv`.
 
         Returns
         -------
@@ -275,7 +271,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         Raises
         ------
         InputError
-            The model was fitted without `keep_state`, or by conjugate gradients; labels are not known;
+            The model was fitted without `keep_state`, or by passes; labels are not known;
             `class_weight` is "balanced", or not what it was; a parameter breaks a rule, or the data do: NaN or infinity,
             other columns. The model is as it was then.
         MemoryPlanError

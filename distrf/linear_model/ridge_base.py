@@ -1,4 +1,4 @@
-"""What the two ridge estimators share: parameters and their rules, the pass or passes of a fit, calibration."""
+"""What the two ridge estimators share: parameters and their rules, the pass of a fit or its passes, calibration."""
 
 from __future__ import annotations
 
@@ -16,23 +16,24 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..execution.scheduler import computed
 from ..folds import GivenFolds, given_folds
+from ..losses import Squared
 from ..parameters import FLAG, FOLDER, SEED, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
-from ..ridge.conjugate_passes import ConjugateGradients
 from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramReduction, GramState
 from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
 from ..ridge.path import is_short, turned_rows
-from ..ridge.plan import ridge_costs
-from ..ridge.solver import SOLVERS, choose_solver
+from ..ridge.plan import gram_costs
+from ..ridge.solver import SOLVERS, choose_solver, first_that_fits
 from ..sgd.rows import Rows
 from ..targets import Targets, joined_classes
 from ..typing import Alphas, RandomState
 from .base import LinearModel
 from .calibration import CalibrationWarning, count_rows, enough_rows, learn_calibration
 from .held_out import calibration_costs, fold_scores
+from .passes import fit_by_passes, pass_costs
 from .validation import validate_fit
 
 
@@ -47,10 +48,6 @@ class _Solved(NamedTuple):
     cv_errors: np.ndarray | None
     rule: FoldRule
     without: list[Solution | None]
-    residual: float = 0.0
-    bound: float = 0.0
-    passes: int = 0
-    finder_passes: int = 0
 
 
 @estimator
@@ -73,26 +70,21 @@ class BaseRidge(LinearModel):
         and client hold them, else "holdout". A row's fold is random, from a hash of its number, so the order of the
         rows does no harm. Copies of a row, whose folds then differ, make alpha too small: `fit(X, y, folds=)` keeps
         them together, and `train` gives it such folds.
-    solver : {"auto", "gram", "cg"}, default="auto"
-        "gram" is exact, in one pass and D^2 numbers. "cg" takes conjugate gradients: a few passes and D *
-        n_directions numbers. "auto" is "gram" where the plan says that workers and client hold it, and
-        `solver_reason_` says why. With "cg", several alphas are compared on one held-out fifth whatever
-        `cv` is, and only the best and its neighbours are iterated to convergence; the decades of its "auto"
-        start at 1e-8, or below while the smallest is the best, and end at 100 times the energy.
-    n_directions : int or {"auto"}, default="auto"
-        Dominant directions of the features that "cg" starts from. More of them take more memory and fewer
-        passes. "auto" is D / 8, but 64 to 512.
+    solver : {"auto", "gram", "passes"}, default="auto"
+        "gram" is exact, in one pass and D^2 numbers. "passes" fits as `StreamingLinearRegressor` does: some gradients, each a pass, and
+        a sample of at most 1 GiB in the client. "auto" is "gram" where the plan says that workers and client hold it, and
+        `solver_reason_` says why. By "passes", alpha is chosen on the sample, whatever `cv` is: of several alphas it is the one
+        nearest to what "auto" would take.
     tol : float, default=0.001
-        "cg" stops when its residual guarantees that the relative error of the predictions is at most this.
+        "passes" end when the objective is estimated to be at most this share of itself above its least.
     max_passes : int, default=50
-        Most passes of "cg". A warning says if they were too few.
+        Most passes. A warning says if they were too few.
     keep_state : bool, default=False
         Whether `fit` keeps the sums of its pass in `state_`, so that `partial_fit` can add more rows. They are saved with
         the model: for each fold the lower tiles of a D x D float64 matrix, of 8 D^2 bytes up to 1,024 features, 6 D^2 with
         2,048, near 4 D^2 with many. The solver is "gram" then.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL in which "cg" keeps the result of each pass. If an interrupted fit is called again, it
-        resumes from there.
+        Folder or URL that keeps the sums of each of the "passes"; the same call resumes from it, and ends with the same bits.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -103,18 +95,13 @@ class BaseRidge(LinearModel):
     alphas_ : array of shape (a,)
         The penalties that were compared.
     solver_ : str
-        The solver in use, "gram" or "cg".
+        The solver in use, "gram" or "passes".
     solver_reason_ : str
         Why "auto" took it.
     n_iter_ : int
-        Passes of "cg"; 0 for "gram".
-    n_finder_passes_ : int
-        Passes before those of "cg", for right-hand sides and directions; 0 for "gram".
-    residual_ : float
-        Largest relative residual of the normal equations over the targets; 0 for "gram".
-    error_bound_ : float
-        Bound on the relative error of predictions of the training rows, at which "cg" stopped; 0 for
-        "gram".
+        Passes over the features by "passes"; 0 for "gram".
+    gap_ : float
+        Estimate of (F - least F) / F, F being the objective; 0 for "gram".
     state_ : KeptState
         The sums of all rows so far; only with `keep_state`, or after `partial_fit`.
     n_features_in_ : int
@@ -123,7 +110,7 @@ class BaseRidge(LinearModel):
 
     #: Parameters that are read only if another parameter has one of these values.
     parameter_needs: ClassVar[dict[str, dict[str, tuple[Any, ...]]]] = {
-        name: {"solver": ("auto", "cg")} for name in ("tol", "n_directions", "max_passes")
+        name: {"solver": ("auto", "passes")} for name in ("tol", "max_passes")
     }
 
     alpha: Alphas = param(default="auto", rule=ALPHAS, kw_only=False)
@@ -131,7 +118,6 @@ class BaseRidge(LinearModel):
     cv: int | str = param(default="auto", rule=whole(2) | one_of("holdout", "auto"))
     calibrate: bool = param(default=False, rule=FLAG)
     solver: str = param(default="auto", rule=one_of(*SOLVERS))
-    n_directions: int | str = param(default="auto", rule=whole() | one_of("auto"))
     tol: float = param(default=1e-3, rule=number(above=0, below=1))
     max_passes: int = param(default=50, rule=whole())
     keep_state: bool = param(default=False, rule=FLAG)
@@ -146,24 +132,24 @@ class BaseRidge(LinearModel):
     def facts(self) -> dict[str, Any]:
         facts: dict[str, Any] = {"alpha": self.alpha_, "solver": self.solver_}
         if self.solver_ != "gram":
-            facts["passes"] = self.n_iter_ + self.n_finder_passes_
+            facts["passes"], facts["gap"] = self.n_iter_, self.gap_
         if self.cv_errors_ is not None:
             facts["alphas"], facts["cv_errors"] = self.alphas_.tolist(), self.cv_errors_.tolist()
         return facts
 
     @property
     def checkpoint_folder(self) -> str:
-        """Subfolder of the checkpoint of a training for the passes of conjugate gradients; "" for none."""
-        return "" if self.solver == "gram" or self.keep_state else "cg"
+        """Subfolder of the checkpoint of a training for the passes; "" for none."""
+        return "" if self.solver == "gram" or self.keep_state else "passes"
 
     def check(self) -> None:
         super().check()
         self._check_keeps_state(self.keep_state)
 
     def _check_keeps_state(self, keep: bool) -> None:
-        if keep and self.solver == "cg":
+        if keep and self.solver == "passes":
             raise InputError(
-                "conjugate gradients (solver='cg') add up nothing to which more rows could be added; take solver='gram', "
+                "solver='passes' adds up nothing to which more rows could be added; take solver='gram', "
                 "or fit all rows again without keep_state"
             )
         if keep and isinstance(getattr(self, "class_weight", None), str):
@@ -184,7 +170,7 @@ class BaseRidge(LinearModel):
         """Fit to rows as the user gives them."""
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         keep, basis = keep or self.keep_state, None
-        if is_short(*X.shape) and self.solver != "cg" and not keep:
+        if is_short(*X.shape) and self.solver != "passes" and not keep:
             X, y, sample_weight, folds = computed(X, y, sample_weight, folds)
             if first_not_finite(X) is None:  # else the pass names the entry
                 X, basis = turned_rows(X)
@@ -241,21 +227,21 @@ class BaseRidge(LinearModel):
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         asked = "gram" if keep else self.solver
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
-        kept = None
-        if solver == "gram":
+        self.__dict__.pop("state_", None)
+        if solver == "passes":
+            fit_by_passes(self, Squared(), arrays, targets, folds, seed, calibrates=bool(self.calibrate))
+            self.alphas_ = np.array(alphas or [self.alpha_])
+            self.cv_errors_: np.ndarray | None = None
+        else:
             last = [folds.values] if folds is not None and reduction.rule.given else []
             state = self._add_up(reduction, [*arrays, *last])
             solved = self._solve(state, reduction, alphas)
-            kept = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
-        else:
-            solved = self._iterate(arrays, folds, targets, alphas, seed)
-        calibration, calibrated = self._calibrate(arrays, folds, targets, solved, seed, X.shape[0])
-        self._publish(solved, targets, calibration)
+            calibration, calibrated = self._calibrate(arrays, folds, targets, solved, seed, X.shape[0])
+            self._publish(solved, targets, calibration)
+            if keep:
+                kept = replace(targets, shares=None)
+                self.state_ = KeptState(state, kept, reduction.rule, X.shape[0], calibrated)
         self.solver_, self.solver_reason_ = solver, reason
-        self.__dict__.pop("state_", None)
-        if keep:
-            assert kept is not None
-            self.state_ = replace(kept, calibrated=calibrated)
 
     def _reductions(
         self, n: int, D: int, targets: Targets, seed: int, keep: bool, folds: GivenFolds | None = None
@@ -264,24 +250,6 @@ class BaseRidge(LinearModel):
         if folds is not None:
             return given_reductions(self.alpha, self.cv, folds, D, targets, held_out)
         return gram_reductions(self.alpha, self.cv, n, D, targets, seed, held_out=held_out, grows=keep)
-
-    def _iterate(
-        self,
-        arrays: list[Any],
-        folds: GivenFolds | None,
-        targets: Targets,
-        alphas: list[float] | None,
-        seed: int,
-    ) -> _Solved:
-        """Solve by conjugate gradients."""
-        fitted = ConjugateGradients(
-            self.fit_intercept, self.n_directions, self.tol, self.max_passes, seed, self.checkpoint,
-            hold_out=bool(self.calibrate),
-        ).fit(arrays, targets, alphas, folds)  # fmt: skip
-        return _Solved(
-            _checked(fitted.solution), fitted.alphas, fitted.cv_errors, fitted.rule, [fitted.without, None],
-            fitted.residual, fitted.bound, fitted.passes, fitted.finder_passes,
-        )  # fmt: skip
 
     def _add_up(self, reduction: GramReduction, arrays: list[Any]) -> GramState:
         """The sums of these features; one pass."""
@@ -383,14 +351,18 @@ class BaseRidge(LinearModel):
     def _publish(self, solved: _Solved, targets: Targets, calibration: np.ndarray | None) -> None:
         self._set_solution(solved.solution, targets, calibration)
         self.alphas_, self.cv_errors_ = np.array(solved.alphas), solved.cv_errors
-        self.residual_, self.error_bound_ = solved.residual, solved.bound
-        self.n_iter_, self.n_finder_passes_ = solved.passes, solved.finder_passes
+        self.gap_, self.n_iter_ = 0.0, 0
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
         self.check()
         targets = Targets(None, np.zeros(rows.outputs))
         reductions = self._reductions(rows.n, rows.width, targets, 0, self.keep_state)
-        costs = ridge_costs(self, rows, reductions)
+        asked = "gram" if self.keep_state else self.solver
+        reduction, solver, reason = first_that_fits(asked, reductions, rows.pass_memory, rows.workers)
+        costs = Costs(notes=(f"solver {solver!r}: {reason}",))
+        if solver == "passes":
+            return costs + pass_costs(self, rows, Squared(), bool(self.calibrate))
+        costs += gram_costs(self, rows, reduction)
         return costs + calibration_costs(rows, rows.n) if self.calibrate else costs
 
 
@@ -398,7 +370,7 @@ def takes_rows(model: BaseRidge) -> bool:
     """True for a model that has sums to which rows can be added, or has not been fitted. Raises InputError for others."""
     model._check_keeps_state(True)
     if hasattr(model, "coef_") and not hasattr(model, "state_"):
-        why = "conjugate gradients, which add up none" if model.solver_ == "cg" else "keep_state=False"
+        why = "solver='passes', which adds up none" if model.solver_ == "passes" else "keep_state=False"
         raise InputError(
             f"partial_fit adds rows to the sums of the rows before, and this {type(model).__name__} was fitted with "
             f"{why}; fit it again with keep_state=True"

@@ -10,6 +10,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cholesky
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
@@ -19,8 +21,7 @@ from ..execution.row_blocks import row_bytes, rows_per_block
 from ..folds import GivenFolds
 from ..losses import Loss, Squared
 from ..maps import working_dtype
-from ..ridge.conjugate_gradients import ALL_ROWS
-from ..ridge.gram import FoldRule, GivenRule
+from ..ridge.gram import ALL_ROWS, FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
 from ..sgd.column_units import APART, column_sizes, unlike
@@ -40,6 +41,9 @@ _PILOT: dict[str, Any] = {"tol": 3e-4, "most": 200, "slow": 1.2, "exact": True}
 HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
 _UNIT = 1e-4
+_TINY = float(np.finfo(float).tiny)
+#: Sparse rows of a sample at most by which alpha is chosen.
+_TURNED = 3_000
 #: Damping of so much takes the largest second derivative of the loss for that of each row.
 _WHOLE = 100.0
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
@@ -60,14 +64,14 @@ class Fitted:
 class Newton:
     """How a model is fitted.
 
-    loss : Loss, smooth; alpha : float, None chooses it on the sample; choose_epsilon : whether that of the loss is chosen, too
+    loss : Loss, smooth; alphas : list of float, of several the one nearest to what the sample says, None takes that; choose_epsilon : whether that of the loss is chosen, too
     tol : estimated gap at which the descent ends, as a share of the objective; max_passes : most passes over the features
     rule : FoldRule, of which fold 0 is not trained on; see `held_out_rule`
     checkpoint : folder that keeps the sums of each pass, from which the same call resumes to the same bits
     """
 
     loss: Loss
-    alpha: float | None
+    alphas: list[float] | None
     choose_epsilon: bool
     intercept: bool
     tol: float
@@ -154,21 +158,35 @@ class Newton:
         if self.choose_epsilon:  # one for each target
             epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
-        sizes = column_sizes(Z, weight, None)
-        apart = unlike(sizes, APART)
-        alpha = self.alpha
+        apart = None if sp.issparse(Z) else unlike(column_sizes(Z, weight, None), APART)
+        alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
-            assert loss.smoothness is not None
-            w, n = weight * len(weight), sum(rows.blocks)
-            alpha = sample_alpha(Z, Y, w, n, self.seed, apart, sample.folds, loss, loss.smoothness)
+            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), apart, loss)
         mean = sample.means(weight[:, None])[:, 0]
-        squares = np.einsum("i,ij,ij->j", weight, Z, Z, dtype=np.float64)
+        if sp.issparse(Z):
+            squares = np.asarray(Z.multiply(Z).T @ weight)
+        else:
+            squares = np.einsum("i,ij,ij->j", weight, Z, Z, dtype=np.float64)
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
         far = bool((np.abs(mean) > _FAR * spread).any())
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
         exact = far or apart is not None
         made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": exact, "shift": shift, "units": units}
         return {name: np.asarray(value) for name, value in made.items()}
+
+    def _sampled_alpha(self, sample: SampledRows, n: int, apart: float | None, loss: Loss) -> float:
+        """What the sample says of alpha for n rows, or the one of several that is nearest to it."""
+        Z, step = sample.Z, 1
+        if sp.issparse(Z):  # rows of fewer columns that have the same products
+            step = -(-Z.shape[0] // _TURNED)
+            gram = (Z[::step].astype(np.float64) @ Z[::step].T).toarray()
+            gram.ravel()[:: len(gram) + 1] += 1e-10 * max(gram.trace(), _TINY) / len(gram)
+            Z = cholesky(gram, lower=True, check_finite=False)
+        assert loss.smoothness is not None
+        weight, folds = len(sample.weight) * sample.weight[::step], sample.folds
+        folds = None if folds is None else folds[::step]
+        alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, apart, folds, loss, loss.smoothness)
+        return alpha if not self.alphas else min(self.alphas, key=lambda a: abs(np.log(max(a, _TINY) / alpha)))
 
     def _steps(self, arrays: Sequence[Any], targets: Targets, folds: Any) -> Checkpoint:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
@@ -177,7 +195,7 @@ class Newton:
         X = arrays[0]
         job = {
             "kind": "newton", "rows": int(X.shape[0]), "columns": int(X.shape[1]), "dtype": working_dtype(X.dtype).name,
-            "weighted": len(arrays) > 2, "loss": self.loss.name, "alpha": self.alpha, "intercept": self.intercept,
+            "weighted": len(arrays) > 2, "loss": self.loss.name, "alphas": self.alphas, "intercept": self.intercept,
             "epsilon": None if self.choose_epsilon else float(self.loss.epsilon), "seed": self.seed,
             "held_out": [self.rule.n_folds, self.rule.given],
             "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),

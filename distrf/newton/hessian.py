@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
 from ..losses import Loss
@@ -28,12 +29,12 @@ _TILE = 2048
 class SampledRows:
     """Sampled rows that stand for all.
 
-    Z : array of shape (s, D), features; Y : array of shape (s, C), encoded targets
+    Z : array of shape (s, D), features; CSR where it has fewer rows than columns and these are sparse; Y : array of shape (s, C), encoded targets
     weight : array of shape (s,), with the sum 1; intercept : whether weights have a last row, its
     folds : array of shape (s,), given ones; total : estimate of the weight of all rows
     """
 
-    Z: np.ndarray
+    Z: Any
     Y: np.ndarray
     weight: np.ndarray
     intercept: bool
@@ -44,17 +45,19 @@ class SampledRows:
     def means(self, shares: np.ndarray) -> np.ndarray:
         """Z' shares in float64, of shape (D, C)."""
         means = np.zeros((self.Z.shape[1], shares.shape[1]))
-        for a in range(0, len(self.Z), _TILE):
+        for a in range(0, len(self.Y), _TILE):
             means += self.Z[a : a + _TILE].astype(np.float64).T @ shares[a : a + _TILE]
         return means
 
     def gram(self, dtype: Any) -> np.ndarray:
-        """Z Z' in float64, of products in another dtype; with an intercept, of Z minus its means. Made once."""
+        """Z Z' in float64, of products in another dtype; of dense rows with an intercept, of Z minus its means. Made once."""
         if dtype not in self.grams:
-            gram, mean = (
-                np.zeros((len(self.Z),) * 2),
-                self.means(np.full((len(self.Z), 1), self.intercept / len(self.Z)))[:, 0],
-            )
+            s = len(self.Y)
+            gram, mean = np.zeros((s, s)), self.means(np.full((s, 1), self.intercept / s))[:, 0]
+            if sp.issparse(self.Z):
+                turned, mean = self.Z.T.astype(np.float64), mean[:0]
+                for a in range(0, s, _TILE):
+                    gram[a : a + _TILE] = (self.Z[a : a + _TILE] @ turned).toarray()
             for a in range(0, len(mean), _TILE):
                 tile = (self.Z[:, a : a + _TILE] - mean[a : a + _TILE].astype(self.Z.dtype)).astype(dtype)
                 gram += tile @ tile.T
@@ -96,7 +99,7 @@ class SampledHessian:
         self.roots, own, damping = np.sqrt(bend), bend.sum(axis=0), damping / s
         self.shares = rows.intercept * bend / np.where(own > 0, own, 1.0)
         self.means = rows.means(self.shares)
-        norms = np.einsum("ij,ij->i", rows.Z, rows.Z, dtype=np.float64)
+        norms = squared_norms(rows.Z)
         trace = max(0.0, float((norms @ bend - own * (self.means**2).sum(axis=0)).max()))
         self.own = np.maximum(own, max(_OWN * own.max(), _LEAST_OWN)) + damping * own.max()
         self.penalty = max(_DAMPING * alpha + damping * trace, _LEAST * trace, np.finfo(float).tiny)
@@ -132,6 +135,10 @@ class SampledHessian:
         X, own = G[: len(mean)] - mean * G[len(mean) :].sum(axis=0), G[len(mean) :] / self.own[c]
         if not self.dual:
             X = cho_solve(self.factors[c], X, check_finite=False)
+        elif sp.issparse(Z):
+            X /= self.penalty
+            inner = root * cho_solve(self.factors[c], root * (Z @ X - mean.T @ X), check_finite=False)
+            X -= (Z.T @ inner - mean * inner.sum(axis=0)) / self.penalty
         else:
             X /= self.penalty
             right, off = np.zeros((len(Z), X.shape[1])), mean[:, 0].astype(Z.dtype)
@@ -142,6 +149,13 @@ class SampledHessian:
             for part in parts:
                 X[part] -= (Z[:, part] - off[part]).astype(self.dtype, copy=False).T @ inner / self.penalty
         return np.concatenate([X, own - mean.T @ X])
+
+
+def squared_norms(Z: Any) -> np.ndarray:
+    """|z|^2 of each row, dense or CSR."""
+    if sp.issparse(Z):
+        return np.asarray(Z.multiply(Z).sum(axis=1, dtype=np.float64)).ravel()
+    return np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
 
 
 def scores(Z: Any, weights: np.ndarray) -> np.ndarray:

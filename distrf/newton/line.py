@@ -10,8 +10,7 @@ import numpy as np
 
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..ridge.conjugate_gradients import ALL_ROWS
-from ..ridge.gram import FoldRule
+from ..ridge.gram import ALL_ROWS, FoldRule
 from ..subspace.sketches import add_product
 from ..targets import Targets
 from .hessian import SampledRows, scores

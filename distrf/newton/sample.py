@@ -12,8 +12,7 @@ from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.sampling import sampled_rows, take_rows
 from ..randomness import mixed_words, raw_words
-from ..ridge.conjugate_gradients import ALL_ROWS
-from ..ridge.gram import FoldRule
+from ..ridge.gram import ALL_ROWS, FoldRule
 from ..sgd.rows import Rows, two_dimensional
 from ..targets import Targets
 from .hessian import SampledRows
@@ -51,7 +50,7 @@ def draw_sample(
     if targets.classes is not None and drawn < n:
         indices, factor = _with_rare(rows, targets, indices, factor, seed, rule)
     Z, y, weight, kept = rows.take(indices)
-    Z = Z.toarray() if sp.issparse(Z) else Z
+    Z = Z.toarray() if sp.issparse(Z) and Z.shape[0] >= Z.shape[1] else Z
     Y, weight = targets.encode(y, weight)
     weight = factor[kept] if weight is None else weight * factor[kept]
     total = float(weight.sum())

@@ -51,8 +51,8 @@ from .target import Target, tell_apart
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
-#: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
-_GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
+#: Columns up to which a linear model takes the solver that it takes, and beyond which ridge is fitted by passes.
+_GRAM_COLUMNS = 4096
 #: Times the energy of the columns: the penalty of a constant.
 _CONSTANT = 1e9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
@@ -399,7 +399,7 @@ class _Chosen:
     def _set_penalty(self, outcome: Outcome, unit: float) -> None:
         """Give ridge with alpha="auto" few penalties around the best of the race; of a constant a huge one.
 
-        Many columns without a map are fitted by conjugate gradients: the Gram matrix of d columns takes minutes from
+        Many columns without a map are fitted by passes: the Gram matrix of d columns takes minutes from
         d = 5,000 on. Not if its sums are to be kept for more rows.
         """
         learner, X = self.learner, self.sample.X
@@ -408,7 +408,7 @@ class _Chosen:
         mapped = outcome.best is not None and outcome.best.mapped
         wide = not mapped and X.shape[1] > _GRAM_COLUMNS and not is_short(self.n, X.shape[1])
         if wide and not learner.keep_state:
-            learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
+            learner.set_params(solver="passes")
         if not self._chooses_penalty:
             return
         alpha = float(f"{outcome.found.alpha * unit:.3g}")

@@ -20,7 +20,7 @@ from ..store.spec import differences, to_json
 from .rows import Parts
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
-_FOLDERS = ("sgd", "cg", "passes", "subspace")
+_FOLDERS = ("sgd", "passes", "subspace")
 
 
 @dataclass(frozen=True)

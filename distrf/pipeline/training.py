@@ -102,7 +102,7 @@ def train(
         Other parameters of these steps.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for. While a fit of many passes runs (models logistic, svm,
-        huber and SGD, solver="cg", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
+        huber and SGD, solver="passes", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
     resume : bool, default=False
         Go on where the same call was stopped, to the same bits. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False

@@ -118,6 +118,9 @@ class FoldRule:
         return folds, more[0] if more else None
 
 
+ALL_ROWS = FoldRule()
+
+
 @dataclass(frozen=True)
 class GivenRule(FoldRule):
     """The folds that come with the rows (`distrf.folds.GivenFolds`). Rows that are never held out are the last of `n_folds`.

@@ -1,4 +1,4 @@
-"""Which solver a ridge fit uses: one pass for the Gram matrix where that fits into memory, else conjugate gradients."""
+"""Which solver a ridge fit uses: one pass for the Gram matrix where that fits into memory, else passes of gradients."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ..execution.scheduler import current_client
 from ..machine import machine_memory
 from .gram import GramReduction
 
-SOLVERS = ("auto", "gram", "cg")
+SOLVERS = ("auto", "gram", "passes")
 
 
 def choose_solver(
     solver: str, reductions: Sequence[GramReduction], arrays: Sequence[Any]
 ) -> tuple[GramReduction, str, str]:
-    """Choose "gram" or "cg" for a fit to these arrays; see `first_that_fits` for arguments and result."""
+    """Choose "gram" or "passes" for a fit to these arrays; see `first_that_fits` for arguments and result."""
     n = arrays[0].shape[0]
     workers = Workers.of_client(current_client())
 
@@ -39,9 +39,9 @@ def first_that_fits(
     memory: Callable[[GramReduction], PassMemory],
     workers: Workers,
 ) -> tuple[GramReduction, str, str]:
-    """Choose the first reduction whose pass fits, and the solver. Returns (reduction, "gram" or "cg", the reason).
+    """Choose the first reduction whose pass fits, and the solver. Returns (reduction, "gram" or "passes", the reason).
 
-    solver : "gram" and "cg" are returned as they are; "auto" is "gram" if some reduction fits into workers and client
+    solver : "gram" and "passes" are returned as they are; "auto" is "gram" if some reduction fits into workers and client
     reductions : in order of preference; if none fits, the last is returned
     memory : function that returns the memory of a pass with a reduction
     """
@@ -55,16 +55,16 @@ def first_that_fits(
 def solver_that_fits(
     reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
 ) -> tuple[str, str]:
-    """("gram" if this pass and its final solve fit into memory, else "cg"; the reason in words)."""
+    """("gram" if this pass and its final solve fit into memory, else "passes"; the reason in words)."""
     D = reduction.n_features
     if workers.memory_limit and memory.peak > workers.memory_limit:
-        return "cg", (
+        return "passes", (
             f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
             f"{format_bytes(workers.memory_limit)}"
         )
     have = machine_memory()
     if solve_bytes > have:
-        return "cg", (
+        return "passes", (
             f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
             f"{format_bytes(have)}"
         )

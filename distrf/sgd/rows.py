@@ -9,6 +9,7 @@ from typing import Any
 
 import dask
 import numpy as np
+import scipy.sparse as sp
 from dask.base import is_dask_collection
 from dask.utils import parse_bytes
 
@@ -148,7 +149,7 @@ class Rows:
 
         Returns
         -------
-        Z : array or CSR matrix of shape (s, D), float32 or float64
+        Z : array of shape (s, D), float32 or float64
         y : array of shape (s,) or (s, C)
         weight : array of shape (s,), or None
 
@@ -162,6 +163,7 @@ class Rows:
         """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
         Z, y, weight, finite = self.take(indices)
+        Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
         return Z, y, weight, None if self.folds is None else self.folds.take(indices)[finite]
 
     def take(self, indices: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray]:
@@ -169,9 +171,9 @@ class Rows:
 
         Others are left out: training refuses them later, by number. Raises InputError where no row is finite.
         """
-        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices)
+        taken = take_aligned([two_dimensional(a) for a in self.arrays], indices, sparse=True)
         Z, y = taken[0], taken[1]
-        finite = np.isfinite(Z.sum(axis=1, dtype=np.float64))
+        finite = np.isfinite(np.asarray(Z.sum(axis=1, dtype=np.float64)).ravel())
         Z, y = Z[finite], y[finite]
         weight = taken[2][finite, 0] if len(taken) > 2 else None
         for function in self.maps:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..execution.sampling import neighbours
 from ..losses import Loss
@@ -216,7 +215,6 @@ def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Samp
     """The row sample. Its weights are None where they are all zero."""
     n = sum(rows.blocks)
     Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
-    Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
     Y, weight = targets.encode(y, weight)
     if weight is not None and not weight.sum() > 0:
         weight = None

@@ -117,17 +117,6 @@ def check_width(width: int, n_features: int) -> None:
         raise InputError(f"n_components must be between 1 and the {n_features} base features, got {width}")
 
 
-def find_basis(
-    X: Any, base: FeatureMap | None, width: int, *, sketch: str, n_iter: int, seed: int, steps: Checkpoint
-) -> tuple[np.ndarray, int]:
-    """Find an orthonormal basis (D, width), float64, without singular values or residual; and count the passes."""
-    how = RangeFinder(width, sketch, n_iter, oversampling=0, solver="finder", seed=seed)
-    finding = _Finding(X, base, how)
-    finding.steps = steps
-    count = len(column_blocks(finding.n, finding.source, finding.limit))
-    return finding.basis(), (1 + n_iter) * count
-
-
 class _Finding:
     """One search: runs the passes and keeps their results."""
 

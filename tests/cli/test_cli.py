@@ -129,7 +129,7 @@ def test_plan_that_does_not_fit(cli, files):
     assert json.loads(printed.out)["fits"] is False
     matches(r"error: train was refused: it needs .*512.00 MiB.*Remedy: ", printed.err)
     notes = json.loads(cli(*words, "4GiB").out)["notes"]
-    assert any("solver 'cg': the Gram matrix of 65536 features needs" in note for note in notes)
+    assert any("solver 'passes': the Gram matrix of 65536 features needs" in note for note in notes)
 
 
 def test_train_and_evaluate(cli, files, model):

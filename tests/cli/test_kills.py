@@ -26,7 +26,6 @@ COMMANDS = {
     "featurize": ["-D", 512, "--set", "map__length_scale=4", "--seed", 1],
     "predict": [],
     "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--set", "model__cv=3", "--seed", 1],
-    "cg": ["-D", 512, "--set", "model__solver=cg", "--set", "model__tol=1e-3", "--alpha", 1e-4, "--seed", 1],
     "passes": ["-D", 512, "--model", "logistic", "--set", "model__tol=1e-7", "--alpha", 1e-4, "--seed", 1],
     "sgd": [
         "-D",

@@ -55,9 +55,9 @@ def sgd(X, y, folder):
     distrf.StreamingSGDClassifier("logistic", alpha=1e-3, n_epochs=1, random_state=0).fit(features, y)
 
 
-def range_finder_and_cg(X, y, folder):
+def range_finder_and_passes(X, y, folder):
     Z = distrf.TEFM(circulant(), n_components=8, solver="finder", random_state=0).fit_transform(X)
-    distrf.StreamingRidge(alpha=1e-3, solver="cg", random_state=0).fit(Z, y)
+    distrf.StreamingRidge(alpha=1e-3, solver="passes", random_state=0).fit(Z, y)
 
 
 def written(X, y, folder):
@@ -72,7 +72,7 @@ def written(X, y, folder):
     [
         (ridge, {"gram", "gram-sum"}, {"gram"}),
         (ridge_of_held_blocks, {"featurize-circulant", "gram", "gram-sum"}, {"gram"}),
-        (range_finder_and_cg, {"range-finder", "right-hand-sides", "starting-directions"}, {"range-finder", "right-hand-sides"}),
+        (range_finder_and_passes, {"range-finder", "gradient"}, {"range-finder", "gradient"}),
         pytest.param(sgd, {"targets", "sgd-load", "sgd-featurize", "sgd-gradient"}, {"sgd", "targets"}, marks=pytest.mark.slow),
         pytest.param(written, {"write", "featurize-circulant", "predict"}, {"featurize-circulant", "predict"}, marks=pytest.mark.slow),
     ],
@@ -98,7 +98,7 @@ def test_spans(client, seen):
     assert ("mine", "gram") in seen()[1]
 
 
-LABELS = ["gram", "write features", "conjugate gradients|residual 0.01", "range finder|sketch", "Rows, 2 of 3"]
+LABELS = ["gram", "write features", "gradient|loss 0.01", "range finder|sketch", "Rows, 2 of 3"]
 
 
 @pytest.mark.parametrize("label", [*LABELS, *(f"featurize {word}" for word in (*PROJECTIONS, *MAPS))])

@@ -36,7 +36,7 @@ def table(X, y, folder):
 PASSES = {
     "gram": lambda X, y, folder: StreamingRidge("auto", cv=3).fit(features(X), y.astype(np.float32)),
     "labels": lambda X, y, folder: StreamingRidgeClassifier("auto", calibrate=True).fit(features(X), y),
-    "cg": lambda X, y, folder: StreamingRidge(1e-3, solver="cg").fit(features(X), y.astype(np.float32)),
+    "passes": lambda X, y, folder: StreamingRidge(1e-3, solver="passes").fit(features(X), y.astype(np.float32)),
     "tefm": fits.tefm,
     "srht": lambda X, y, folder: TEFM(fourier(), n_components=4, sketch="srht", random_state=0).fit(X),
     "scaler": lambda X, y, folder: StreamingScaler().fit(X),
@@ -74,8 +74,8 @@ def test_no_sum_changes_the_states_that_it_adds(name, rng, tmp_path, monkeypatch
 # ---- inside of tasks --------------------------------------------------------------------------------
 
 
-def cg(X, y):
-    return StreamingRidge(1e-3, solver="cg", tol=1e-6).fit(features(X), y.astype(np.float32)).coef_
+def passes_of(X, y):
+    return StreamingRidge(1e-3, solver="passes", tol=1e-6).fit(features(X), y.astype(np.float32)).coef_
 
 
 def stopped_early(X, y):
@@ -105,7 +105,7 @@ def single():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("fit", [fits.ridge, cg, stopped_early, fits.tefm])
+@pytest.mark.parametrize("fit", [fits.ridge, passes_of, stopped_early, fits.tefm])
 def test_a_fit_inside_a_task_of_the_only_thread(single, fit):
     """It ends, with the bits of a fit outside."""
     inside = single.submit(run, fit, pure=False).result(timeout=60)

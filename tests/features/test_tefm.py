@@ -279,9 +279,9 @@ def steps_of(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reached", [("subspace", 2), ("cg", 6)])
+@pytest.mark.parametrize("reached", [("subspace", 2), ("passes", 2)])
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
-    """SIGKILL in the finder, or in the conjugate gradients after it; --resume makes the passes that are missing."""
+    """SIGKILL in the finder, or in the passes after it; --resume makes the passes that are missing."""
     plain = ["--scale", "none", "--set", "raw_columns=no", "-q"]
     state, job = (
         tmp_path / "m-state",
@@ -289,11 +289,9 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
             *OPTIONS,
             *plain,
             "--set",
-            "model__solver=cg",
+            "model__solver=passes",
             "--set",
-            "model__tol=1e-3",
-            "--set",
-            "model__n_directions=2",
+            "model__tol=1e-9",
         ],
     )
     kept = ["train", store, tmp_path / "m", *job]
@@ -310,9 +308,9 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
     cli("train", store, tmp_path / "whole", *job, cluster=True)
     assert "resume=True continues it" in cli(*kept, code=1).err
     assert "is of another job" in cli(*kept, "--resume", "--set", "map__n_iter=2", code=1).err
-    if reached[0] == "cg":
-        other = cli(*kept, "--resume", "--set", "model__n_directions=3", code=1, cluster=True).err
-        assert "directions: 2 -> 3" in other
+    if reached[0] == "passes":
+        other = cli(*kept, "--resume", "--alpha", "0.5", code=1, cluster=True).err
+        assert "alphas: " in other
     cli(*kept, "--resume", cluster=True)
     whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))
     np.testing.assert_array_equal(resumed["map"].components_, whole["map"].components_)

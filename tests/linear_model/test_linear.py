@@ -148,7 +148,7 @@ def test_forms_of_rows(kind):
 @pytest.mark.parametrize("model", [
     StreamingLinearRegressor("squared", alpha=ALPHA), StreamingLinearRegressor(alpha=ALPHA, epsilon=0.1),
     StreamingLinearClassifier("logistic", alpha=ALPHA), StreamingSGDRegressor(alpha=ALPHA),
-    StreamingRidge(alpha=ALPHA, solver="cg"),
+    StreamingRidge(alpha=ALPHA, solver="passes"),
 ], ids=lambda model: f"{type(model).__name__}-{getattr(model, 'loss', '')}")  # fmt: skip
 @pytest.mark.parametrize("dtype", [np.uint8, np.int64, bool])
 def test_whole_numbers_are_rows_in_their_working_dtype(model, dtype):

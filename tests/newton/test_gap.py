@@ -108,7 +108,7 @@ PROBLEMS = {
     "a class without active rows, float32": (no_active_rows, 30),
     "CSR, a column of mean 100, tol 1e-4": (mean_of_100, 8),
     "Fourier, D = 512, sample 256, squared": (fourier_squared, 34),
-    "the same, squared hinge": (fourier_squared_hinge, 76),
+    "the same, squared hinge": (fourier_squared_hinge, 80),
     "isotropic, D = 256, sample 400, logistic": (isotropic, 30),
     "16 positives of 4,000, logistic": (few_positives, 50),
     "Student t(1.2) columns, squared": (heavy_tails, 20),

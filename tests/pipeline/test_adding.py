@@ -236,11 +236,11 @@ def test_tables(tmp_path, rng):
 
 
 def test_wide_rows_without_a_map_keep_their_sums(rng, monkeypatch):
-    """Where `train` would take conjugate gradients, which have none."""
+    """Where `train` would fit by passes, which have none."""
     monkeypatch.setattr("distrf.pipeline.making._GRAM_COLUMNS", 4)
     X = rng.normal(size=(300, 6))
     y = X[:, 0] - X[:, 1]
-    assert distrf.train(X, y, map=None)[-1].solver == "cg"
+    assert distrf.train(X, y, map=None)[-1].solver == "passes"
     model = distrf.train(X[:200], y[:200], map=None, model=StreamingRidge(keep_state=True))
     added = distrf.add_rows(model, X[200:], y[200:])
     np.testing.assert_allclose(added.predict(X), y, atol=0.05)

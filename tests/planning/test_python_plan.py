@@ -47,7 +47,7 @@ def fourier(D=64, **options):
 #: Models that are made by name calibrate.
 CLASSIFIER, NUMBERS = distrf.StreamingRidgeClassifier(calibrate=True), distrf.StreamingRidge(calibrate=True)
 SGD = distrf.StreamingSGDClassifier("hinge", calibrate=True)
-CG = distrf.StreamingRidgeClassifier(solver="cg", calibrate=True)
+PASSES = distrf.StreamingRidgeClassifier(solver="passes", calibrate=True)
 LEARNED = distrf.CompactNonlinearMap(16, "multinomial")
 FOURIER = "-D 64 --map fourier"
 #: Rows, options of the command, steps.
@@ -55,7 +55,7 @@ PLANNED = {
     "ridge": ("ten", FOURIER, [fourier(), CLASSIFIER]),
     "numbers": ("numbers", FOURIER, [fourier(), NUMBERS]),
     "sgd": ("ten", f"{FOURIER} --model sgd-classifier", [fourier(), SGD]),
-    "cg": ("ten", f"{FOURIER} --set model__solver=cg", [fourier(), CG]),
+    "passes": ("ten", f"{FOURIER} --set model__solver=passes", [fourier(), PASSES]),
     "tefm": ("ten", "-D 16 --map tefm", [distrf.TEFM(fourier(), 16), CLASSIFIER]),
     "learned": ("ten", "-D 16 --map cnm", [LEARNED, CLASSIFIER]),
     "scaled": ("ten", f"{FOURIER} --scale standard", [distrf.StreamingScaler(), fourier(), CLASSIFIER]),
