@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingScaler, load_model, save_model, write_rows
-from distrf.features import base
 
 #: Seconds that one row may take beside its arithmetic: well below a millisecond, on a machine that does other work too.
 BESIDE = 1e-3
@@ -55,20 +54,6 @@ def test_one_row_costs_its_arithmetic(model):
     row = np.random.default_rng(1).normal(size=(1, 20))
     arithmetic = least(lambda: map_(scale(row)) @ weights.T)
     assert least(lambda: loaded.predict(row)) < arithmetic + BESIDE
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_that_skip_the_checks_give_the_same_bits(model, dtype, monkeypatch):
-    loaded = load_model(model)
-    rows = np.random.default_rng(1).normal(size=(40, 20)).astype(dtype)
-    for X in (rows, np.asfortranarray(rows), rows[::2], np.repeat(rows, 2, axis=1)[:, ::2]):
-        assert base._is_plain(loaded[0], X)
-        quick = loaded.predict(X)
-        with monkeypatch.context() as patch:
-            patch.setattr(base, "_is_plain", lambda *_: False)
-            checked = loaded.predict(X)
-        assert quick.dtype == checked.dtype
-        assert quick.tobytes() == checked.tobytes()
 
 
 def test_what_the_checks_are_for_is_still_refused(model):

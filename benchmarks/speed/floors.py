@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-import scipy.fft
 
 from distrf.compiled import jit, walsh_hadamard
 from distrf.compiled.circular_products import (
@@ -52,20 +51,10 @@ def hadamard_floor(projector: HadamardProjection, X: np.ndarray) -> Callable[[],
 
 
 def fft_floor(projector: CirculantProjection, X: np.ndarray) -> Callable[[], object]:
-    """The forward and inverse transforms that the projection makes, in cache: distrf's where it has them, else scipy.fft's."""
+    """The forward and inverse transforms that the projection makes, in cache."""
     L, rows, dtype = projector.order, projector.rows_per_tile, X.dtype
     blocks, tiles = -(-projector.n_frequencies // L), -(-len(X) // projector.rows_per_tile)
-    x = np.zeros((rows, projector.n_mixed, L), dtype)
     plan = transform_plan(L)
-    if plan is None:
-        spectra = scipy.fft.rfft(np.zeros((rows, blocks, L), dtype))
-
-        def run() -> None:
-            for _ in range(tiles):
-                scipy.fft.rfft(x)
-                scipy.fft.irfft(spectra, L)
-
-        return run
     pair, (cos, sin) = np.zeros((2, L), dtype), twiddles_of(L, dtype.str)
     forward, inverse = rows * projector.n_mixed, rows * -(-blocks // 2)
 

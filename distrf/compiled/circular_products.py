@@ -304,15 +304,15 @@ class TransformPlan:
 
 
 @lru_cache(maxsize=64)
-def transform_plan(length: int) -> TransformPlan | None:
-    """The plan of a length; None if it is not 16 times 2^a 3^b 5^c."""
+def transform_plan(length: int) -> TransformPlan:
+    """The plan of a length 16 times 2^a 3^b 5^c; ValueError for any other."""
     radices, rest = [], length // LANES
     for radix in (4, 2, 3, 5):
         while rest and rest % radix == 0:
             radices.append(radix)
             rest //= radix
     if length % LANES or rest != 1:
-        return None
+        raise ValueError(f"a transform has 16 * 2^a 3^b 5^c numbers, got {length}")
     order, angles = np.zeros(1, dtype=np.int64), []
     for radix in (2, 2, 2, 2, *radices):
         if order.size >= LANES:
@@ -336,7 +336,6 @@ def circulant_spectra(vectors: np.ndarray) -> np.ndarray:
     """
     t, m, L = vectors.shape
     plan = transform_plan(L)
-    assert plan is not None
     whole = np.zeros((t + t % 2, m, L))
     whole[:t] = vectors
     spectra = np.fft.fft(whole[0::2] + 1j * whole[1::2], axis=2)[..., plan.order] / L
@@ -357,7 +356,6 @@ def row_spectra(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
     Array of shape (2, n, m, L), of the dtype of X: real and imaginary parts.
     """
     plan = transform_plan(length)
-    assert plan is not None
     out = np.zeros((2, len(X), len(factors), length), X.dtype)
     np.multiply(X[:, None, :], factors, out=out[0, :, :, : X.shape[1]])
     _transform_rows(out, plan.radices, *twiddles_of(length, X.dtype.str))
@@ -374,7 +372,6 @@ def circular_products(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     out : C-contiguous array of shape (n, 2 pairs, L), float32 or float64, overwritten
     """
     plan = transform_plan(out.shape[2])
-    assert plan is not None
     # The loops take addresses: any other layout would be read wrongly. As always read-only, w has one compiled loop.
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w).view()
     w.flags.writeable = False
@@ -385,5 +382,4 @@ def circular_products(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
 def twiddles_of(length: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
     """Cosines and sines of the plan of a length, in a dtype."""
     plan = transform_plan(length)
-    assert plan is not None
     return plan.cos.astype(dtype), plan.sin.astype(dtype)

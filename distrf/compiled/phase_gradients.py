@@ -1,4 +1,4 @@
-"""What gradients with respect to phases need: cosines apart from sines, and products of spectra over rows."""
+"""What gradients with respect to phases need: cosines apart from sines."""
 
 from __future__ import annotations
 
@@ -41,25 +41,3 @@ def cos_sin_planes(phases: np.ndarray, offsets: np.ndarray, out: np.ndarray, sca
     """
     kind = phases.dtype
     _cos_sin_planes(phases, offsets, out, kind.type(scale), _SIN_TURNS[kind])
-
-
-@jit
-def _correlate_spectra(x: np.ndarray, e: np.ndarray, out: np.ndarray) -> None:
-    for i in range(x.shape[0]):
-        a = x[i]
-        for t in range(e.shape[1]):
-            b, o = e[i, t], out[t]
-            for k in range(o.size):
-                o[k] += np.conj(a[k]) * b[k]
-
-
-def correlate_spectra(x: np.ndarray, e: np.ndarray, out: np.ndarray) -> None:
-    """Add ``sum over i of conj(x[i]) * e[i, t]`` to ``out[t]``, frequency by frequency.
-
-    Parameters
-    ----------
-    x : C-contiguous complex array of shape (n, K), spectra of rows
-    e : C-contiguous complex array of shape (n, t, K), spectra of what is correlated with the rows
-    out : C-contiguous complex array of shape (t, K), added to in place
-    """
-    _correlate_spectra(x, e, out)

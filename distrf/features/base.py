@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
@@ -24,14 +23,14 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..maps import FeatureMap, working_dtype
-from ..maps.base import all_finite, canonical
+from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import ArrayLike, Rows
 
-#: Rows of the smallest tile that a thread takes.
-_TILE = 512
+#: Rows of the smallest tile that a thread takes, and the most tiles.
+_TILE, _TILES = 512, 64
 
 
 def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:
@@ -105,8 +104,6 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
     """
     if reset:
         check_parameters(estimator)
-    elif _is_plain(estimator, X):
-        return X
     X = plain_rows(X)
     if reset:  # so that rows at a path can be read as these
         estimator.__dict__.pop("rows_", None)
@@ -135,26 +132,19 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
         return canonical(X.astype(working_dtype(X.dtype), copy=False))
 
 
-def _is_plain(estimator: Any, X: Any) -> bool:
-    """Whether scikit-learn's checks, which take a tenth of a millisecond, would return the rows as they are."""
-    if type(X) is not np.ndarray or X.dtype not in (np.float32, np.float64) or X.ndim != 2:
-        return False
-    if hasattr(estimator, "feature_names_in_") or X.shape[1] != getattr(estimator, "n_features_in_", None):
-        return False
-    return len(X) > 0 and all_finite(X)
-
-
 def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
-    """Features of rows in memory, shape (n, D), by `n_jobs` threads with one core each."""
-    jobs, n = effective_jobs(n_jobs), X.shape[0]
+    """Features of rows in memory, shape (n, D), by `n_jobs` threads with one core each.
+
+    Rows are cut into the same tiles, and BLAS has one thread, for every `n_jobs`: so the bits do not depend on it.
+    """
+    jobs, n = joblib.effective_n_jobs(n_jobs), X.shape[0]
     fills = type(map_).fill_columns is not FeatureMap.fill_columns
-    if jobs == 1 or n <= _TILE or not (fills or map_.sparse_output):
+    if n <= _TILE or not (fills or map_.sparse_output):
         return map_(X)
-    # Weights that do not fit the cache are made anew for each tile of rows, so tiles are few. Maps cut rows at multiples of
-    # _TILE, as here, or of a part of it: so the bits do not depend on the number of threads. TEFM, which cuts by memory, gives
-    # the same to rounding.
-    tiles_each = 4 if map_.work()[1] <= weight_cache.max_bytes else 1
-    step = _TILE * -(-n // (_TILE * tiles_each * jobs))
+    # Weights that do not fit the cache are made anew for each tile, so each thread has one. The bits are the same: such maps cut rows
+    # at multiples of _TILE, or of a part of it.
+    tiles = _TILES if map_.work()[1] <= weight_cache.max_bytes else jobs
+    step = _TILE * -(-n // (_TILE * tiles))
     shape = (0 if map_.sparse_output else n, map_.n_components)
     out = np.empty(shape, dtype=map_.out_dtype(X.dtype))
 
@@ -166,8 +156,9 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
             map_.fill_columns(rows, features, 0, map_.n_components)
             return features
 
-    with _libraries().limit(limits=1), ThreadPoolExecutor(jobs) as pool:
-        made = list(pool.map(featurize, range(0, n, step)))
+    with _libraries().limit(limits=1):
+        threads = joblib.Parallel(jobs, require="sharedmem")
+        made = threads(joblib.delayed(featurize)(first) for first in range(0, n, step))
     return sp.vstack(made, format="csr") if map_.sparse_output else out
 
 
@@ -175,16 +166,6 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
 def _libraries() -> ThreadpoolController:
     """The libraries with threads of their own. Finding them takes milliseconds."""
     return ThreadpoolController()
-
-
-def effective_jobs(n_jobs: int | None) -> int:
-    """The number of threads for `n_jobs`, which has scikit-learn's meaning: None is 1, -1 is all cores."""
-    if n_jobs is None:
-        return 1
-    if n_jobs == 0:
-        raise InputError("n_jobs is a positive number of threads, -1 for all cores, or None for one; got 0")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.spatial.distance import cdist, pdist
+from sklearn.metrics import pairwise_distances
+from sklearn.neighbors import NearestNeighbors
+from sklearn.utils.extmath import row_norms
 
 from ..errors import InputError, first_not_finite
 from ..execution.planned import Costs, PlannedRows
@@ -23,8 +25,8 @@ LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
 WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
 _NEIGHBOUR = 50
-#: Columns from which distances come from one product of matrices.
-_WIDE = 64
+#: Distances of so many parts of the norm of a row are rounding: |x|^2 - 2 x.y + |y|^2 is not 0 for copies.
+_ROUNDING = 1e-7
 #: Squares of differences of entries up to it are finite, and so are their sums.
 _LARGEST = 1e149
 
@@ -133,8 +135,13 @@ def _measured(rows: Any, metric: str, rule: str) -> float:
     """The distance by the rule "median", "knn" or "knn-cnm"; 0 if the 50th neighbour of a row is its copy."""
     if rule == "median":
         return median_distance(rows, metric)
-    near = neighbour_distances(rows, metric, _NEIGHBOUR)
-    return float(near.mean()) * (0.5 if rule == "knn-cnm" else 1.0) if (near > 0).all() else 0.0
+    k = min(_NEIGHBOUR, rows.shape[0] - 1)
+    if k == 0:
+        return 0.0
+    rows = _centred(rows)
+    near = NearestNeighbors(n_neighbors=k, metric=metric).fit(rows).kneighbors()[0][:, -1]  # not the row itself
+    copies = near <= _ROUNDING * row_norms(rows)
+    return 0.0 if copies.any() else float(near.mean()) * (0.5 if rule == "knn-cnm" else 1.0)
 
 
 def _distinct(rows: Any) -> Any:
@@ -147,50 +154,16 @@ def _distinct(rows: Any) -> Any:
     return rows[sorted(first.values())]
 
 
-def neighbour_distances(rows: Rows, metric: str, k: int) -> np.ndarray:
-    """Distance of each row to its k-th neighbour, shape (n,); to the farthest if there are fewer than k others."""
-    n = rows.shape[0]
-    k = min(k, n - 1)
-    if not _by_products(rows, metric):
-        return np.partition(cdist(rows, rows, metric), k, axis=1)[:, k]  # column 0: the row itself
-    squares = _squared_distances(rows)
-    np.fill_diagonal(squares, -1.0)
-    return _distances(rows, np.arange(n), np.argpartition(squares, k, axis=1)[:, k])
-
-
 def median_distance(rows: Rows, metric: str) -> float:
-    """Median distance over all pairs of rows; 0 for a single row."""
+    """Median distance over all pairs of rows; 0 for a single row, and if it is that of copies but for rounding."""
     n = rows.shape[0]
     if n < 2:
         return 0.0
-    if not _by_products(rows, metric):
-        return float(np.median(pdist(rows, metric)))
-    i, j = np.triu_indices(n, 1)
-    squares = _squared_distances(rows)[i, j]
-    middle = [(len(squares) - 1) // 2, len(squares) // 2]
-    pairs = np.argpartition(squares, middle)[middle]
-    return float(_distances(rows, i[pairs], j[pairs]).mean())
+    rows = _centred(rows)
+    middle = float(np.median(pairwise_distances(rows, metric=metric)[np.triu_indices(n, 1)]))
+    return middle if middle > _ROUNDING * np.median(row_norms(rows)) else 0.0
 
 
-def _by_products(rows: Any, metric: str) -> bool:
-    """Whether distances come from one product of matrices: 10 times as fast for wide rows."""
-    return sp.issparse(rows) or (metric == "euclidean" and rows.shape[1] >= _WIDE)
-
-
-def _squared_distances(rows: Any) -> np.ndarray:
-    """|x|^2 + |y|^2 - 2 x.y, shape (n, n): which pairs are how near. Dense rows are centred, so that it cancels less."""
-    if not sp.issparse(rows):
-        rows = rows - np.median(rows, axis=0)  # a mean would follow one far row
-    products = rows @ rows.T
-    products = products.toarray() if sp.issparse(products) else products
-    norms = products.diagonal()
-    return norms[:, None] + norms - 2.0 * products
-
-
-def _distances(rows: Any, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Euclidean distances of some pairs, from their differences: exact also for near ones."""
-    if sp.issparse(rows):  # all at once: rows taken one by one would be most of the time
-        apart = rows.astype(np.float64)
-        apart = apart[left] - apart[right]
-        return np.sqrt(np.asarray(apart.multiply(apart).sum(axis=1)).ravel())
-    return np.array([cdist(rows[[i]], rows[[j]])[0, 0] for i, j in zip(left, right, strict=True)])
+def _centred(rows: Any) -> Any:
+    """Dense rows about their medians, so that products cancel less; a mean would follow one far row."""
+    return rows if sp.issparse(rows) else rows - np.median(rows, axis=0)

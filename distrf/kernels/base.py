@@ -61,8 +61,6 @@ class AnyKernel:
     name : str, key in the registry and in specs
     registry : the kernels of the family by name
     family : str, the family in the words of messages, before the word "kernel"
-    exact_from : "products", "squares" or "differences": whether exact values are computed from x.y, from |x - y|^2, or
-        from the entries of x - y, see `distrf.kernels.exact.kernel_block`
     """
 
     name: ClassVar[str]
@@ -73,10 +71,6 @@ class AnyKernel:
         for p in self.parameters():
             p.rule.check(p.name, getattr(self, p.name))
         cast_fields(self)
-
-    @property
-    def exact_from(self) -> str:
-        return "differences"
 
     @classmethod
     def parameters(cls) -> tuple[KernelParameter, ...]:
@@ -104,17 +98,6 @@ class AnyKernel:
 
     def _matrix(self, X: np.ndarray, Y: np.ndarray, length_scale: float) -> np.ndarray:
         """The kernel matrix of float64 rows, float64."""
-        raise NotImplementedError
-
-    def of_products(self, t: np.ndarray) -> np.ndarray:
-        """The kernel as a function of t = x.y, elementwise, float64. Needed if `exact_from` is "products"."""
-        raise NotImplementedError
-
-    def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
-        """The kernel as a function of |x - y|^2, elementwise, float64. Needed if `exact_from` is "squares".
-
-        squares : the squared distances, float64, overwritten; rounding may have made some negative
-        """
         raise NotImplementedError
 
     def check_rows(self, X: Rows) -> None:

@@ -61,7 +61,8 @@ class WeightLaw(AnyKernel):
 class Kernel(WeightLaw):
     """Base of the shift-invariant kernels.
 
-    A kernel defines `_values` and the attributes `name` and `law`, and those other attributes that differ from here.
+    An isotropic kernel defines `of_squares`, any other `_values`; and the attributes `name` and `law`, and those other
+    attributes that differ from here.
 
     Attributes
     ----------
@@ -80,20 +81,16 @@ class Kernel(WeightLaw):
 
     def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
         """The kernel matrix of rows in units of the length scale, float64."""
+        return self.of_squares(cdist(X, Y, "sqeuclidean"))
+
+    def of_squares(self, squares: np.ndarray) -> np.ndarray:
+        """The values of an isotropic kernel at squared distances in units of the length scale, elementwise, float64."""
         raise NotImplementedError
 
     @property
-    def exact_from(self) -> str:
-        return "squares" if self.isotropic else "differences"
-
-    def of_distances(self, distances: np.ndarray, length_scale: float) -> np.ndarray:
-        """The values of an isotropic kernel at distances |v|_2, elementwise, float64."""
-        # The distances are taken for points on a line, which are compared with the origin.
-        return self(distances.reshape(-1, 1), np.zeros((1, 1)), length_scale).reshape(distances.shape)
-
-    def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
-        np.sqrt(np.maximum(squares, 0.0, out=squares), out=squares)
-        return self.of_distances(squares, length_scale)
+    def smooth(self) -> bool:
+        """Whether it is a smooth function of |v|^2, so that rounding of squared distances stays rounding."""
+        return self.isotropic
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         """The length scale of scikit-learn's `gamma`. Raises InputError if scikit-learn's kernel has no gamma."""
@@ -132,14 +129,8 @@ class Gaussian(Kernel):
     isotropic: ClassVar[bool] = True
     why_not_binned: ClassVar[str | None] = "k'' < 0 for u < l, so that p(u) is no probability"
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        return np.exp(-0.5 * cdist(X, Y, "sqeuclidean"))
-
-    def of_squares(self, squares: np.ndarray, length_scale: float) -> np.ndarray:
-        if length_scale <= 1e-150:  # its square underflows
-            return super().of_squares(squares, length_scale)
-        squares *= -0.5 / length_scale**2
-        return np.exp(np.minimum(squares, 0.0, out=squares), out=squares)
+    def of_squares(self, squares: np.ndarray) -> np.ndarray:
+        return np.exp(-0.5 * squares)
 
     def length_scale_of_gamma(self, gamma: float) -> float:
         return float((2.0 * gamma) ** -0.5)
@@ -201,12 +192,13 @@ class Matern(Kernel):
         return self.nu == 0.5
 
     @property
-    def exact_from(self) -> str:
-        # Near 0, exp(-|v|) is linear in |v|: rounding eps of a squared distance would become an error of sqrt(eps).
-        return "differences" if self.nu == 0.5 else "squares"
+    def smooth(self) -> bool:
+        return (
+            self.nu > 0.5
+        )  # exp(-|v|) is linear in |v|: rounding eps of a squared distance would be an error of sqrt(eps)
 
-    def _values(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        r = np.sqrt(2 * self.nu) * cdist(X, Y)
+    def of_squares(self, squares: np.ndarray) -> np.ndarray:
+        r = np.sqrt(2 * self.nu * squares)
         polynomial = {0.5: 1.0, 1.5: 1.0 + r, 2.5: 1.0 + r + r * r / 3.0}[self.nu]
         return polynomial * np.exp(-r)
 

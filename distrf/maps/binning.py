@@ -17,7 +17,7 @@ from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
 from ..typing import Rows
 from .base import SeededMap, check_rows, row_tiles, working_dtype
-from .reach import near_rows
+from .phase_precision import phase_dtype
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
 _GRID_BYTES = 2**24
@@ -116,19 +116,6 @@ class BinningMap(SeededMap):
             weight_cache.get(("binning words", *key), lambda: self._words(start, stop)),
         )
 
-    def refuse_far(self, X: Rows) -> None:
-        """Raise InputError for rows whose bins float64 does not tell apart, see `distrf.maps.reach`."""
-        double = np.dtype(np.float64)
-        with np.errstate(over="ignore"):
-            for a, b in row_tiles(X.shape[0], _TILE):
-                tile = X[a:b]
-                tile = (
-                    np.ascontiguousarray(tile, dtype=double)
-                    if isinstance(tile, np.ndarray)
-                    else tile.astype(double)
-                )
-                near_rows(tile, a, 1.0 / self.length_scale, double, [])
-
     def hashes(self, X: Rows, start: int = 0, stop: int | None = None) -> np.ndarray:
         """Hash of the bin of each row in each of the grids start:stop.
 
@@ -198,7 +185,9 @@ class BinningMap(SeededMap):
         dtype = working_dtype(X.dtype)
         if not isinstance(X, np.ndarray):
             X = sp.csr_array(X)
-        self.refuse_far(X)
+        double = np.dtype(np.float64)
+        for a, b in row_tiles(X.shape[0], _TILE):  # whose bins float64 tells apart
+            phase_dtype(X[a:b].astype(double), a, 1.0 / self.length_scale, double)
         n, P = X.shape[0], stop - start
         index = np.int32 if n * P < 2**31 else np.int64
         columns, size = np.empty((n, P), dtype=index), dtype.type(1.0 / np.sqrt(self.n_grids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -17,7 +16,7 @@ from ..projections.base import COSINE_COST
 from ..randomness import uniforms
 from ..typing import Rows
 from .base import SeededMap, row_tiles
-from .reach import fill_by_reach, near_tile
+from .phase_precision import phase_tile, times_diagonal
 
 PHASES = ("paired", "offset")
 #: Ranges of length scales for which weights over the length scale stay within float32, and within float64.
@@ -123,48 +122,27 @@ class FourierMap(SeededMap):
         # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _within(self.length_scale, _SINGLE_SCALES)
         dtype = out.dtype if single else np.dtype(np.float64)
-        fill_by_reach(
-            X, out, dtype, lambda rows, features, dtype: self._fill_in(rows, features, start, stop, dtype)
-        )
-
-    def _fill_in(self, X: Rows, out: np.ndarray, start: int, stop: int, dtype: np.dtype) -> list[int]:
-        """Write features start:stop (whole frequencies) from phases in `dtype`.
-
-        Returns the rows that are too far out for it.
-        """
-        projector, per = self.projector, self._per_frequency
-        scale = 1.0 / (2.0 * np.pi * self.length_scale)
-        amplitude = np.sqrt(2.0 / self.n_components)
-        offsets = None
-        if self.phase == "offset":
-            offsets = self.offsets(start, stop).astype(dtype)
-        far: list[int] = []
+        projector, per, root = self.projector, self._per_frequency, self.root
+        scale, amplitude = 1.0 / (2.0 * np.pi * self.length_scale), np.sqrt(2.0 / self.n_components)
+        offsets = self.offsets(start, stop) if self.phase == "offset" else None
+        keep_csr = projector.accepts_sparse and (root is None or root.ndim < 2)
         for begin, end in projector.weight_blocks(start // per, stop // per, dtype.itemsize):
-            far = []  # every weight block finds the same far rows
-            for tile, target in self._tiles(X, out, projector, dtype, far):
-                for first, phases in projector.phases(tile, begin, end, scale, dtype):
+            for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
+                tile = phase_tile(X, a, b, self._column_sizes, dtype, keep_csr)
+                kind = tile.dtype
+                if root is not None:
+                    tile = times_root(tile, root.astype(kind))
+                for first, phases in projector.phases(tile, begin, end, scale, kind):
                     column = first * per - start
                     if offsets is None:
-                        cos_sin(phases, target, column, amplitude)
+                        cos_sin(phases, out[a:b], column, amplitude)
                     else:
-                        cos_offset(
-                            phases, offsets[column : column + phases.shape[1]], target, column, amplitude
-                        )
-        return far
-
-    def _tiles(
-        self, X: Rows, out: np.ndarray, projector: Projection, dtype: np.dtype, far: list[int]
-    ) -> Iterator[tuple[Rows, np.ndarray]]:
-        """Tiles of rows times the root, in `dtype`, and the rows of `out` that belong to each."""
-        root = None if self.root is None else self.root.astype(dtype)
-        sizes, keep_csr = self._column_sizes, projector.accepts_sparse and (root is None or root.ndim < 2)
-        for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
-            tile = near_tile(X, a, b, sizes, dtype, far, keep_csr)
-            yield tile if root is None else times_root(tile, root), out[a:b]
+                        some = offsets[column : column + phases.shape[1]].astype(kind)
+                        cos_offset(phases, some, out[a:b], column, amplitude)
 
     @property
     def _column_sizes(self) -> np.ndarray | float:
-        """Factors f for which |f * x| is the size of a row x, see `distrf.maps.reach`."""
+        """Factors f for which |f * x| is the size of a row x, see `distrf.maps.phase_precision`."""
         if self.root is None:
             return 1.0 / self.length_scale
         if self.root.ndim == 1:
@@ -202,11 +180,7 @@ class FourierMap(SeededMap):
 
 def times_root(X: Rows, root: np.ndarray) -> Rows:
     """Rows times a matrix, or times a diagonal of shape (d,); CSR rows stay CSR then."""
-    if root.ndim == 2:
-        return X @ root
-    if isinstance(X, np.ndarray):
-        return X * root
-    return type(X)((X.data * root[X.indices], X.indices, X.indptr), shape=X.shape)
+    return X @ root if root.ndim == 2 else times_diagonal(X, root)
 
 
 def _within(number: float, bounds: tuple[float, float]) -> bool:

@@ -21,8 +21,6 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from ..compiled.phase_gradients import correlate_spectra
-from ..compiled.spectra import mix_spectra
 from ..errors import InputError
 from ..projections.base import FOURIER_COST
 from ..projections.circulant import fast_order
@@ -185,16 +183,13 @@ class CirculantFrequencies(Frequencies):
 
     def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
         spectra = scipy.fft.rfft(np.asarray(numbers, dtype=np.float64) / (2.0 * np.pi), axis=1)
-        return spectra[:, None].astype(np.result_type(dtype, np.complex64)), self.signs().astype(dtype)
+        return spectra.astype(np.result_type(dtype, np.complex64)), self.signs().astype(dtype)
 
     def phases(self, X: Rows, prepared: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         spectra, flips = prepared
         x = scipy.fft.rfft(dense(X) * flips, self.order, axis=1, overwrite_x=True)
-        product = np.empty((len(x), *spectra[:, 0].shape), dtype=x.dtype)
-        mix_spectra(x[:, None], spectra, product)
-        phases = scipy.fft.irfft(product, self.order, axis=2, overwrite_x=True).reshape(
-            len(x), self.shape[0] * self.order
-        )
+        phases = scipy.fft.irfft(x[:, None] * spectra, self.order, axis=2, overwrite_x=True)
+        phases = phases.reshape(len(x), self.shape[0] * self.order)
         return np.ascontiguousarray(phases[:, : self.n_frequencies]), x
 
     def start(self, dtype: np.dtype) -> np.ndarray:
@@ -206,7 +201,8 @@ class CirculantFrequencies(Frequencies):
         if E.shape[1] < blocks * L:
             padded = np.zeros((len(E), blocks * L), dtype=E.dtype)
             padded[:, : E.shape[1]] = E
-        correlate_spectra(factors, scipy.fft.rfft(padded.reshape(len(E), blocks, L), axis=2), total)
+        spectra = scipy.fft.rfft(padded.reshape(len(E), blocks, L), axis=2)
+        total += (factors.conj()[:, None] * spectra).sum(axis=0)
 
     def finish(self, total: np.ndarray) -> np.ndarray:
         return scipy.fft.irfft(total, self.order, axis=1)

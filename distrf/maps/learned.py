@@ -16,7 +16,7 @@ from ..typing import Rows
 from .base import FeatureMap, require_arrays, row_tiles
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
-from .reach import fill_by_reach, near_tile
+from .phase_precision import phase_tile
 
 
 @dataclass(frozen=True)
@@ -74,34 +74,29 @@ class LearnedFourierMap(FeatureMap):
         return self.linear.matrix(self.frequencies)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        assert self.frequencies is not None
+        linear, sizes, prepared = self.linear, self._column_sizes(), {}
         whole = (start, stop) == (0, self.n_components)
         features = out if whole else np.empty((len(out), self.n_components), dtype=out.dtype)
-        fill_by_reach(X, features, out.dtype, self._fill_in)
+        amplitude = np.sqrt(2.0 / self.n_components)
+        for a, b in row_tiles(X.shape[0], linear.rows_per_tile):
+            tile = phase_tile(X, a, b, sizes, out.dtype, keep_csr=True)
+            if tile.dtype not in prepared:
+                prepared[tile.dtype] = linear.prepare(self.frequencies, tile.dtype)
+            phases, _ = linear.phases(tile, prepared[tile.dtype])
+            if self.offsets is None:
+                cos_sin(phases, features[a:b], 0, amplitude)
+            else:
+                cos_offset(phases, self.offsets.astype(tile.dtype), features[a:b], 0, amplitude)
         if not whole:
             out[:] = features[:, start:stop]
 
     def _column_sizes(self) -> np.ndarray:
-        """Root mean square of each column of Theta, shape (d,): factors of the sizes of `distrf.maps.reach`."""
+        """Root mean square of each column of Theta, shape (d,): factors of the sizes of `distrf.maps.phase_precision`."""
         assert self.frequencies is not None
         if self.structure == "circulant":  # every column holds the same numbers, in another order
             return np.full(self.n_features_in, np.sqrt(np.mean(self.frequencies**2)))
         return np.sqrt(np.einsum("ij,ij->j", self.frequencies, self.frequencies) / len(self.frequencies))
-
-    def _fill_in(self, X: Rows, out: np.ndarray, dtype: np.dtype) -> list[int]:
-        """Write all features from phases in `dtype`. Returns the rows that are too far out for it."""
-        assert self.frequencies is not None
-        linear, sizes = self.linear, self._column_sizes()
-        far: list[int] = []
-        prepared = linear.prepare(self.frequencies, dtype)
-        amplitude = np.sqrt(2.0 / self.n_components)
-        offsets = None if self.offsets is None else self.offsets.astype(dtype)
-        for a, b in row_tiles(X.shape[0], linear.rows_per_tile):
-            phases, _ = linear.phases(near_tile(X, a, b, sizes, dtype, far, keep_csr=True), prepared)
-            if offsets is None:
-                cos_sin(phases, out[a:b], 0, amplitude)
-            else:
-                cos_offset(phases, offsets, out[a:b], 0, amplitude)
-        return far
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         if self.kernel is None or self.length_scale is None:

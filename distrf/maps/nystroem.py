@@ -11,8 +11,7 @@ rounding. So landmarks that are equal cost time and nothing else.
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -22,12 +21,9 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..kernels.base import AnyKernel
-from ..kernels.exact import exact_kernel, kernel_block, lean, middle
+from ..kernels.exact import kernel_block, kernel_with_rows, lean
 from ..typing import Rows
 from .base import FeatureMap, require_arrays, row_tiles
-
-#: Results of `_once`, by the name of the function and the `id` of the landmarks; removed when that array is freed.
-_results: dict[tuple[str, int], tuple[weakref.ref, Any]] = {}
 
 
 @dataclass(frozen=True)
@@ -79,7 +75,9 @@ class NystroemMap(FeatureMap):
         InputError : the kernel is zero between all landmarks, or not finite
         """
         with np.errstate(over="ignore"):  # refused below
-            K = exact_kernel(kernel, landmarks, length_scale)
+            used = np.flatnonzero(landmarks.any(axis=0))  # columns of zeros change no kernel; in text most are
+            points = lean(landmarks[:, used if used.size else slice(1)])
+            K = kernel_block(kernel, points, points, length_scale)
         if not np.isfinite(K).all():
             raise InputError(
                 "the kernel overflows between landmarks; scale the rows or the kernel's parameters"
@@ -104,15 +102,12 @@ class NystroemMap(FeatureMap):
         assert self.landmarks is not None
         assert self.normalization is not None
         self.kernel.check_rows(X)
-        M, centre = self.normalization[:, start:stop], None
-        if isinstance(X, np.ndarray):
-            L, centre = self.landmarks.astype(np.float64, copy=False), _once(middle, self.landmarks)
-        else:
-            X, L = sp.csr_array(X), _once(_beside_csr, self.landmarks)
+        M = self.normalization[:, start:stop]
+        values = kernel_with_rows(self.kernel, self.landmarks, self.length_scale, sp.issparse(X))
         # Of 512 rows a half for each doubling of the landmarks beyond 4,096: kernels of a tile take 16 MiB.
         rows = max(64, 512 >> max(0, (self.n_landmarks - 1).bit_length() - 12))
         for a, b in row_tiles(X.shape[0], rows):
-            out[a:b] = kernel_block(self.kernel, X[a:b], L, self.length_scale, centre) @ M
+            out[a:b] = values(X[a:b]) @ M
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y, self.length_scale)
@@ -128,24 +123,3 @@ class NystroemMap(FeatureMap):
         m, d, r = map_.n_landmarks, map_.n_features_in, map_.n_components
         require_arrays(arrays, {"landmarks": (m, d), "normalization": (m, r)}, "a Nystroem map")
         return map_.with_arrays(arrays)
-
-
-def _once(make: Callable[[np.ndarray], Any], landmarks: np.ndarray) -> Any:
-    """make(landmarks), computed once in this process for each array of landmarks, and kept until that array is freed.
-
-    The result must not be a view of the array, which would keep the array alive.
-    """
-    key = make.__name__, id(landmarks)
-    cached = _results.get(key)
-    if cached is not None and cached[0]() is landmarks:
-        return cached[1]
-    result = make(landmarks)
-    _results[key] = weakref.ref(landmarks, lambda _: _results.pop(key, None)), result
-    return result
-
-
-def _beside_csr(landmarks: np.ndarray) -> Any:
-    """A float64 copy of the landmarks for products with CSR rows: CSR where few entries are not zero."""
-    rows = lean(landmarks)
-    # SciPy reads the transpose of the array row by row, so the array is stored column by column.
-    return rows.astype(np.float64) if sp.issparse(rows) else np.array(rows, dtype=np.float64, order="F")

@@ -192,12 +192,15 @@ def test_threads_run_the_map(est, kind, monkeypatch):
     )
 
 
+@pytest.mark.parametrize("est", [*DENSE, BINNED], ids=lambda est: type(est).__name__)
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
-def test_threads_keep_the_bits_of_nystroem(kind):
-    X = kind(rows(9000, 20))
-    est = NystroemFeatures(length_scale=3.0, n_components=300, random_state=0, n_jobs=1).fit(X)
-    alone = est.transform(X)
-    np.testing.assert_array_equal(est.set_params(n_jobs=3).transform(X), alone)
+def test_threads_keep_the_bits(est, kind):
+    X = kind(abs(rows(5000, 20)))
+    wide = {name: 300 for name in est.get_params() if name.endswith("n_components")}
+    est = clone(est).set_params(n_jobs=1, **wide).fit(X[:500])
+    alone, together = est.transform(X), est.set_params(n_jobs=3).transform(X)
+    for a, b in zip(*([Z.data, Z.indices] if sp.issparse(Z) else [Z] for Z in (alone, together)), strict=True):
+        assert a.tobytes() == b.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -683,7 +686,7 @@ def test_length_scales_of_wide_rows_are_those_of_all_distances(rule):
     wanted = {"knn": np.sort(D, axis=1)[:, 50].mean(), "median": np.median(D[np.triu_indices(300, 1)])}[rule]
     for rows_ in (X, da.from_array(X, chunks=(70, 80)), sp.csr_array(X)):
         found = RandomFourierFeatures(length_scale=rule, n_components=2, random_state=1).fit(rows_)
-        assert found.length_scale_ == pytest.approx(wanted, rel=1e-12)
+        assert found.length_scale_ == pytest.approx(wanted, rel=1e-9)
 
 
 # ---- metrics ----------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ class TestLearnedMap(MapContract):
         np.testing.assert_array_equal(map_.exact_kernel(X), Gaussian()(X, None, 1.3))
 
     def test_circulant_is_few_numbers(self, map_):
-        d, D = 100, 400
+        d, D = 96, 384
         few = LearnedFourierMap(d, D, "offset", "circulant", 5)
         assert np.prod(few.linear.shape) == D
         assert LearnedFourierMap(d, 8, "offset", "circulant", 5).linear.shape == (1, d)
@@ -145,7 +145,7 @@ def test_few_features_that_learn(classes, loss, structure, phase):
         RandomFourierFeatures(length_scale="knn-cnm", n_components=16, phase=phase, random_state=3),
         StreamingRidgeClassifier(1e-6),
     ).fit(X, y)
-    assert model.score(T, t) > max(0.93, drawn.score(T, t))
+    assert model.score(T, t) > max(0.9, drawn.score(T, t))
     assert model.map_.n_components == 16
     assert model.decision_function(T).dtype == np.float32
 
