@@ -7,22 +7,22 @@ import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
-from ..parameters import check_keywords
+from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import load_model
 from ..randomness import draw_seed
+from ..splits import SPLIT
 from ..store.csv_format import reads_csv, said_format
 from .loaded import note_reasons
-from .making import Prepared, make_model, prepare
+from .making import Prepared, prepare
 from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .rows import Rows, open_training, wants_numbers
+from .rows import Rows, open_training
 from .sample import see_target
 
 
@@ -32,24 +32,29 @@ class BaselineWarning(UserWarning):
 
 
 @reads_csv
+@ruled(split=SPLIT, columns=COLUMNS, drop_missing_target=FLAG, resume=FLAG, overwrite=FLAG, random_state=SEED)
 def train(
     X: Any,
     y: Any = None,
     *,
+    target: str | None = None,
     sample_weight: Any = None,
     columns: Sequence[Any] | None = None,
-    strict: bool = False,
-    split: str = "random",
-    by: Any = None,
-    out: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = None,
-    resume: bool = False,
-    overwrite: bool = False,
-    target: str | None = None,
     kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
-    **options: Any,
+    split: str = "random",
+    by: Any = None,
+    model: Any = "auto",
+    map: Any = "auto",
+    scale: Any = "auto",
+    n_components: int | str | None = "auto",
+    alpha: Any = "auto",
+    metric: str = "auto",
+    set: Mapping[str, Any] | None = None,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    overwrite: bool = False,
+    random_state: Any = 0,
 ) -> Pipeline:
     """Make a model for these rows, and fit it.
 
@@ -61,14 +66,18 @@ def train(
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table, or for a store
         that has an array y.
-    sample_weight : str, array or Dask array of shape (n,), default=None
-        Weight of each row, or the column or array of the weights, which is no column of X; in the fit and in all that is judged on the way. Rows of weight 0 count as if they were not
-        there.
+    target : str or None, default=None
+        The column of a table, or the array of a store, that holds the targets.
+    sample_weight : array or Dask array of shape (n,), str or None, default=None
+        Weight of each row, in the fit and in all that is judged on the way; of a table or of rows at a path also the column or
+        array that holds them, which is no column of X. Rows of weight 0 count as if they were not there.
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
-    strict : bool, default=False
-        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
-        warning.
+    kinds : mapping of str to str or None, default=None
+        What columns of a table are, whatever they hold: "category", "number", "date", "id" (which names its rows) or "drop".
+        The last two are left out. What is not named is told by a sample.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
         intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
@@ -77,26 +86,29 @@ def train(
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
         dates. Times stay a feature. Groups are one only if `kinds` or `columns` names their column.
+    model : str or estimator, default="auto"
+        As `distrf.make_model` takes it, and so are the next six: what is "auto" is chosen on a sample of the rows.
+    map : str, estimator or None, default="auto"
+        The map of features.
+    scale : str, StreamingScaler or None, default="auto"
+        Units of the columns. Any other than "auto" takes the columns of a table for numbers.
+    n_components : int, str or None, default="auto"
+        Number of features.
+    alpha : float, list of float or "auto", default="auto"
+        Penalty of the model.
+    metric : str, default="auto"
+        The score that judges candidates.
+    set : mapping of str to object or None, default=None
+        Other parameters of these steps.
     out : str, PathLike or None, default=None
-        Folder or URL to save the model to, with what it was asked for.
-    checkpoint : str, PathLike or None, default=None
-        Folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of CompactNonlinearMap. The
-        same call with `resume` continues from it, to the same bits.
-    checkpoint_every : int or None, default=None
-        Batches of SGD between two states. None leaves that of the estimator.
+        Folder or URL to save the model to, with what it was asked for. While a fit of many passes runs (models logistic, svm,
+        huber and SGD, solver="cg", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
     resume : bool, default=False
-        Continue from `checkpoint`. A model of the same job that is in `out` already is loaded.
+        Go on where the same call was stopped, to the same bits. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False
-        Replace a model in `out`, and start anew if `checkpoint` holds a state.
-    target : str or None, default=None
-        The column of a table, or the array of a store, that holds the targets.
-    kinds : mapping of str to str, or None, default=None
-        What columns of a table are, by name: "number", "category", "date", "clock", "id" (it names its row, and is left out) or
-        "drop". Others are guessed from some rows.
-    drop_missing_target : bool, default=False
-        Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
-    **options : object
-        Options of `make_model`.
+        Replace what is in `out`, and start anew.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample, the map and the model. None draws one seed.
 
     Returns
     -------
@@ -120,29 +132,29 @@ def train(
         model on the columns; the target was taken for numbers, but is of an integer dtype with many values that each occur
         often, as labels do; the target is the same in all sampled rows.
     """
-    check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     if isinstance(y, str):
         raise InputError(
             f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
         )
+    if resume and out is None:
+        raise InputError(
+            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
+        )
+    asked = Options(model, map, scale, n_components, alpha, metric, set, draw_seed(random_state))
     rows = X
     if not isinstance(X, Rows):
-        numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
         rows = open_training(
-            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=numbers,
-            drop_missing_target=drop_missing_target, strict=strict, split=split, by=by,
+            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
+            drop_missing_target=drop_missing_target, split=split, by=by,
         )  # fmt: skip
-    if rows.encoder is not None:
-        options["scale"] = rows.encoder
-    asked = Options(**options)
-    asked = replace(asked, random_state=draw_seed(asked.random_state))
-    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
-    outputs = Outputs(out, checkpoint, checkpoint_every, resume, overwrite)
+    asked = asked.with_encoder(rows.encoder)
+    out = None if out is None else os.fspath(out)
+    outputs = Outputs(out, resume, overwrite)
     outputs.check_places(rows.path)
     y, form, seen = rows.y, "", None
     if y is not None:
         y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
-    identity = rows.description if out is not None or checkpoint is not None else {}
+    identity = rows.description if out is not None else {}
     job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -159,6 +171,7 @@ def train(
         if out is not None:
             seconds = time.perf_counter() - start
             outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
+            outputs.forget_state()
     return pipeline
 
 

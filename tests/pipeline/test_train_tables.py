@@ -64,7 +64,7 @@ def test_a_bad_cell_in_a_column_of_numbers_is_said(tmp_path):
         TableEncoder(random_state=0).fit(path)
     with pytest.warns(ColumnWarning, match="not '12kg': such"):
         TableEncoder(random_state=0).fit(made)
-    with pytest.warns(ColumnWarning, match=r"row 8 of .*missing; say categorical=\['weight'\] for levels"):
+    with pytest.warns(ColumnWarning, match=r"row 8 of .*missing; say kinds={'weight': 'category'} for levels"):
         distrf.train(path, target="y", map=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ColumnWarning)
@@ -226,7 +226,10 @@ def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path)
     [
         ({"target": "nothing"}, "nothing"),
         ({"target": "churned", "kinds": {"nothing": "drop"}}, "nothing"),
-        ({"target": "churned", "kinds": {"plan": "number"}}, "column 'plan' are not"),
+        ({"target": "churned", "kinds": {"plan": "number"}}, "column 'plan' are not; .* leave its kind out"),
+        ({"target": "churned", "kinds": {"age": "ordinal"}}, "the kind of 'age' must be 'category', "),
+        ({"target": "churned", "kinds": ["age"]}, "kinds has what columns are"),
+        ({"target": "churned", "sample_weight": "w"}, "'w'"),
     ],
 )
 def test_refused(options, words):
@@ -256,7 +259,9 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
     assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
     other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
     assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
-    with pytest.raises(InputError, match=r"kinds=: of tables .*; those of '.*rows.zarr' are read as numbers"):
+    with pytest.raises(
+        InputError, match=r"kinds=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
+    ):
         distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
     with pytest.raises(StoreError, match="lengths"):
         distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
@@ -305,7 +310,7 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
         if kind == "csv"
         else "column 'missing' has what is infinite, or no number (1)"
     ) in text
-    assert ("numeric=['missing'] for numbers, categorical=['missing'] for levels" in text) == (kind != "csv")
+    assert ("kinds={'missing': 'category'} for levels, 'number' for numbers" in text) == (kind != "csv")
     for trained in (made, load_model(tmp_path / "m")):
         with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
             scores = distrf.evaluate(trained, source)

@@ -148,7 +148,7 @@ def test_choices_follow_the_weights(lazy):
         given = [rows, y, weight]
         if lazy:
             given = [da.from_array(a, chunks=(500, *a.shape[1:])) for a in given]
-        options = {"n_components": 256, "length_scale": 0.7, "scale": "none", "random_state": 0}
+        options = {"n_components": 256, "set": {"map__length_scale": 0.7}, "scale": "none", "random_state": 0}
         made = train(given[0], given[1], sample_weight=given[2], **options)
         first = made.training_.baseline[0]
         assert (first.linear > 0.95) == linear
