@@ -350,16 +350,15 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     X, y = rows_with_target(data, "training")
-    target = see_target(y, options.random_state, options.model, data.seen)[2]
+    y, _, target = see_target(y, options.random_state, options.model, data.seen)
     learner = choose_learner(options, target)[0]
     made = unfitted_map(options, is_classifier(learner), options.random_state)
     searched, alphas = _searched(options, learner, made, given.get("grid", {}), data.d)
     session.need_no_workers(data)
     with session.on_cluster():
         tuned = search(
-            X, data.seen[options.random_state, options.model][0], made, searched, learner, alphas,
-            scale=asked_scaler(options) or options.scale, random_state=options.random_state,
-            sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, _of(given, "n_rows")),
+            X, y, made, searched, learner, alphas, scale=asked_scaler(options) or options.scale,
+            random_state=options.random_state, sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, _of(given, "n_rows")),
             on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
             on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
         )  # fmt: skip

@@ -21,9 +21,7 @@ from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.scheduler import computed
-from ..features.base import positive_only
 from ..parameters import COLUMNS, FLAG, one_of, ruled
-from ..registry import make_map
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
@@ -52,7 +50,8 @@ class Rows:
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
     info : RowsInfo, of rows at a path
-    reading : how they are read at the path: target, columns and impute, as of `open_rows`; and the name of the weight
+    reading : how they are read at the path: target, columns and impute, as of `open_rows`; the name of the weight; and what tells
+        targets that were given
     split, by, by_name, by_dates : how rows are held out, by which column, and whether it holds dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
     table : Table or data frame of which X was made, whose columns have names
@@ -101,7 +100,11 @@ class Rows:
             return {"data": tokenize(self.X, self.y, self.weights), "rows": self.n} | more
         more |= {"csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None}
         name = self.reading.get("weight")
-        more |= {"weight": name, "weights": None if name or self.weights is None else tokenize(self.weights)}
+        more |= {
+            "weight": name,
+            "y": self.reading.get("y"),
+            "weights": None if name or self.weights is None else tokenize(self.weights),
+        }
         return {
             "data": store.fingerprint(self.info.path),
             "rows": self.n,
@@ -238,13 +241,6 @@ def is_table_path(path: Any) -> bool:
     return path_of(path) is not None and store.find_format(os.fspath(path)).table
 
 
-def wants_numbers(map_: Any) -> bool:
-    """Whether a map, or one of this name, is for rows without negative entries: encoded columns have such."""
-    if isinstance(map_, str):
-        map_ = None if map_ in ("auto", "none") else make_map(map_)
-    return positive_only(map_)
-
-
 def check_kinds(kinds: Any) -> dict[str, str]:
     """{column: kind} as `kinds` of `distrf.train` names them. Raises InputError for anything else."""
     if not isinstance(kinds, Mapping | None):
@@ -300,7 +296,7 @@ def open_training(
     asked = {"kinds=": kinds, "drop_missing_target=": drop_missing_target}
     if refused := [name for name, value in asked.items() if value]:
         raise InputError(
-            f"{', '.join(refused)}: of tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
+            f"{', '.join(refused)}: of Parquet and CSV and other tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
             "as their format, a scaling or the map asks for; leave them out, or choose by columns="
         )
     if path is not None:
@@ -392,7 +388,7 @@ def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[C
     )
     return Rows(
         X, table.y if y is None else plain_rows(y, "y"), info=info,
-        reading={"target": table.target if y is None else None, "columns": schema.names, "impute": None},
+        reading={"target": table.target if y is None else None, "columns": schema.names, "impute": None, "y": _token(y)},
         encoder=encoder, kinds=kinds, table=data if path is None else table, dropped=dropped, present=present,
     )  # fmt: skip
 
@@ -450,7 +446,7 @@ def open_input(
             columns = without
     if columns is not None and not table:
         columns = _numbers(columns, store.describe(path, target=target).columns)
-    reading = {"target": target, "columns": columns, "impute": impute}
+    reading = {"target": target, "columns": columns, "impute": impute, "y": _token(y)}
     X, own = _open(path, reading, strict=strict)
     info = store.describe(path, target=target, columns=columns, impute=impute)
     if impute is None and (filled := (store.made_from(path) or {"spec": {}})["spec"].get("impute")) is not None:
@@ -461,6 +457,11 @@ def open_input(
     if name is not None and not table:
         data = replace(data, by=data.column(name))
     return data.weighted(sample_weight)
+
+
+def _token(y: Any) -> str | None:
+    """What tells targets that were given from others."""
+    return None if y is None else tokenize(y)
 
 
 def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:

@@ -259,7 +259,9 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
     assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
     other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
     assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
-    with pytest.raises(InputError, match=r"kinds=: of tables .*; those of '.*rows.zarr' are read as numbers"):
+    with pytest.raises(
+        InputError, match=r"kinds=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
+    ):
         distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
     with pytest.raises(StoreError, match="lengths"):
         distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
