@@ -364,13 +364,13 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     check_output(out, given.get("overwrite", False))
     session.report_to(given.get("report"), x, out)
     X, y = rows_with_target(data, "training")
-    target = see_target(y, steps.seed, steps.model, data.seen)[2]
+    y, _, target = see_target(y, steps.seed, steps.model, data.seen)
     learner, made, searched, alphas = steps.searched(target, grid, data.d)
     by = data.by_column(given["by"], given.get("split", "random"))[0] if "by" in given else None
     session.need_no_workers(data)
     with session.on_cluster():
         tuned = search(
-            X, data.seen[steps.seed, steps.model][0], made, searched, learner, alphas, scale=steps.scaler(), random_state=steps.seed,
+            X, y, made, searched, learner, alphas, scale=steps.scaler(), random_state=steps.seed,
             sample_weight=data.weights(), split=given.get("split", "random"), by=by, **by_rules(search, more),
             on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
             on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
