@@ -35,7 +35,7 @@ from .options import (
     split_for,
     unfitted_map,
 )
-from .race import Outcome, Race, around
+from .race import Outcome, Race
 from .sample import (
     Sample,
     all_equal,
@@ -53,8 +53,8 @@ from .target import Target, tell_apart
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
 #: Columns up to which a linear model takes the solver that it takes, and beyond which ridge is fitted by passes.
 _GRAM_COLUMNS = 4096
-#: Times the energy of the columns: the penalty of a constant.
-_CONSTANT = 1e9
+#: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
+_CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
 #: Rows and features at most by which a metric of coded columns is learned, and what its length scale is multiplied by.
@@ -411,10 +411,11 @@ class _Chosen:
             learner.set_params(solver="passes")
         if not self._chooses_penalty:
             return
-        alpha = float(f"{outcome.found.alpha * unit:.3g}")
-        alphas = [float(f"{a * unit:.3g}") for a in around(outcome.found.alpha)[:2] if a <= outcome.found.alpha]
-        if self.sample.copies and learner.keep_state:
-            alphas = [alpha]
+        alpha = max(outcome.found.alpha, _LEAST_ALPHA)
+        alphas = (
+            [alpha] if self.sample.copies and learner.keep_state else [max(alpha / 10, _LEAST_ALPHA), alpha]
+        )
+        alphas = sorted({float(f"{a * unit:.3g}") for a in alphas})
         if outcome.best is None:
             alphas = [_CONSTANT * unit]
         learner.set_params(alpha=alphas)

@@ -245,10 +245,10 @@ class Race:
         linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
-            best, half = mapped[0], dict(found)
-            half |= self._refined(best, half[best])
-            found |= {c: self._tried(c, half[c].alpha, 2) for c in half if c is best or c not in found}
-            top = min((c for c in half if c.mapped), key=lambda c: found[c].loss)
+            best = mapped[0]
+            half = {best: found[best]} | self._refined(best, found[best])
+            found |= {c: self._tried(c, judged.alpha, 2) for c, judged in half.items()}
+            top = min(half, key=lambda c: found[c].loss)
             best = top if found[top].beats(found[best], errors) else best
             if optional and not found[best].beats(found[linear], errors):
                 best = linear

@@ -296,7 +296,7 @@ def open_training(
     asked = {"kinds=": kinds, "drop_missing_target=": drop_missing_target}
     if refused := [name for name, value in asked.items() if value]:
         raise InputError(
-            f"{', '.join(refused)}: of Parquet and CSV and other tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
+            f"{', '.join(refused)}: of Parquet, CSV and other tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
             "as their format, a scaling or the map asks for; leave them out, or choose by columns="
         )
     if path is not None:

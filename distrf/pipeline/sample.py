@@ -192,7 +192,7 @@ def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target
 
 def see_target(y: Any, seed: int, model: Any, seen: dict[Any, Any]) -> tuple[Any, str, Target]:
     """The target and its form as of `numbers_of`, and what `look_at_target` says of it; `seen` keeps it from being read again."""
-    key = seed, model if isinstance(model, str) else wants_labels(model)
+    key = seed, wants_labels(model) if as_columns(y).dtype.kind == "U" else None
     if key not in seen:
         numbers, form = numbers_of(y, seed, model)
         seen[key] = numbers, form, look_at_target(numbers, seed)

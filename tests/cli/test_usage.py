@@ -97,7 +97,7 @@ JOBS = [
     ("--split group", "--by"),
     ("--by 0", "--split"),
     ("--columns a,b", "column 'a' .*no column names, only numbers 0..3"),
-    ("--kind a=drop", "kinds=: of tables"),
+    ("--kind a=drop", "kinds=: of Parquet, CSV and other tables"),
     ("--cluster none.yaml", "none.yaml' is neither: .*No such file"),
 ]  # fmt: skip
 #: Whole command lines, the exit code and what is said. {d}: data, {o}: an output.

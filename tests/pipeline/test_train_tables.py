@@ -260,7 +260,7 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
     other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
     assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
     with pytest.raises(
-        InputError, match=r"kinds=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
+        InputError, match=r"kinds=: of Parquet, CSV and other .*; those of '.*rows.zarr' are read as numbers"
     ):
         distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
     with pytest.raises(StoreError, match="lengths"):
