@@ -278,5 +278,5 @@ class _PartReduction(RowCount):
         for (name, headings), array in zip(self.names.items(), blocks, strict=False):
             columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
         return state + store.write_parquet_block(
-            self.path, int(blocks[-1][0]), columns, folder_id=self.folder_id
+            self.path, int(blocks[-1].max(initial=0)), columns, folder_id=self.folder_id
         )

@@ -176,6 +176,8 @@ class CsrArray:
     def __getitem__(self, rows: slice) -> sp.csr_array:
         """Rows from one to another. Raises StoreError for row lengths or column numbers that cannot be."""
         (start, stop), d, blocks = (rows.start, rows.stop), self.d, []
+        if start == stop:
+            return sp.csr_array((0, d), dtype=self.dtype)
         for index in range(start // self.block_rows, -(-stop // self.block_rows)):
             low = index * self.block_rows
             high = min(stop, low + self.block_rows)

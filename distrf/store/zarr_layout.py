@@ -159,11 +159,9 @@ class StoreInfo:
         Raises
         ------
         InputError
-            An array cannot be stored, or there are no rows.
+            An array cannot be stored.
         """
-        n_rows, block_rows = int(n_rows), min(int(block_rows), int(n_rows))
-        if block_rows < 1:
-            raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={block_rows}")
+        n_rows, block_rows = int(n_rows), max(1, min(int(block_rows), int(n_rows)))
         found = {}
         for name, (row_shape, kind) in arrays.items():
             tail, dtype = tuple(int(size) for size in row_shape), np.dtype(kind).newbyteorder("<")

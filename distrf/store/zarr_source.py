@@ -122,7 +122,7 @@ class OpenStore:
             unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
         else:
             unit, itemsize = node.block_rows, 1
-        if n < 1 or row_size < 1:
+        if row_size < 1:
             raise StoreError(f"{self.path!r} is empty: {n} rows of {row_size} values")
         wanted = self.selection.rows_per_block
         if wanted is None:
@@ -134,7 +134,7 @@ class OpenStore:
                 f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
                 f"{unit} rows in {self.path!r}; use rows_per_block={near} or {near + unit}"
             )
-        return tuple(min(n - first, wanted) for first in range(0, n, wanted))
+        return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)
 
     def reader(self, name: str, **options: Any) -> ZarrRows:
         """What reads the array of a name, and names this version of the data."""

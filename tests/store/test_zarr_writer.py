@@ -265,7 +265,6 @@ def test_wrong_blocks_are_refused_before_anything_is_written(tmp_path, block, me
         ({"X": ((2,), "U3")}, {}, "int32 codes"),
         ({"X": ((0,), "f4")}, {}, "sizes >= 1"),
         ({"X": ((2,), "f4")}, {"spec": {"f": len}}, "spec.f is a builtin_function_or_method"),
-        ({"X": ((2,), "f4")}, {"n_rows": 0}, "n_rows=0"),
     ],
 )
 def test_wrong_requests_are_refused(tmp_path, arrays, options, message):
