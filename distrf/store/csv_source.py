@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
-from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined, numbers
+from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined
 from .fingerprints import fingerprint_of_spec
 from .parquet_source import found_in
 from .row_source import Selection
@@ -85,9 +85,8 @@ class CsvSource(TableSource):
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
         mixed = {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
-        for j, (name, schema) in enumerate(
-            zip(names, schemas, strict=True)
-        ):  # text in one file, numbers in another
+        for j, (name, schema) in enumerate(zip(names, schemas, strict=True)):
+            # text in one file, numbers in another
             if others := {one for one in mixed if _bases([schema.field(one).type]) - {("text", None)}}:
                 made[j] = converted(name, text | others)
         found = found_in(path, made, names)
@@ -128,11 +127,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
-    partial = (
-        f"{root}.{uuid.uuid4().hex}.partial"
-        if files.is_local(place)
-        else tempfile.mkstemp(suffix=".parquet")[1]
-    )
+    above = root if files.is_local(place) else f"{tempfile.gettempdir()}/distrf"
+    partial = f"{above}.{uuid.uuid4().hex}.partial"
     try:
         os.makedirs(os.path.dirname(partial), exist_ok=True)
         _convert(dialect_of(name, wanted), text, partial)
@@ -174,7 +170,7 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
                 value = fault and fault["column"] and _VALUE.search(fault["what"])
                 if not (fault and value):
                     raise
-                name, row = dialect.names[int(fault["column"])], int(fault["row"]) - dialect.named
+                name, row = dialect.names[int(fault["column"])], int(fault["row"])
             found = column_types(dialect, dialect.first_rows(skip=row - 1), row - 1)
             wider = {one: joined(kind, found[one]) for one, kind in types.items()}
             if wider[name] == types[name]:
@@ -203,9 +199,8 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
     texts = [name for name, kind in types.items() if is_text(kind)]
     held: list[pa.RecordBatch] = []
     done, last = 0, None
-    with pq.ParquetWriter(
-        out, schema, compression="lz4", use_dictionary=texts, write_page_checksum=True
-    ) as writer:
+    options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
+    with pq.ParquetWriter(out, schema, **options) as writer:
 
         def flush() -> None:
             if held:
@@ -213,8 +208,6 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
                 held.clear()
 
         for batch in reader:
-            if dialect.wanted.thousands:
-                batch = _with_numbers(batch, types, dialect, done)
             held.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
             done += len(batch)
             last = batch.column(len(types) - 1)[-1] if len(batch) else last
@@ -227,22 +220,6 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
         raise StoreError(
             f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct the file"
         )
-
-
-def _with_numbers(
-    batch: pa.RecordBatch, types: dict[str, pa.DataType], dialect: Dialect, before: int
-) -> pa.RecordBatch:
-    """The rows with their numbers that have marks of thousands as numbers."""
-    columns = []
-    for j, (kind, column) in enumerate(zip(types.values(), batch.columns, strict=True)):
-        try:
-            columns.append(column if column.type == kind else numbers(column, kind, dialect))
-        except pa.ArrowInvalid as error:
-            row, what = re.match(r"Row #(\d+): (.*)", str(error), re.DOTALL).groups()  # type: ignore[union-attr]
-            raise pa.ArrowInvalid(
-                f"In CSV column #{j}: Row #{before + dialect.named + int(row)}: {what}"
-            ) from None
-    return pa.RecordBatch.from_arrays(columns, list(types))
 
 
 def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
@@ -264,7 +241,7 @@ def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreErro
         )
     if fault is None:
         return InputError(f"rows of text are read as CSV; {file!r} is not such ({error}); correct the file")
-    where = f"row {int(fault['row']) - dialect.named:,} of {file!r}"
+    where = f"row {int(fault['row']):,} of {file!r}"
     if fault["column"] is None:
         return InputError(
             f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"
