@@ -208,11 +208,11 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     """Around a command whose CSV is read as was said."""
     if not said:
         return nullcontext()
-    from ..store.csv_format import csv_format, reading
+    from ..store.csv_format import CsvFormat, reading
 
     for name in said:
-        check_name(name, csv_format.parameter_rules, "--csv")  # type: ignore[attr-defined]
-    return reading(csv_format(**by_rules(csv_format, said)))
+        check_name(name, CsvFormat.parameter_rules, "--csv")
+    return reading(CsvFormat(**by_rules(CsvFormat, said)))
 
 
 def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:

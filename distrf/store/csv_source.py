@@ -50,7 +50,7 @@ _lock = threading.Lock()
 class CsvSource(TableSource):
     """X, or the target, of a CSV file, a folder or a glob of them; see `TableSource`.
 
-    How text is read is said by `distrf.store.csv_format`. What pandas takes for a missing value is one. The type of a column is
+    How text is read is said by `distrf.store.csv_format.CsvFormat`. What pandas takes for a missing value is one. The type of a column is
     the narrowest that holds all its values: integers stay exact, and one word makes text of it, of which `find_form` may make
     numbers again, among which the word is missing.
     """
