@@ -76,7 +76,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        made = [converted(name, text) for name in names]
+        made = [converted(name) for name in names]
         schemas = [schema for _, schema in found_in(path, made, names).schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -84,11 +84,13 @@ class CsvSource(TableSource):
                     f"the files of a data set have the same columns; {name!r} has {schema.names[:20]}, {names[0]!r} has "
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
-        mixed = {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
+        # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
+        text |= {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
         for j, (name, schema) in enumerate(zip(names, schemas, strict=True)):
-            # text in one file, numbers in another
-            if others := {one for one in mixed if _bases([schema.field(one).type]) - {("text", None)}}:
-                made[j] = converted(name, text | others)
+            if others := {
+                one.name for one in schema if one.name in text and _bases([one.type]) - {("text", None)}
+            }:
+                made[j] = converted(name, others)
         found = found_in(path, made, names)
         notes = [json.loads(schema.metadata[b"distrf"]) for _, schema in found.schemas]
         strays = {name: stray for note in reversed(notes) for name, stray in note["strays"].items()}
