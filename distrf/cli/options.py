@@ -148,11 +148,11 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     if not said:
         return nullcontext()
     from ..pipeline.settings import check_known
-    from ..store.csv_format import csv_format, reading
+    from ..store.csv_format import CsvFormat, reading
 
     for name in said:
-        check_known("csv", name, csv_format.parameter_rules, "what pandas names so")  # type: ignore[attr-defined]
-    return reading(csv_format(**by_rules(csv_format, said)))
+        check_known("csv", name, CsvFormat.parameter_rules, "what pandas names so")
+    return reading(CsvFormat(**by_rules(CsvFormat, said)))
 
 
 def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:

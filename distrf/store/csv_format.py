@@ -9,32 +9,111 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
-from ..parameters import FLAG, NONE, Rule, one_of, ruled
+from ..parameters import FLAG, NONE, PLACE, Rule, one_of, param
 from . import files
+
+#: The separator of text in columns: runs of blanks and tabs.
+BLANKS = r"\s+"
+
+
+def _is_sep(value: Any) -> bool:
+    return isinstance(value, str) and (
+        value in (r"\t", BLANKS) or (len(value) == 1 and value.isascii() and value not in '"\r\n')
+    )
+
+
+def _is_encoding(value: Any) -> bool:
+    try:
+        return isinstance(value, str) and bool(codecs.lookup(value))
+    except LookupError:
+        return False
+
+
+def _is_mark(value: Any) -> bool:
+    return isinstance(value, str) and value != ""
+
+
+def _are_texts(value: Any) -> bool:
+    if isinstance(value, str):
+        return "," not in value
+    return isinstance(value, (list, tuple)) and all(isinstance(one, (str, int, float)) for one in value)
 
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """What a user says of CSV; the parameters are those of `csv_format`."""
+    r"""How CSV is read.
 
-    sep: str | None = None
-    encoding: str = "utf-8"
-    na_values: tuple[str, ...] = ()
-    keep_default_na: bool = True
-    header: bool | None = None
-    decimal: str | None = None
-    thousands: str | None = None
-    comment: str | None = None
-    scratch: str | None = None
-    out: str | None = field(default=None, compare=False)  # what the function writes that runs
+    Parameters
+    ----------
+    sep : str or None, default=None
+        CSV: the character between values, or ``\s+`` for runs of blanks. None takes a comma, semicolon, tab or ``|`` that the
+        first row has; of .tsv a tab.
+    encoding : str, default="utf-8"
+        CSV: the encoding of the text, such as "latin-1".
+    na_values : sequence of str, default=()
+        CSV: texts that are missing values too, such as "?".
+    keep_default_na : bool, default=True
+        CSV: the words of pandas (NA, NaN, null, ...) are missing values; false where NA is a class.
+    header : bool or None, default=None
+        CSV: whether the first row has the names of the columns. None sees it by the row, and refuses one that tells
+        neither.
+    decimal : {".", ","} or None, default=None
+        CSV: what stands before the fraction of a number. None sees it where semicolons separate values.
+    thousands : {",", ".", "'", " ", "_"} or None, default=None
+        CSV: what stands between the thousands of a number.
+    comment : str or None, default=None
+        CSV: lines that begin with this are left out.
+    scratch : str, PathLike or None, default=None
+        CSV: the folder, or URL, in which CSV becomes Parquet, once, where all workers see it. It is kept there, and found again.
+        None takes a folder for temporary files, which ends with the process; beside the output where workers are on other
+        machines.
+    out : str or None, default=None
+        What the function writes that runs; set by `reads_csv`.
+
+    Raises
+    ------
+    ParameterError, InputError
+        A parameter breaks its rule, or two are one mark.
+    """
+
+    sep: str | None = param(
+        default=None, rule=Rule((r"a character such as ';', '|' or '\t', or '\s+' for blanks",), _is_sep) | NONE
+    )
+    encoding: str = param(
+        default="utf-8", rule=Rule(("the name of an encoding, such as 'latin-1'",), _is_encoding)
+    )
+    na_values: Sequence[str] = param(default=(), rule=Rule(("a list of texts",), _are_texts))
+    keep_default_na: bool = param(default=True, rule=FLAG)
+    header: bool | None = param(default=None, rule=FLAG | NONE)
+    decimal: str | None = param(default=None, rule=one_of(".", ",") | NONE)
+    thousands: str | None = param(default=None, rule=one_of(",", ".", "'", " ", "_") | NONE)
+    comment: str | None = param(default=None, rule=Rule(("a mark such as '#'",), _is_mark) | NONE)
+    scratch: str | None = param(default=None, rule=PLACE | NONE)
+    out: str | None = field(default=None, compare=False)
+
+    parameter_rules: ClassVar[dict[str, Rule]] = {}
+
+    def __post_init__(self) -> None:
+        for name, rule in self.parameter_rules.items():
+            rule.check(name, getattr(self, name))
+        if self.decimal is not None and self.decimal == self.thousands:
+            raise InputError(
+                f"decimal= and thousands= are two marks; received {self.decimal!r} for both; leave one out"
+            )
+        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        plain = {
+            "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,
+            "na_values": tuple(map(str, texts)), "scratch": None if self.scratch is None else files.normalise(self.scratch),
+        }  # fmt: skip
+        for name, value in plain.items():
+            object.__setattr__(self, name, value)
 
 
-#: The separator of text in columns: runs of blanks and tabs.
-BLANKS = r"\s+"
+CsvFormat.parameter_rules.update((one.name, one.metadata["rule"]) for one in fields(CsvFormat) if one.metadata)
 #: What is said where nothing is.
 USUAL = CsvFormat()
 _CURRENT: ContextVar[CsvFormat] = ContextVar("csv_format", default=USUAL)
@@ -67,97 +146,16 @@ def reading(wanted: CsvFormat) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-def _is_sep(value: Any) -> bool:
-    return isinstance(value, str) and (
-        value in (r"\t", BLANKS) or (len(value) == 1 and value.isascii() and value not in '"\r\n')
-    )
-
-
-def _is_encoding(value: Any) -> bool:
-    try:
-        return isinstance(value, str) and bool(codecs.lookup(value))
-    except LookupError:
-        return False
-
-
-def _are_texts(value: Any) -> bool:
-    if isinstance(value, str):
-        return "," not in value
-    return isinstance(value, (list, tuple)) and all(isinstance(one, (str, int, float)) for one in value)
-
-
-@ruled(
-    sep=Rule((r"a character such as ';', '|' or '\t'",), _is_sep) | NONE,
-    encoding=Rule(("the name of an encoding, such as 'latin-1'",), _is_encoding),
-    na_values=Rule(("a list of texts",), _are_texts),
-    keep_default_na=FLAG,
-    header=FLAG | NONE,
-    decimal=one_of(".", ",") | NONE,
-    thousands=one_of(",", ".", "'", " ", "_") | NONE,
-    comment=Rule(("a mark such as '#'",), lambda value: isinstance(value, str) and len(value) > 0) | NONE,
-    scratch=Rule(("a folder",), lambda value: isinstance(value, (str, os.PathLike))) | NONE,
-)
-def csv_format(
-    *,
-    sep: str | None = None,
-    encoding: str = "utf-8",
-    na_values: Sequence[str] = (),
-    keep_default_na: bool = True,
-    header: bool | None = None,
-    decimal: str | None = None,
-    thousands: str | None = None,
-    comment: str | None = None,
-    scratch: str | os.PathLike[str] | None = None,
-) -> CsvFormat:
-    r"""How CSV is read.
-
-    Parameters
-    ----------
-    sep : str or None, default=None
-        CSV: the character between values, or ``\s+`` for runs of blanks. None takes a comma, semicolon, tab or ``|`` that the
-        first row has; of .tsv a tab.
-    encoding : str, default="utf-8"
-        CSV: the encoding of the text, such as "latin-1".
-    na_values : sequence of str, default=()
-        CSV: texts that are missing values too, such as "?".
-    keep_default_na : bool, default=True
-        CSV: the words of pandas (NA, NaN, null, ...) are missing values; false where NA is a class.
-    header : bool or None, default=None
-        CSV: whether the first row has the names of the columns. None sees it by the row, and refuses one that tells
-        neither.
-    decimal : {".", ","} or None, default=None
-        CSV: what stands before the fraction of a number. None sees it where semicolons separate values.
-    thousands : {",", ".", "'", " ", "_"} or None, default=None
-        CSV: what stands between the thousands of a number.
-    comment : str or None, default=None
-        CSV: lines that begin with this are left out.
-    scratch : str, PathLike or None, default=None
-        CSV: the folder, or URL, in which CSV becomes Parquet, once, where all workers see it. It is kept there, and found again.
-        None takes a folder for temporary files, which ends with the process; beside the output where workers are on other
-        machines.
-
-    Returns
-    -------
-    CsvFormat
-    """
-    if decimal is not None and decimal == thousands:
-        raise InputError(f"decimal= and thousands= are two marks; received {decimal!r} for both; leave one out")
-    texts = [na_values] if isinstance(na_values, str) else na_values
-    sep = "\t" if sep == r"\t" else sep
-    return CsvFormat(
-        sep, codecs.lookup(encoding).name, tuple(map(str, texts)), keep_default_na, header, decimal, thousands, comment,
-        None if scratch is None else files.normalise(scratch),
-    )  # fmt: skip
-
-
-_PARAMETERS = dict(inspect.signature(csv_format).parameters)
+_PARAMETERS = {
+    n: p for n, p in inspect.signature(CsvFormat).parameters.items() if n in CsvFormat.parameter_rules
+}
 #: What functions call the rows.
 _PLACES = ("X", "data", "path", "source")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def reads_csv(function: _Function) -> _Function:
-    """Let a public function take the parameters of `csv_format` too: they hold for all CSV that it reads."""
+    """Let a public function take the parameters of `CsvFormat` too: they hold for all CSV that it reads."""
     signature = inspect.signature(function)
 
     @functools.wraps(function)
@@ -174,13 +172,13 @@ def reads_csv(function: _Function) -> _Function:
                 f"{', '.join(f'{name}=' for name in said)} say how CSV at a path is read; received a "
                 f"{type(given[0]).__name__ if given else 'call'} without a path; leave them out"
             )
-        with reading(replace(csv_format(**said), out=out)):
+        with reading(replace(CsvFormat(**said), out=out)):
             return function(*given, **named)
 
     own = list(signature.parameters.values())
     last = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
     reading_so.__signature__ = signature.replace(parameters=[*own, *_PARAMETERS.values(), *last])  # type: ignore[attr-defined]
-    entries = inspect.getdoc(csv_format).partition("Parameters\n----------\n")[2].partition("\n\nReturns")[0]  # type: ignore[union-attr]
+    entries = inspect.getdoc(CsvFormat).partition("Parameters\n----------\n")[2].partition("\nout :")[0]  # type: ignore[union-attr]
     at = f"\n    **{last[0].name} :" if last else "\n\n    Returns\n    -------"
     before, next_one, after = (function.__doc__ or "").partition(at)
     reading_so.__doc__ = before + ("\n" + entries).replace("\n", "\n    ") + next_one + after

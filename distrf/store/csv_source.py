@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from ..errors import InputError, StoreError
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
-from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined, numbers
+from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined
 from .fingerprints import fingerprint_of_spec
 from .parquet_source import found_in
 from .row_source import Selection
@@ -50,7 +50,7 @@ _lock = threading.Lock()
 class CsvSource(TableSource):
     """X, or the target, of a CSV file, a folder or a glob of them; see `TableSource`.
 
-    How text is read is said by `distrf.store.csv_format`. What pandas takes for a missing value is one. The type of a column is
+    How text is read is said by `distrf.store.csv_format.CsvFormat`. What pandas takes for a missing value is one. The type of a column is
     the narrowest that holds all its values: integers stay exact, and one word makes text of it, of which `find_form` may make
     numbers again, among which the word is missing.
     """
@@ -76,7 +76,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        made = [converted(name, text) for name in names]
+        made = [converted(name) for name in names]
         schemas = [schema for _, schema in found_in(path, made, names).schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -84,12 +84,13 @@ class CsvSource(TableSource):
                     f"the files of a data set have the same columns; {name!r} has {schema.names[:20]}, {names[0]!r} has "
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
-        mixed = {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
-        for j, (name, schema) in enumerate(
-            zip(names, schemas, strict=True)
-        ):  # text in one file, numbers in another
-            if others := {one for one in mixed if _bases([schema.field(one).type]) - {("text", None)}}:
-                made[j] = converted(name, text | others)
+        # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
+        text |= {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
+        for j, (name, schema) in enumerate(zip(names, schemas, strict=True)):
+            if others := {
+                one.name for one in schema if one.name in text and _bases([one.type]) - {("text", None)}
+            }:
+                made[j] = converted(name, others)
         found = found_in(path, made, names)
         notes = [json.loads(schema.metadata[b"distrf"]) for _, schema in found.schemas]
         strays = {name: stray for note in reversed(notes) for name, stray in note["strays"].items()}
@@ -128,11 +129,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
-    partial = (
-        f"{root}.{uuid.uuid4().hex}.partial"
-        if files.is_local(place)
-        else tempfile.mkstemp(suffix=".parquet")[1]
-    )
+    above = root if files.is_local(place) else f"{tempfile.gettempdir()}/distrf"
+    partial = f"{above}.{uuid.uuid4().hex}.partial"
     try:
         os.makedirs(os.path.dirname(partial), exist_ok=True)
         _convert(dialect_of(name, wanted), text, partial)
@@ -174,7 +172,7 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
                 value = fault and fault["column"] and _VALUE.search(fault["what"])
                 if not (fault and value):
                     raise
-                name, row = dialect.names[int(fault["column"])], int(fault["row"]) - dialect.named
+                name, row = dialect.names[int(fault["column"])], int(fault["row"])
             found = column_types(dialect, dialect.first_rows(skip=row - 1), row - 1)
             wider = {one: joined(kind, found[one]) for one, kind in types.items()}
             if wider[name] == types[name]:
@@ -203,9 +201,8 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
     texts = [name for name, kind in types.items() if is_text(kind)]
     held: list[pa.RecordBatch] = []
     done, last = 0, None
-    with pq.ParquetWriter(
-        out, schema, compression="lz4", use_dictionary=texts, write_page_checksum=True
-    ) as writer:
+    options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
+    with pq.ParquetWriter(out, schema, **options) as writer:
 
         def flush() -> None:
             if held:
@@ -213,8 +210,6 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
                 held.clear()
 
         for batch in reader:
-            if dialect.wanted.thousands:
-                batch = _with_numbers(batch, types, dialect, done)
             held.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
             done += len(batch)
             last = batch.column(len(types) - 1)[-1] if len(batch) else last
@@ -227,22 +222,6 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
         raise StoreError(
             f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct the file"
         )
-
-
-def _with_numbers(
-    batch: pa.RecordBatch, types: dict[str, pa.DataType], dialect: Dialect, before: int
-) -> pa.RecordBatch:
-    """The rows with their numbers that have marks of thousands as numbers."""
-    columns = []
-    for j, (kind, column) in enumerate(zip(types.values(), batch.columns, strict=True)):
-        try:
-            columns.append(column if column.type == kind else numbers(column, kind, dialect))
-        except pa.ArrowInvalid as error:
-            row, what = re.match(r"Row #(\d+): (.*)", str(error), re.DOTALL).groups()  # type: ignore[union-attr]
-            raise pa.ArrowInvalid(
-                f"In CSV column #{j}: Row #{before + dialect.named + int(row)}: {what}"
-            ) from None
-    return pa.RecordBatch.from_arrays(columns, list(types))
 
 
 def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
@@ -264,7 +243,7 @@ def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreErro
         )
     if fault is None:
         return InputError(f"rows of text are read as CSV; {file!r} is not such ({error}); correct the file")
-    where = f"row {int(fault['row']) - dialect.named:,} of {file!r}"
+    where = f"row {int(fault['row']):,} of {file!r}"
     if fault["column"] is None:
         return InputError(
             f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"

@@ -49,8 +49,8 @@ class Dialect:
     names : tuple of str
         Of the columns.
     delimiter : str
-    named : bool
-        Whether the first row holds the names.
+    start : int
+        Bytes before the first row that is no line of names.
     decimal : {".", ","}
         What stands before the fraction of a number.
     block : int
@@ -63,7 +63,7 @@ class Dialect:
     wanted: CsvFormat
     names: tuple[str, ...]
     delimiter: str
-    named: bool
+    start: int
     decimal: str = "."
     block: int = _PIECE
     empty: bool = False
@@ -73,23 +73,16 @@ class Dialect:
 
         Raises pa.ArrowInvalid for text that is no such, as does the reader, with the row.
         """
-        text = PlainText(self.file, self.wanted)
+        text = PlainText(self.file, self.wanted, self.start)
         if self.empty:
             return iter(()), text
-        marked = {
-            name: pa.string() if self.wanted.thousands and is_number(kind) else kind
-            for name, kind in (types or {}).items()
-        }
         read = pa.csv.ReadOptions(
-            use_threads=False,
-            block_size=self.block,
-            column_names=self.names,
-            skip_rows_after_names=self.named + skip,
-        )
+            use_threads=False, block_size=self.block, column_names=self.names, skip_rows_after_names=skip,
+        )  # fmt: skip
         nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
         values = pa.csv.ConvertOptions(
             null_values=list(dict.fromkeys(nulls)), strings_can_be_null=True, decimal_point=self.decimal,
-            column_types=marked, include_columns=list(marked),
+            column_types=types, include_columns=list(types or ()),
         )  # fmt: skip
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         return pa.csv.open_csv(pa.PythonFile(text, "r"), read, parse, values), text
@@ -105,9 +98,7 @@ class Dialect:
     def reads(self, name: str, kind: pa.DataType, skip: int = 0) -> bool:
         """Whether a column of `first_rows` is of this type."""
         try:
-            column = self.first_rows({name: kind}, skip).column(0)
-            if column.type != kind:  # with marks of thousands
-                numbers(column, kind, self)
+            self.first_rows({name: kind}, skip)
         except pa.ArrowInvalid:
             return False
         return True
@@ -120,6 +111,8 @@ class PlainText:
     ----------
     name : str
     wanted : CsvFormat
+    start : int
+        Bytes that are left out.
 
     Attributes
     ----------
@@ -131,8 +124,9 @@ class PlainText:
 
     closed = False
 
-    def __init__(self, name: str, wanted: CsvFormat) -> None:
+    def __init__(self, name: str, wanted: CsvFormat, start: int = 0) -> None:
         self._pieces, self._held, self.done, self.last = _pieces(name, wanted), b"", 0, b""
+        self.read(start)
 
     def read(self, size: int) -> bytes:
         """At most so many bytes; none at the end."""
@@ -161,7 +155,8 @@ def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
         try:
             first = next(pieces, b"").removeprefix(b"\xef\xbb\xbf")
             pieces = itertools.chain([first], pieces)
-            pieces = _plain(pieces, wanted) if wanted.comment or wanted.sep == BLANKS else pieces
+            changed = wanted.comment or wanted.thousands or wanted.sep == BLANKS
+            pieces = _plain(pieces, wanted) if changed else pieces
             for piece in pieces:  # an empty line before the names is none that is skipped
                 if piece := piece.lstrip(b"\r\n"):
                     yield piece
@@ -174,17 +169,22 @@ def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
 
 
 def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
-    """Whole lines without those that begin as comments; tabs for blanks, but for those between quotes."""
-    rest, mark = b"", re.escape((wanted.comment or "").encode())
+    """Whole lines without those that begin as comments, tabs for blanks but for those between quotes, numbers without marks."""
+    rest, mark = b"", wanted.thousands or ""
+    sep = "\t" if wanted.sep == BLANKS else wanted.sep or ","
+    edges = '"' if mark == sep else f'"\n\r{sep}' + ";\t|" * (wanted.sep is None)
+    number = rf"(?<![^{re.escape(edges)}])[+-]?\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+(?=[.,]?\d*(?:[{re.escape(edges)}]|$))"
     for piece in itertools.chain(pieces, [b""]):
-        end = len(rest) + piece.rfind(b"\n") + 1 if piece else len(rest)
         rest += piece
+        end = rest.rfind(b"\n") + 1 if piece else len(rest)
         lines, rest = rest[:end], rest[end:]
-        if mark:
-            lines = re.sub(rb"(?m)^[ \t]*%s.*\n?" % mark, b"", lines)
+        if wanted.comment:
+            lines = re.sub(rb"(?m)^[ \t]*%s.*\n?" % re.escape(wanted.comment.encode()), b"", lines)
         if wanted.sep == BLANKS:
             lines = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", lines)
             lines = re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", lines)
+        if mark:
+            lines = re.sub(number.encode(), lambda found: found[0].replace(mark.encode(), b""), lines)
         yield lines
 
 
@@ -235,7 +235,8 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
         raise StoreError(f"{name!r} is empty; give a file that has rows")
     marks = re.escape(wanted.sep.encode() if wanted.sep and wanted.sep != BLANKS else _DELIMITERS.encode())
     row = rb'(?:(?:\A|(?<=[\n\r%s]))"(?:[^"]|"")*+"|[^\r\n])++' % marks
-    rows = [found[0] for found in itertools.islice(re.finditer(row, text), _FIRST_ROWS)]
+    found = list(itertools.islice(re.finditer(row, text), _FIRST_ROWS))
+    rows = [one[0] for one in found]
     if len(text) == _HEAD and len(rows) < _FIRST_ROWS:  # the last one may go on
         del rows[-1]
     if not rows:
@@ -262,8 +263,9 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
         raise InputError(f"columns have distinct names; {name!r} has {names[:50]}; rename them")
     block = max(_PIECE, 4 * max(map(len, rows)))
     empty = named and len(rows) == 1 and len(text) < _HEAD
-    found = Dialect(name, wanted, tuple(names), delimiter, named, wanted.decimal or ".", block, empty)
-    return found if empty else _with_decimal(found)
+    start = found[0].end() if named else 0
+    dialect = Dialect(name, wanted, tuple(names), delimiter, start, wanted.decimal or ".", block, empty)
+    return dialect if empty else _with_decimal(dialect)
 
 
 def _delimiter(rows: Sequence[bytes], path: str, decimal: str | None) -> str:
@@ -348,8 +350,6 @@ def column_types(dialect: Dialect, rows: pa.RecordBatch, skip: int = 0) -> dict[
             texts = dialect.first_rows({name: pa.string()}, skip).column(0)
             if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():  # which float64 rounds
                 kind = pa.uint64() if dialect.reads(name, pa.uint64(), skip) else pa.string()
-        elif pa.types.is_string(kind) and dialect.wanted.thousands:
-            kind = next((one for one in (pa.int64(), pa.float64()) if dialect.reads(name, one, skip)), kind)
         types[name] = kind
     return types
 
@@ -366,15 +366,3 @@ def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     times = [kind for kind in (one, other) if test.is_date(kind) or test.is_timestamp(kind)]
     zones = {getattr(kind, "tz", None) for kind in times}
     return finest_time(times) if len(times) == 2 and len(zones) == 1 else pa.string()
-
-
-def numbers(texts: pa.Array, kind: pa.DataType, dialect: Dialect) -> pa.Array:
-    """Numbers of texts with marks of thousands. Raises pa.ArrowInvalid as a reader does, but for the row in its block."""
-    plain = pc.replace_substring(pc.utf8_trim_whitespace(texts), dialect.wanted.thousands, "")
-    if dialect.decimal == ",":
-        plain = pc.replace_substring(plain, ",", ".")
-    try:
-        return plain.cast(kind)
-    except pa.ArrowInvalid:
-        row = max(pc.index(pc.match_substring_regex(plain, _NUMBER), False).as_py(), 0)
-        raise pa.ArrowInvalid(f"Row #{row + 1}: invalid value '{texts[row].as_py()}'") from None

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import InputError, StoreError
 from . import files
-from .csv_format import USUAL, csv_format, current_format, said_format, set_format
+from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
 from .matrix_files import MatrixSource
 from .parquet_source import ParquetSource
@@ -128,7 +128,7 @@ def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     with suppress(InputError, StoreError):  # of a name that no format has: text, then
         if find_format(path) is not CsvSource:
             return
-    set_format(csv_format(**{**known, **said_format()}))
+    set_format(CsvFormat(**{**known, **said_format()}))
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:

@@ -10,8 +10,12 @@ import pyarrow.parquet as pq
 
 from . import file_lists, files
 from .row_source import Selection
+from .table_lists import list_columns, spread_schema, widths
 from .table_reader import Group, open_file
 from .table_source import Found, TableSource
+
+#: Rows that tell how long lists are.
+_LOOKED_AT = 1000
 
 
 def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
@@ -33,12 +37,13 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
 
     with ThreadPoolExecutor(8) as pool:
         footers = list(pool.map(footer, names))
+    lists = _lists(names, footers)
     folders = file_lists.folder_values(origins, path)
     whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
     groups: list[Group] = []
     schemas, row = [], 0
     for name, origin, metadata, values in zip(names, origins, footers, folders, strict=True):
-        schema, state = metadata.schema.to_arrow_schema(), files.state(origin)
+        schema, state = spread_schema(metadata.schema.to_arrow_schema(), lists), files.state(origin)
         keys = dict.fromkeys(key for other in folders for key in other if key not in schema.names)
         more = [pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys]
         schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
@@ -48,7 +53,22 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
                 groups.append(Group(name, state, row, count, number, tuple(values.items()), made_of))
             row += count
     facts = {"kind": "parquet", "row_groups": sum(metadata.num_row_groups for metadata in footers)}
-    return Found(tuple(groups), schemas, file_lists.version_of(origins), facts, footers)
+    return Found(
+        tuple(groups), schemas, file_lists.version_of(origins), facts, footers, lists=tuple(lists.items())
+    )
+
+
+def _lists(names: Sequence[files.Place], footers: Sequence[pq.FileMetaData]) -> dict[str, int]:
+    """The columns of lists of numbers of one length, as the first rows of the first file tell that has them."""
+    found: dict[str, int] = {}
+    for name, metadata in zip(names, footers, strict=True):
+        new = [one for one in list_columns(metadata.schema.to_arrow_schema()) if one not in found]
+        if new and metadata.num_rows:
+            with open_file(name) as file:
+                rows = next(file.iter_batches(_LOOKED_AT, columns=new, use_threads=False))
+            lengths = widths(pa.Table.from_batches([rows]))
+            found |= {one: lengths.get(one, -1) for one in new}
+    return {name: length for name, length in found.items() if length > 0}
 
 
 class ParquetSource(TableSource):

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import files
+from .table_lists import spread
 from .table_schema import TableSchema, as_floats, decoded, is_text, null_error, value_type
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
@@ -119,6 +120,8 @@ class TableRows:
         A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
+    lists : tuple of (str, int)
+        The columns of lists of the files, and their lengths.
     """
 
     groups: tuple[Group, ...]
@@ -129,6 +132,7 @@ class TableRows:
     kinds: tuple[pa.DataType, ...] = ()
     vector: bool = False
     coded: TableSchema | None = None
+    lists: tuple[tuple[str, int], ...] = ()
 
     def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
         """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
@@ -149,9 +153,10 @@ class TableRows:
         They are decoded on one core, since Dask owns the others. Of columns that the file lacks, what its folders stand for, or
         nulls.
         """
-        known = set(file.schema_arrow.names)
-        there = [name for name in dict.fromkeys(self.columns) if name in known]
-        others = [name for name in self.columns if name not in known]
+        known, lists = set(file.schema_arrow.names), dict(self.lists)
+        column = {f"{name}_{i}": name for name in known & lists.keys() for i in range(lists[name])}
+        wanted = {name: column.get(name, name) for name in self.columns}
+        there = list(dict.fromkeys(name for name in wanted.values() if name in known))
         pieces: Iterator[tuple[int, pa.Table]]
         if there and most < high - low:
             pieces = _batches(file, group, there, most, low, high)
@@ -162,8 +167,12 @@ class TableRows:
             pieces = iter([(low, pa.table(columns))])
         for row, table in pieces:
             rows, values = table.num_rows if there else high - low, dict(group.values)
-            columns = {name: table.column(name) for name in there}
-            columns |= {name: pa.repeat(pa.scalar(values.get(name)), rows) for name in others}
+            if column:
+                table = spread(table, {name: lists[name] for name in there if name in lists})
+            columns = {
+                name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
+                for name, held in wanted.items()
+            }
             yield row, pa.table(columns)
 
     @property

@@ -234,7 +234,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:
         raise InputError(
-            f"columns hold numbers, booleans, text, dates or times; not so {_listed(odd)}; leave them out with "
+            f"columns hold numbers, booleans, text, dates or times; not so {listed(odd)}; leave them out with "
             "kinds={'NAME': 'drop'}, or make such columns of them"
         )
     # Equal texts that are one object are pickled once: schemas travel in tasks.
@@ -248,7 +248,7 @@ def require_distinct(names: Iterable[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(
-            f"columns have distinct names; more than one is called {_listed(map(repr, twice))}; rename them"
+            f"columns have distinct names; more than one is called {listed(map(repr, twice))}; rename them"
         )
 
 
@@ -258,7 +258,7 @@ def row_labels(schema: pa.Schema) -> set[str]:
     return {field.name for field in fields if base_of(field.type) != "time"}
 
 
-def _listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """The first few, and how many more there are."""
     words = list(words)
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
@@ -296,7 +296,7 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
         return None
     return (
         "the rows need the columns that the model was trained with (or that the given schema has); here "
-        f"{_listed(faults)}; rename, add or convert columns, or train without them"
+        f"{listed(faults)}; rename, add or convert columns, or train without them"
     )
 
 

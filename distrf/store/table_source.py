@@ -15,19 +15,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import InputError, StoreError, did_you_mean, warn
 from .file_lists import folder_values
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection
+from .table_lists import places
 from .table_reader import Group, TableRows
 from .table_schema import (
     TableSchema,
+    base_of,
     common_dtype,
     decoded,
     drift,
     is_number,
     is_text,
+    listed,
     merged,
     null_error,
     require_distinct,
@@ -65,6 +68,8 @@ class Found(NamedTuple):
     strays : tuple of (str, str)
         As of `TableSource`.
     footers : sequence of pq.FileMetaData
+    lists : tuple of (str, int)
+        As of `TableRows`.
     """
 
     groups: tuple[Group, ...]
@@ -73,6 +78,7 @@ class Found(NamedTuple):
     facts: Mapping[str, Any]
     footers: Sequence[pq.FileMetaData]
     strays: tuple[tuple[str, str], ...] = ()
+    lists: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +121,11 @@ class TableSource(RowSource):
         if layout.coded is None and not selection.missing:
             _refuse_nulls(place, layout.names)
         rows = TableRows(
-            groups=groups, columns=tuple(layout.names), dtype=layout.dtype.str, fingerprint=place.version
+            groups=groups,
+            columns=tuple(layout.names),
+            dtype=layout.dtype.str,
+            fingerprint=place.version,
+            lists=place.lists,
         )
         cuts = cut_blocks(groups, len(layout.names) * layout.dtype.itemsize, selection)
         source = cls(
@@ -363,11 +373,18 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
         return selection.coded.names
     if isinstance(selection.columns, str):
         raise InputError(f"columns of a table are a list of names; received {selection.columns!r}")
-    exclude, names = list(map(str, selection.exclude)), list(map(str, selection.columns or ()))
+    exclude, names = (
+        places(schema, list(map(str, some))) for some in (selection.exclude, selection.columns or ())
+    )
     require_columns(path, schema, [*names, *exclude, *target])
     if selection.columns is None:
         left = {*target, *exclude, *row_labels(schema)}
         names = [name for name in schema.names if name not in left]
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+        odd = [f"{name!r} ({kinds[name]})" for name in names if base_of(kinds[name]) is None]
+        if odd and selection.coded:
+            names = [name for name in names if base_of(kinds[name]) is not None]
+            warn(f"left out: what is no number, boolean, text, date or time: {listed(odd)}", UserWarning)
         if names[:1] == ["Unnamed: 0"] and not selection.coded:
             names = names[1:]
             warnings.warn(

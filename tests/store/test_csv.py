@@ -179,6 +179,8 @@ def test_first_lines(tmp_path):
     assert names(b"a;b, c\n1,5;2,5\n1;2\n") == ["a", "b, c"]
     with pytest.raises(InputError, match=r"may be any of \[',', ';'\]: say sep=','"):
         names(b"a;b, c\n1,5;2\n")
+    assert names(b"a\0,b\n1,2\n") == ["a\0", "b"]
+    assert run(open_rows(tmp_path / "a.csv")[0]).tolist() == [[1, 2]]
     assert names(b'"first\nname",b\n1,2\n') == ["first\nname", "b"]
     assert names(b"0,1,2\n3,4,5\n") == ["0", "1", "2"]
     assert names(b"2019,2020\n3,4\n") == ["2019", "2020"]
