@@ -106,57 +106,45 @@ class Blockwise(FeatureEstimator):
         """
         check_parameters(self)
         inner = self._unfitted()
-        if is_frame(X) and (_takes_columns(inner) or not _all_numbers(X)):
-            return self._fit_frame(X, y, inner)
-        X = validate_rows(self, X, reset=True, missing=takes_missing(inner))
-        d, dtype = X.shape[1], working_dtype(X.dtype)
-        tags = get_tags(inner)
-        if positive_only(inner) and not is_dask_collection(X):
-            check_non_negative(X, f"Blockwise({type(inner).__name__})")
-        if blocks_are_csr(X) and not tags.input_tags.sparse:
-            raise InputError(
-                f"a {type(inner).__name__} with these parameters does not take sparse rows; choose others, "
-                "or pass dense rows"
-            )
-        if not tags.requires_fit and not tags.target_tags.required:
+        tags, frame = get_tags(inner), is_frame(X) and (_takes_columns(inner) or not _all_numbers(X))
+        if frame:
+            with input_errors():
+                _check_feature_names(self, getattr(X, "_meta", X), reset=True)
+            if not hasattr(self, "feature_names_in_"):
+                raise InputError("columns of a data frame must have names that are text; rename them")
+            self.n_features_in_ = X.shape[1]
+            X = frame_blocks(X) if is_lazy_frame(X) else X
+        else:
+            X = validate_rows(self, X, reset=True, missing=takes_missing(inner))
+            if positive_only(inner) and not is_dask_collection(X):
+                check_non_negative(X, f"Blockwise({type(inner).__name__})")
+            if blocks_are_csr(X) and not tags.input_tags.sparse:
+                raise InputError(
+                    f"a {type(inner).__name__} with these parameters does not take sparse rows; choose others, "
+                    "or pass dense rows"
+                )
+        d, targets = X.shape[1], None
+        if not (frame or tags.requires_fit or tags.target_tags.required):
             # Three unlike rows of positive numbers: a stateless transformer only learns the width.
-            rows, targets = np.multiply.outer(np.array([1, 2, 3]), np.ones(d)).astype(dtype), None
+            rows = np.multiply.outer(np.array([1, 2, 3]), np.ones(d))
         else:
             chosen = sampled_rows(X.shape[0], int(self.n_sample), draw_seed(self.random_state), "blockwise")
-            rows = take_rows(X, chosen).astype(dtype, copy=False)
-            targets = (
-                None if y is None and not tags.target_tags.required else _take_targets(X, y, chosen, X.shape[0])
-            )
-        inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
-        features = _check_row_wise(inner, rows[:3], dtype)
-        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1])
-        return self
-
-    def _fit_frame(self, X: Any, y: Any, inner: Any) -> Blockwise:
-        """Fit a transformer that takes data frames, on a sample that is one."""
-        with input_errors():
-            _check_feature_names(self, X._meta if is_lazy_frame(X) else X, reset=True)
-        if not hasattr(self, "feature_names_in_"):
-            raise InputError("columns of a data frame must have names that are text; rename them")
-        self.n_features_in_ = X.shape[1]
-        X = frame_blocks(X) if is_lazy_frame(X) else X
-        chosen = sampled_rows(X.shape[0], int(self.n_sample), draw_seed(self.random_state), "blockwise")
-        rows = take_rows(X, chosen)
-        needed = get_tags(inner).target_tags.required
-        targets = None if y is None and not needed else _take_targets(X, y, chosen, X.shape[0])
+            rows = take_rows(X, chosen)
+            if y is not None or tags.target_tags.required:
+                targets = _take_targets(X, y, chosen, X.shape[0])
+        rows = rows if frame else rows.astype(working_dtype(X.dtype), copy=False)
         with input_errors():
             inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
-            made = inner.transform(rows[:3])
-        dtype = frame_dtype(made)
+            dtype = frame_dtype(inner.transform(rows[:3])) if frame else rows.dtype
         features = _check_row_wise(inner, rows[:3], dtype)
-        self.map_ = BlockwiseMap.of_transformer(
-            inner,
-            X.shape[1],
-            features.shape[1],
-            names=tuple(self.feature_names_in_),
-            dtype=dtype.str,
-            csr=bool(sp.issparse(features)),
-        )
+        of_frames: Any = {}
+        if frame:
+            of_frames = {
+                "names": self.feature_names_in_.tolist(),
+                "dtype": dtype.str,
+                "csr": bool(sp.issparse(features)),
+            }
+        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1], **of_frames)
         return self
 
     def _checked(self, X: Any) -> Any:
@@ -196,10 +184,8 @@ class Blockwise(FeatureEstimator):
             width = transformer.transform(np.ones((1, d))).shape[1]
         blockwise = cls(transformer)
         blockwise.n_features_in_ = d
-        frames = {}
-        if _takes_columns(transformer) and hasattr(transformer, "feature_names_in_"):
-            frames = {"names": tuple(transformer.feature_names_in_)}
-        blockwise.map_ = BlockwiseMap.of_transformer(transformer, d, width, **frames)
+        names = getattr(transformer, "feature_names_in_", ()) if _takes_columns(transformer) else ()
+        blockwise.map_ = BlockwiseMap.of_transformer(transformer, d, width, list(names))
         return blockwise
 
     def _unfitted(self) -> Any:

@@ -1,20 +1,17 @@
 """A fitted scikit-learn transformer as a frozen map.
 
-What was fitted travels to the workers as `learned`, under one shared key. For the classes in
-`SAVABLE_TRANSFORMERS` it holds the fitted arrays, and `state` everything else, as JSON; the same is written
-when the map is saved. If the JSON is long, it is an array of bytes of `learned` too. Any other transformer travels as its
+What was fitted travels to the workers as `learned`, under one shared key. For the classes in `SAVABLE_TRANSFORMERS` it holds the fitted arrays
+and, as an array of bytes, all else as JSON; the same is written when the map is saved. Any other transformer travels as its
 pickle, within one job. It has no spec and cannot be saved, because loading a pickle from a file would run the code in it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import pickle
-import threading
-from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -28,9 +25,8 @@ from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 from .transformers import SAVABLE_TRANSFORMERS, describe_transformer, restore_transformer, warn_of_release
 
-#: Entries of `learned`: of a pickle, and of JSON that is too long to go with every task.
+#: Entries of `learned`: a pickle, and JSON.
 _PICKLE, _STATE = "pickle", "state"
-_LONG = 512
 
 
 @dataclass(frozen=True)
@@ -41,15 +37,15 @@ class BlockwiseMap(FeatureMap):
     ----------
     n_features_in : d
     n_components : D
-    state : str, JSON: what `describe_transformer` says, or the class and a fingerprint of what `learned` says
-    learned : the fitted arrays by name, and the long JSON or the pickle of the transformer as an array of bytes
-    names : columns of the data frames that the transformer takes; empty if it takes arrays
+    digest : str, fingerprint of `learned`
+    columns_of_frames : str, JSON of the names of the columns of the data frames that the transformer takes; empty if it takes arrays
     dtype : of the features of data frames; "" is what the transformer makes
     csr : bool, whether the features of data frames are CSR
+    learned : the JSON and the fitted arrays by name, or the pickle of the transformer
     """
 
-    state: str
-    names: tuple[str, ...] = ()
+    digest: str
+    columns_of_frames: str = ""
     dtype: str = ""
     csr: bool = False
     learned: Mapping[str, np.ndarray] | None = field(default=None, compare=False, repr=False)
@@ -59,7 +55,13 @@ class BlockwiseMap(FeatureMap):
 
     @classmethod
     def of_transformer(
-        cls, transformer: object, n_features_in: int, n_components: int, **frames: Any
+        cls,
+        transformer: Any,
+        n_features_in: int,
+        n_components: int,
+        names: Sequence[str] = (),
+        dtype: str = "",
+        csr: bool = False,
     ) -> BlockwiseMap:
         """The map of a fitted transformer.
 
@@ -67,52 +69,39 @@ class BlockwiseMap(FeatureMap):
         ----------
         transformer : a fitted transformer that treats each row by itself
         n_features_in, n_components : d and D
-        **frames : `names`, `dtype` and `csr` of one that takes data frames
+        names, dtype, csr : of one that takes data frames: their columns, and what it makes
 
         Raises
         ------
         InputError : the transformer is neither in `SAVABLE_TRANSFORMERS` nor can it be pickled
         """
-        name = type(transformer).__name__
-        arrays: dict[str, np.ndarray] = {}
+        learned: dict[str, np.ndarray] = {}
         try:
-            entry = describe_transformer(transformer, "", arrays)
+            text = json.dumps(describe_transformer(transformer, "", learned), sort_keys=True)
+            learned[_STATE] = np.frombuffer(text.encode(), dtype=np.uint8)
         except InputError:
-            pass
-        else:
-            text, arrays = _stated(entry, arrays)
-            return cls(n_features_in, n_components, text, learned=arrays, **frames)
-        with reworded(
-            lambda error: InputError(
-                f"a transformer travels to the workers as a pickle, but this {name} cannot be pickled: {error}; "
-                "use functions that are defined in a module"
-            )
-        ):
-            data = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
-        learned = {_PICKLE: data}
-        state = {"pickled": f"{type(transformer).__module__}.{name}", "digest": arrays_fingerprint(learned)}
-        return cls(n_features_in, n_components, json.dumps(state), learned=learned, **frames)
+            what = f"a transformer travels to the workers as a pickle, but this {type(transformer).__name__} cannot be pickled"
+            with reworded(
+                lambda error: InputError(f"{what}: {error}; use functions that are defined in a module")
+            ):
+                learned = {_PICKLE: np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)}
+        columns = json.dumps(list(names)) if names else ""
+        return cls(n_features_in, n_components, arrays_fingerprint(learned), columns, dtype, csr, learned)
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of the data frames that the transformer takes; none if it takes arrays."""
+        return json.loads(self.columns_of_frames or "[]")
 
     @property
     def savable(self) -> bool:
         """Whether the map has a spec, so that it can be saved."""
-        return "pickled" not in json.loads(self.state)
+        return _PICKLE not in self.arrays
 
     @property
     def transformer(self) -> Any:
-        """The fitted transformer: made from its data, or one of the last few that were unpickled."""
-        assert self.learned is not None
-        if not self.savable:
-            return _unpickled.get(self.state, self.learned[_PICKLE])
-        return restore_transformer(self._entry(), self.learned)
-
-    def _entry(self) -> dict[str, Any]:
-        """What `describe_transformer` said."""
-        entry = json.loads(self.state)
-        if _STATE not in entry:
-            return entry
-        assert self.learned is not None
-        return json.loads(self.learned[_STATE].tobytes())
+        """The fitted transformer, made from its data where it is not one of the last few."""
+        return _transformer_of(self)
 
     def __call__(self, X: Rows) -> Rows:
         if self.names:
@@ -125,7 +114,8 @@ class BlockwiseMap(FeatureMap):
         return as_rows(transformer.transform(as_rows(X, dtype)), dtype)
 
     def _of_frame(self, X: Any) -> Rows:
-        missing = [name for name in self.names if name not in getattr(X, "columns", ())]
+        names = self.names
+        missing = [name for name in names if name not in getattr(X, "columns", ())]
         if missing:
             got = (
                 "columns " + ", ".join(map(str, X.columns[:10])) if hasattr(X, "columns") else type(X).__name__
@@ -137,7 +127,7 @@ class BlockwiseMap(FeatureMap):
         if len(X) == 0:
             made = np.empty((0, self.n_components))
             return sp.csr_array(made) if self.csr else made
-        features = self.transformer.transform(X[list(self.names)])
+        features = self.transformer.transform(X[names])
         return as_rows(features, np.dtype(self.dtype) if self.dtype else frame_dtype(features))
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
@@ -161,60 +151,40 @@ class BlockwiseMap(FeatureMap):
         return replace(self, learned=dict(arrays))
 
     def without_arrays(self) -> Self:
-        # A map that learned no arrays keeps its empty mapping: there is nothing to fetch for it.
-        return replace(self, learned=None) if self.learned else self
+        return replace(self, learned=None)
 
     def work(self) -> tuple[float, float]:
-        size = sum(a.nbytes for a in (self.learned or {}).values())
+        size = sum(a.nbytes for a in self.arrays.values())
         return 2.0 * self.n_features_in * self.n_components, float(size)
 
     def spec(self) -> dict[str, Any]:
         if not self.savable:
+            name = f"{type(self.transformer).__module__}.{type(self.transformer).__name__}"
             try:
                 describe_transformer(self.transformer, "", {})
             except InputError as error:
-                name = json.loads(self.state)["pickled"]
                 raise InputError(
                     f"a {name} cannot be saved without running its code on load: {error}; Blockwise saves, with "
                     f"parameters that are plain data: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
                 ) from None
-        frames = {"names": list(self.names), "dtype": self.dtype, "csr": self.csr} if self.names else {}
-        return (
-            {
-                "map": self.kind,
-                "n_features_in": self.n_features_in,
-                "n_components": self.n_components,
-                "transformer": json.loads(self.state),
-            }
-            | frames
-            | ({"digest": arrays_fingerprint(self.arrays)} if self.arrays else {})
-        )
+        return super().spec()
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
-        state = json.dumps(spec["transformer"], sort_keys=True)
-        frames = (
-            {"names": tuple(spec["names"]), "dtype": spec["dtype"], "csr": spec["csr"]}
-            if "names" in spec
-            else {}
-        )
-        map_ = cls(int(spec["n_features_in"]), int(spec["n_components"]), state, learned=dict(arrays), **frames)
-        if not isinstance(spec["transformer"], dict) or not map_.savable:
+        map_ = cls(**cls._read_fields(spec), learned=dict(arrays))
+        if _STATE not in arrays:
             raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
         _ = map_.transformer  # raises where the spec is not that of a listed transformer
-        warn_of_release(map_._entry())
+        warn_of_release(json.loads(arrays[_STATE].tobytes()))
         return map_
 
-    def __dask_tokenize__(self) -> tuple[object, ...]:
-        return (
-            type(self).__name__,
-            self.n_features_in,
-            self.n_components,
-            self.state,
-            self.names,
-            self.dtype,
-            arrays_fingerprint(self.arrays),
-        )
+
+@lru_cache(maxsize=8)
+def _transformer_of(map_: BlockwiseMap) -> Any:
+    assert map_.learned is not None
+    if not map_.savable:
+        return pickle.loads(map_.learned[_PICKLE].tobytes())
+    return restore_transformer(json.loads(map_.learned[_STATE].tobytes()), map_.learned)
 
 
 def takes_missing(transformer: Any) -> bool:
@@ -238,40 +208,3 @@ def as_rows(features: Any, dtype: np.dtype) -> Rows:
     if sp.issparse(features):
         return sp.csr_array(features, dtype=dtype)
     return np.ascontiguousarray(features, dtype=dtype)
-
-
-def _stated(entry: dict[str, Any], arrays: dict[str, np.ndarray]) -> tuple[str, dict[str, np.ndarray]]:
-    """`state` and `learned` of a map."""
-    text = json.dumps(entry, sort_keys=True)
-    if len(text) > _LONG:
-        arrays = arrays | {_STATE: np.frombuffer(text.encode(), dtype=np.uint8)}
-        digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
-        text = json.dumps({"class": entry["class"], _STATE: digest}, sort_keys=True)
-    return text, arrays
-
-
-class _Unpickled:
-    """The last few transformers that arrived as pickles, so that not every task unpickles one.
-
-    Parameters
-    ----------
-    size : how many are kept
-    """
-
-    def __init__(self, size: int = 8) -> None:
-        self.size = size
-        self._kept: OrderedDict[str, Any] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def get(self, state: str, data: np.ndarray) -> Any:
-        """The transformer with that `state`, unpickled from `data` where it is not kept."""
-        key = hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
-        with self._lock:
-            if key not in self._kept:
-                self._kept[key] = pickle.loads(data.tobytes())
-                if len(self._kept) > self.size:
-                    self._kept.popitem(last=False)
-            return self._kept[key]
-
-
-_unpickled = _Unpickled()

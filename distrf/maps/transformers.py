@@ -7,6 +7,7 @@ these classes alone, and of functions only NumPy's own and the scores of `sklear
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import warnings
 from collections.abc import Mapping
@@ -55,20 +56,22 @@ SAVABLE_TRANSFORMERS: dict[str, str] = TRANSFORMERS | {
     "FeatureUnion": "sklearn.pipeline",
     "Pipeline": "sklearn.pipeline",
 }
-#: Functions that a parameter may be, by name: their module.
-_FUNCTIONS: dict[str, str] = {
-    name: "sklearn.feature_selection"
-    for name in (
-        "chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression", "r_regression",
-    )
-}  # fmt: skip
-_SELECTOR = ("pattern", "dtype_include", "dtype_exclude")
+#: Functions that a parameter may be, beside NumPy's own of numbers, by name: their module.
+_FUNCTIONS: dict[str, str] = dict.fromkeys(
+    ("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression", "r_regression"),
+    "sklearn.feature_selection",
+)
+#: Other objects that transformers hold: their module, and the attributes that make them.
+_OBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "BSpline": ("scipy.interpolate", ("t", "c", "k", "extrapolate")),
+    "make_column_selector": ("sklearn.compose", ("pattern", "dtype_include", "dtype_exclude")),
+}
 
 
 def listed_transformer(name: str) -> type | None:
     """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
     module = SAVABLE_TRANSFORMERS.get(name)
-    return None if module is None else getattr(importlib.import_module(module), name)
+    return None if module is None else _imported(module, name)
 
 
 def describe_transformer(
@@ -146,17 +149,14 @@ def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
             "fitted": {k: v for k, v in parts.items() if k not in known},
         }
     function = getattr(value, "__name__", "")
-    if isinstance(value, np.ufunc):
-        if getattr(np, function, None) is value:
-            return {"$ufunc": function}
+    if isinstance(value, np.ufunc) or function in _FUNCTIONS:
+        with contextlib.suppress(ValueError):
+            if _function(function) is value:
+                return {"$function": function}
         raise InputError(f"{where} is {value!r}, which is none of NumPy's own functions and cannot be saved")
-    if name == "BSpline" and kind.__module__.startswith("scipy.interpolate"):
-        spline: Any = value
-        return {"$bspline": codec.encode([spline.t, spline.c, spline.k, spline.extrapolate], where, arrays)}
-    if name == "make_column_selector" and kind.__module__.startswith("sklearn.compose"):
-        return {"$selector": [codec.encode(getattr(value, part), where, arrays) for part in _SELECTOR]}
-    if function in _FUNCTIONS and _function(function) is value:
-        return {"$function": function}
+    if name in _OBJECTS and _imported(_OBJECTS[name][0], name) is kind:
+        made_of = {part: getattr(value, part) for part in _OBJECTS[name][1]}
+        return {"$object": name, "parts": codec.encode(made_of, where, arrays)}
     return NotImplemented
 
 
@@ -179,29 +179,15 @@ def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     return transformer
 
 
+def _imported(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
 def _function(name: str) -> Any:
-    return getattr(importlib.import_module(_FUNCTIONS[name]), name)
-
-
-def _ufunc(name: str) -> np.ufunc:
-    function = getattr(np, name, None)
-    if not isinstance(function, np.ufunc):
+    function = _imported(_FUNCTIONS[name], name) if name in _FUNCTIONS else getattr(np, name, None)
+    if name not in _FUNCTIONS and not isinstance(function, np.ufunc):
         raise ValueError(f"{name!r} is none of NumPy's functions of numbers")
     return function
-
-
-def _bspline(parts: Any, arrays: Any, codec: Codec) -> Any:
-    from scipy.interpolate import BSpline
-
-    knots, coefficients, degree, extrapolate = codec.decode(parts, arrays)
-    return BSpline(knots, coefficients, degree, extrapolate=extrapolate)
-
-
-def _selector(parts: Any, arrays: Any, codec: Codec) -> Any:
-    from sklearn.compose import make_column_selector
-
-    pattern, include, exclude = codec.decode(parts, arrays)
-    return make_column_selector(pattern, dtype_include=include, dtype_exclude=exclude)
 
 
 #: What encodes transformers alone; `persistence` adds our own estimators.
@@ -209,9 +195,9 @@ CODEC = Codec(
     [_encode],
     {
         "$sklearn": lambda name, entry, arrays, codec: _restore(name, entry, arrays, codec),
-        "$ufunc": lambda name, entry, arrays, codec: _ufunc(name),
-        "$bspline": lambda parts, entry, arrays, codec: _bspline(parts, arrays, codec),
-        "$selector": lambda parts, entry, arrays, codec: _selector(parts, arrays, codec),
         "$function": lambda name, entry, arrays, codec: _function(name),
+        "$object": lambda name, entry, arrays, codec: _imported(_OBJECTS[name][0], name)(
+            **codec.decode(entry["parts"], arrays)
+        ),
     },
 )

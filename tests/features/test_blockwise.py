@@ -116,19 +116,28 @@ class TestLearned(MapContract):
 
 
 class TestStateless(TestLearned):
-    seeded = True
     transformers = (Normalizer(), Binarizer(threshold=0.3), Normalizer("l1"))
 
     def tolerance(self, map_, X, dtype):
         return 2 * EPS[dtype] * (X.shape[1] + 4) * np.ones_like(X)
 
     def test_spec_that_was_edited(self, map_):
-        spec = map_.spec()
-        for edit in ({"class": "Ridge"}, {"fitted": {"transform": 3}}, {"more": 1}):
-            with pytest.raises(SpecMismatchError, match=r"the transformer|no fitted attribute 'transform'"):
-                map_from_spec(spec | {"transformer": spec["transformer"] | edit}, {})
-        with pytest.raises(SpecMismatchError, match="does not take the stored parameters"):
-            map_from_spec(spec | {"transformer": spec["transformer"] | {"parameters": {"nope": 1}}}, {})
+        for edit, message in (
+            ({"class": "Ridge"}, "the transformer"),
+            ({"fitted": {"transform": 3}}, "no fitted attribute 'transform'"),
+            ({"more": 1}, "the transformer"),
+            ({"parameters": {"nope": 1}}, "does not take the stored parameters"),
+        ):
+            spec, arrays = edited(map_.spec(), map_.arrays, edit)
+            with pytest.raises(SpecMismatchError, match=message):
+                map_from_spec(spec, arrays)
+
+
+def edited(spec, arrays, edit):
+    """A spec and arrays whose JSON of the transformer was edited, and the digest with it."""
+    entry = json.loads(arrays["state"].tobytes()) | edit
+    arrays = arrays | {"state": np.frombuffer(json.dumps(entry).encode(), dtype=np.uint8)}
+    return spec | {"digest": arrays_fingerprint(arrays)}, arrays
 
 
 # ---- against scikit-learn ---------------------------------------------------------------------------
@@ -234,16 +243,19 @@ def test_files_do_not_run_code(tmp_path):
 
     spec = model_details(tmp_path / "model")["model"]
     names = spec["fitted"]["map_"]["arrays"]
+    mine = load_model(tmp_path / "model").map_.arrays
     for change, message in (
-        ({"pickled": "os.system"}, "the spec names a pickle, which is not loaded"),
-        ({"class": "Ridge"}, "'Ridge'; this release loads"),
+        (lambda spec: (spec, {"pickle": np.zeros(1)}), "the spec names a pickle, which is not loaded"),
+        (lambda spec: edited(spec, mine, {"class": "Ridge"}), "'Ridge'; this release loads"),
     ):
         bad = json.loads(json.dumps(spec))
-        entry = bad["fitted"]["map_"]["$map"]
-        entry["transformer"] |= change
-        entry["digest"] = arrays_fingerprint(dict.fromkeys(names, np.zeros(1)))
+        entry, arrays = change(bad["fitted"]["map_"]["$map"])
+        bad["fitted"]["map_"] = {
+            "$map": entry | {"digest": arrays_fingerprint(arrays)},
+            "arrays": {k: k for k in arrays},
+        }
         with pytest.raises((SpecMismatchError, StoreError), match=message):
-            _decode_model(bad, dict.fromkeys(names.values(), np.zeros(1)))
+            _decode_model(bad, dict.fromkeys(names.values(), np.zeros(1)) | arrays)
     bad = json.loads(json.dumps(spec))
     bad["parameters"]["transformer"]["$sklearn"] = "Ridge"
     with pytest.raises((SpecMismatchError, StoreError), match="'Ridge'; this release loads"):

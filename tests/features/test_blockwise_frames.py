@@ -159,7 +159,7 @@ def test_frames_of_numbers_are_arrays():
     """Numeric columns and a transformer that takes no columns by name: rows like any other."""
     frame = FRAME[["size", "age"]]
     est = Blockwise(SimpleImputer()).fit(lazy(frame))
-    assert est.map_.names == ()
+    assert est.map_.names == []
     np.testing.assert_array_equal(
         est.transform(lazy(frame)).compute(scheduler="sync"), SimpleImputer().fit_transform(frame.to_numpy())
     )

@@ -279,7 +279,7 @@ def described(transformer=None):
         ({"more": 1}, "is not one of this release"),
         ({"parameters": {"nope": 1}}, "does not take the stored parameters"),
         ({"parameters": {"copy": {"$function": "eval"}}}, "is not one of this release"),
-        ({"parameters": {"copy": {"$ufunc": "load"}}}, "none of NumPy's functions"),
+        ({"parameters": {"copy": {"$function": "load"}}}, "none of NumPy's functions"),
         (
             {"parameters": {"copy": {"$sklearn": "Ridge", "parameters": {}, "fitted": {}}}},
             "transformer 'Ridge'",
