@@ -35,7 +35,7 @@ def broken(monkeypatch):
     def fail(*args, **kwargs):
         raise ZeroDivisionError("[ours] two\nlines")
 
-    monkeypatch.setattr("distrf.store.describe", fail)
+    monkeypatch.setattr("distrf.store.find_format", fail)
 
 
 def spellings(command):

@@ -43,7 +43,7 @@ JOBS: dict[str, dict] = {
         "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "scale": "standard",
         "model": "sgd-classifier", "alpha": 1e-5, "random-state": 0,
         "set": {
-            "raw_columns": False, "map__base__length_scale": 20.0, "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
+            "map__base__length_scale": 20.0, "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
             "model__batch_size": 4000,
         },
     },

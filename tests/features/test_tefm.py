@@ -261,13 +261,11 @@ def test_train_from_the_command_line(cli, store, tmp_path):
         *OPTIONS,
         "--scale",
         "none",
-        "--set",
-        "raw_columns=no",
         "-q",
         cluster=True,
     )
     loaded = load_model(tmp_path / "m")
-    assert loaded[0].map_.base.n_components == 128
+    assert loaded[0].map_.base.base.n_components == 128
     X = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32)
     assert loaded.score(X, (X[:, 0] > 0).astype(np.int32)) > 0.9
 
@@ -282,7 +280,7 @@ def steps_of(folder):
 @pytest.mark.parametrize("reached", [("subspace", 2), ("passes", 2)])
 def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cluster, reached):
     """SIGKILL in the finder, or in the passes after it; --resume makes the passes that are missing."""
-    plain = ["--scale", "none", "--set", "raw_columns=no", "-q"]
+    plain = ["--scale", "none", "-q"]
     state, job = (
         tmp_path / "m-state",
         [

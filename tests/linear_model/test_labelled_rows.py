@@ -138,7 +138,7 @@ def test_metrics_tune_and_plan():
         assert r2_score(y, predicted, sample_weight=weight) == pytest.approx(lazy)
         tuned = tune(rows, y, None, {}, StreamingRidge(), [1e-3, 1e-1])
         same = tune(array(X), array(Y), None, {}, StreamingRidge(), [1e-3, 1e-1])
-        assert (tuned.best.alpha, tuned.best.error) == (same.best.alpha, same.best.error)
+        assert (tuned.best.alpha, tuned.best.score) == (same.best.alpha, same.best.score)
         assert plan(StreamingRidge(), rows, y).bytes_read >= X.nbytes
 
 
