@@ -235,7 +235,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     if odd:
         raise InputError(
             f"columns hold numbers, booleans, text, dates or times; not so {listed(odd)}; leave them out with "
-            "exclude=, or make such columns of them"
+            "kinds={'NAME': 'drop'}, or make such columns of them"
         )
     # Equal texts that are one object are pickled once: schemas travel in tasks.
     return TableSchema(

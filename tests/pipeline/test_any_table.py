@@ -243,7 +243,7 @@ def test_what_text_tells_is_learned(values, kind, tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
-        options = {"categorical": ["c"]} if kind == "category" else {}
+        options = {"kinds": {"c": "category"}} if kind == "category" else {}
         models = [
             distrf.train(rows, target="y", map=None, **options)
             for rows in (frame, tmp_path / "a.parquet", tmp_path / "a.csv")
@@ -293,7 +293,7 @@ def test_slices_by_a_column_whose_name_is_a_number(rng, by):
     frame["y"] = frame[1] * 1.0
     model = distrf.train(frame, target="y", map=None)
     assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
-    with pytest.raises(InputError, match=r"by=7 is no column of the table; columns: \['0', '1', 'y'\]"):
+    with pytest.raises(InputError, match=r"'7' is no column of the table; columns: \['0', '1', 'y'\]"):
         distrf.evaluate(model, frame, by=7)
 
 

@@ -404,7 +404,7 @@ def test_integers_that_float64_rounds(tmp_path, first):
     """As categories, as what rows are told apart by, and as ids."""
     values = [first + k for k in (1, 2, 3)]
     (tmp_path / "a.csv").write_text("c,y\n" + "".join(f"{value},{value - first}.5\n" for value in values * 20))
-    model = distrf.train(tmp_path / "a.csv", target="y", categorical=["c"], map=None)
+    model = distrf.train(tmp_path / "a.csv", target="y", kinds={"c": "category"}, map=None)
     assert model[0].columns_[0]["encoding"] == "one-hot, 3 levels"
     slices = distrf.evaluate(model, tmp_path / "a.csv", by="c")["slices"]
     assert [int(one["value"]) for one in slices] == values
