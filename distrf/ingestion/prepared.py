@@ -37,8 +37,8 @@ class Prepared:
         Of X.
     width : int
         Columns of X.
-    row_bytes : int
-        Mean bytes of a row of X.
+    entries : int
+        Mean entries of a row of X.
     classes : list of str, optional
         Class names of text labels, which become int32 codes.
     impute : tuple of float, optional
@@ -50,12 +50,14 @@ class Prepared:
     sparse: bool
     dtype: np.dtype
     width: int
-    row_bytes: int
+    entries: int
     classes: list[str] | None = None
     impute: tuple[float, ...] | None = None
 
     @classmethod
-    def open(cls, path: str, selection: Selection, sparse: str | None = None) -> Prepared:
+    def open(
+        cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None, impute: Any = None
+    ) -> Prepared:
         """The rows at a path.
 
         Parameters
@@ -65,6 +67,10 @@ class Prepared:
         selection : Selection
         sparse : "csr", "dense" or None
             None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
+        dtype : optional
+            Another floating-point type.
+        impute : "mean", "median", "zero", a number or one for each column, optional
+            What replaces NaN.
 
         Returns
         -------
@@ -75,24 +81,27 @@ class Prepared:
         StoreError
             Nothing can be read there.
         InputError
-            There are no such columns, target or split.
+            There are no such columns, target or split; CSR rows, or columns without values, cannot be filled.
         """
-        X = open_source(path, replace(selection, in_order=True))
-        (n, d), entry = X.shape, X.dtype.itemsize + 4
-        if selection.missing and not X.sparse and X.dtype.kind == "f":
+        X = open_source(path, replace(selection, in_order=True, missing=impute is not None))
+        n, d = X.shape
+        if impute is not None and not X.sparse and X.dtype.kind == "f":
             X = X.filled((np.nan,) * d)
         labels = X.target_source()
         for source in (X, labels):
             if source is not None:
                 source.check_missing(strict=False)
-        as_csr = sparse == "csr" or (sparse is None and X.sparse and 4 * X.nbytes // entry <= n * d)
-        rows = cls(X, labels, as_csr, X.dtype, d, d * X.dtype.itemsize, X.text_classes())
-        if as_csr:
-            stored = (
-                X.nbytes // entry if X.sparse else sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
-            )
-            rows = replace(rows, row_bytes=max(1, stored * entry // n))
-        return rows
+        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
+        rows = cls(X, labels, sparse == "csr", X.dtype, d, d, X.text_classes())
+        if sparse is None and X.sparse and 4 * stored <= n * d:
+            rows = replace(rows, sparse=True)
+        if rows.sparse and not X.sparse:
+            stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
+        if rows.sparse:
+            rows = replace(rows, entries=max(1, stored // max(1, n)))
+        if impute is not None and X.dtype.kind == "f":  # of integers none is missing
+            rows = rows._filled(impute)
+        return rows if dtype is None else replace(rows, dtype=np.dtype(dtype))
 
     @property
     def n_rows(self) -> int:
@@ -100,21 +109,20 @@ class Prepared:
         return self.source.shape[0]
 
     @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row of X."""
+        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
+
+    @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Shape of a row, and type, of X and y."""
         arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
         if self.labels is not None:
-            y_dtype = np.dtype(np.int32) if self.classes is not None else self.labels.dtype
-            arrays["y"] = (self.labels.shape[1:], y_dtype)
+            coded = self.classes is not None
+            arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
 
-    def filled(self, rule: Any) -> Prepared:
-        """The rows with NaN replaced by fixed numbers: "mean", "median", "zero", a number or one for each column.
-
-        Raises InputError for CSR rows, or a column without values.
-        """
-        if rule is None or self.dtype.kind != "f":  # of integers none is missing
-            return self
+    def _filled(self, rule: Any) -> Prepared:
         if self.sparse:
             raise InputError('impute= works on dense rows; pass sparse="dense"')
 
@@ -126,15 +134,6 @@ class Prepared:
 
         names: Any = self.source.columns or range(self.width)
         return replace(self, impute=missing_values.resolve(rule, numbered(), self.n_rows, names))
-
-    def cast(self, dtype: Any) -> Prepared:
-        """The rows in another floating-point type. Raises InputError where the values do not fit."""
-        dtype = np.dtype(dtype)
-        if not np.can_cast(self.dtype, dtype, "same_kind") or (dtype.kind in "iu" and dtype != self.dtype):
-            raise InputError(f"dtype= is float32 or float64; received {dtype} for rows of {self.dtype}")
-        return replace(
-            self, dtype=dtype, row_bytes=max(1, self.row_bytes * dtype.itemsize // self.dtype.itemsize)
-        )
 
     def read_source(self) -> Pieces:
         """The rows as the source has them."""

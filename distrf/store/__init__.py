@@ -9,7 +9,7 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "zarr_layout": ("ArrayInfo", "Contents", "StoreInfo", "info", "made_from"),
+    "zarr_layout": ("ArrayInfo", "StoreInfo", "info", "made_from"),
     "zarr_writer": (
         "appendable", "begin_append", "create", "existing_store", "finish", "pending_blocks", "write_block",
     ),
@@ -22,7 +22,7 @@ _NAMES = {
     "parquet_source": ("ParquetSource",),
     "csv_source": ("CsvSource",),
     "table_source": ("TableSource",),
-    "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "pending_parts", "write_parquet_block"),
+    "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "write_parquet_block"),
     "outputs": ("check_apart", "check_writable", "place_of_array", "to_parquet"),
     "documents": (
         "array_shapes", "existing_model_folder", "is_model_folder", "read_model_folder", "read_spec", "write_model_folder",

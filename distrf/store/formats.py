@@ -11,7 +11,7 @@ from ..errors import InputError, StoreError
 from . import files
 from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
-from .matrix_files import NpySource, NpzSource
+from .matrix_files import MatrixSource
 from .parquet_source import ParquetSource
 from .row_source import InOrder, RowSource, Selection
 from .svmlight_source import SvmlightSource
@@ -55,10 +55,11 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [*REGISTERED, NpySource, NpzSource, SvmlightSource, ParquetSource, CsvSource]
+    asked: list[type[RowSource]] = [*REGISTERED, MatrixSource, SvmlightSource, ParquetSource, CsvSource]
     return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 
+@files.explains
 def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:
     """X at a path or URL, whatever its format.
 

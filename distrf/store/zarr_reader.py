@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import DistrfError, StoreError
 from . import files
 from .files import Place
-from .zarr_arrays import open_nodes
-from .zarr_layout import our_attributes
+from .zarr_arrays import open_group, open_nodes
+from .zarr_layout import StoreInfo, read_store
 
 
 @dataclass(frozen=True)
@@ -106,35 +106,36 @@ class _Opened:
         self._rows, self._seen = rows, b""
         self._fs, self._root = files.filesystem(rows.path)
         if rows.version is None:
-            group: Any = files.open_group(rows.path, "r")
+            group: Any = open_group(rows.path, "r")
             self.node = group[rows.array] if rows.array else group
             return
-        attributes = self.check()
-        self.node = open_nodes(rows.path, attributes)[rows.array]
-        self.classes = np.asarray(attributes["classes"] or [])
+        store: Any = self.check()
+        self.node = open_nodes(store)[rows.array]
+        self.classes = np.asarray(store.classes or [])
 
     def read(self, first: int, last: int) -> Any:
         """The rows as they are stored."""
         rows: Any = self.node[first:last]
         return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
 
-    def check(self) -> dict[str, Any]:
-        """The document, where it changed; StoreError for a store that was made anew. Appended rows change nothing."""
-        if self._rows.version is None:
-            return {}
+    def check(self) -> StoreInfo | None:
+        """The store, where its document changed; StoreError for one that was made anew. Appended rows change nothing."""
+        path, version = self._rows.path, self._rows.version
+        if version is None:
+            return None
         try:
             found = self._fs.cat_file(f"{self._root}/zarr.json")
         except (FileNotFoundError, NotADirectoryError):
             found = b""
         if found and found == self._seen:
-            return {}
-        attributes = our_attributes(self._rows.path) if found else {}
-        if not attributes.get("complete") or self._rows.version not in attributes["versions"]:
+            return None
+        store = read_store(path) if found else None
+        if store is None or not store.complete or version not in store.versions:
             raise StoreError(
-                f"the store {self._rows.path!r} was removed or written again since it was opened; call open_rows again"
+                f"the store {path!r} was removed or written again since it was opened; call open_rows again"
             )
         self._seen = found
-        return attributes
+        return store
 
 
 @lru_cache(maxsize=32)

@@ -14,7 +14,7 @@ import zarr
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
-from distrf.store import Contents, create, describe, finish, info, write_block
+from distrf.store import StoreInfo, create, describe, finish, info, write_block
 
 
 def fill(path, arrays, block_rows=10, **options):
@@ -23,7 +23,7 @@ def fill(path, arrays, block_rows=10, **options):
     sparse = [name for name, a in arrays.items() if sp.issparse(a)]
     tails = {name: (a.shape[1:], a.dtype) for name, a in arrays.items()}
     options = {"kind": "rows", "spec": {}, **options}
-    store = create(path, Contents(tails, n, block_rows, sparse=sparse, **options))
+    store = create(path, StoreInfo.of(tails, n, block_rows, sparse=sparse, **options))
     for index, start, stop in store.blocks():
         write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
     return finish(path, store_id=store.id)

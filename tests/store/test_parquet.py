@@ -24,7 +24,6 @@ from distrf.store import (
     describe,
     finish_parts,
     open_source,
-    pending_parts,
     table_source,
     write_parquet_block,
 )
@@ -312,8 +311,8 @@ def test_part_files_with_keys(tmp_path):
         written = {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
         assert write_parquet_block(out, index, written, folder_id=folder_id) == len(block)
         if index == 2:
-            assert pending_parts(out, 3) == [0, 1]
-    with pytest.raises(StoreError, match="1 of 3 part files"):
+            assert create_parts(out, {"model": 1}, 3)[1] == [0, 1]
+    with pytest.raises(StoreError, match="1 of 3 blocks"):
         finish_parts(out, 3, folder_id=folder_id)
     assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):

@@ -26,7 +26,7 @@ from distrf import StreamingRidge, add_rows, append_rows, featurize, ingest, ope
 from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
 from distrf.store import (
-    Contents,
+    StoreInfo,
     begin_append,
     create,
     finish,
@@ -309,7 +309,7 @@ def test_places_that_are_refused(tmp_path):
     featurize(Fourier(n_components=4, length_scale=1.0, random_state=0), X, tmp_path / "f.zarr")
     with pytest.raises(StoreError, match="holds features"):
         append_rows(X, tmp_path / "f.zarr")
-    create(tmp_path / "a.zarr", Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
+    create(tmp_path / "a.zarr", StoreInfo.of({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     with pytest.raises(StoreError, match="complete store"):
         append_rows(X, tmp_path / "a.zarr")
     write_rows(blocks_of(X, 10), tmp_path / "b.zarr")
