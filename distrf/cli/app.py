@@ -113,8 +113,9 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    kinds = {"kinds": given["kind"]} if "kind" in given else {}
-    return kinds | _of(given, "target", "weight", "columns", "strict", "drop_missing_target", *more)
+    names = {"weight": "sample_weight", "kind": "kinds"}
+    named = {names[name]: value for name, value in _of(given, *names).items()}
+    return named | _of(given, "target", "columns", "strict", "drop_missing_target", *more)
 
 
 def _asked(given: Given) -> Any:
@@ -167,7 +168,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", "impute", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -187,10 +188,10 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     check_places(x, out, save_map, like)
     made: Any
     if like is None:
-        data: Any = open_input(x, **_reading(given, "impute"))
+        data: Any = open_input(x, **_reading(given))
         pipeline = made = _featurizer(given, data.d)
-    elif given.keys() & {*MAP, "save_map", "columns", "impute"}:
-        text = "--like takes map, scaling, columns and imputation as they were fitted; leave these out"
+    elif given.keys() & {*MAP, "save_map", "columns"}:
+        text = "--like takes map, scaling and columns as they were fitted; leave these out"
         raise typer.BadParameter(text)
     else:
         made = Loaded.of(like).transformers()
@@ -255,13 +256,13 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     """
     from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training
     from ..planning import job
 
     what, options = given.get("what", "train"), _asked(given)
     one_of("train", "featurize").check("for", what)
     sizes, features = by_rules(job.plan, _of(given, "workers", "classes")), what == "featurize"
-    data = open_training(x, numbers=features or options.numbers, plan=True, **_reading(given, *SPLIT))
+    data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
     if features:
         pipeline = _featurizer(given, data.d)
     else:
@@ -290,9 +291,8 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     """
     from ..pipeline.making import planned_pipeline
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import rows_with_target
+    from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
@@ -345,7 +345,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     from ..pipeline.training import train as fit
     from ..tuning import tune as search
 
-    options, split = _asked({"map": "fourier"} | given), given.get("split", "random")
+    options = _asked({"map": "fourier"} | given)
     data = open_input(x, **_reading(given, *SPLIT))
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
@@ -354,12 +354,11 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     learner = choose_learner(options, target)[0]
     made = unfitted_map(options, is_classifier(learner), options.random_state)
     searched, alphas = _searched(options, learner, made, given.get("grid", {}), data.d)
-    by = data.by_column(given["by"], split)[0] if "by" in given else None
     session.need_no_workers(data)
     with session.on_cluster():
         tuned = search(
             X, y, made, searched, learner, alphas, scale=asked_scaler(options) or options.scale,
-            random_state=options.random_state, sample_weight=data.weights(), split=split, by=by, **by_rules(search, _of(given, "n_rows")),
+            random_state=options.random_state, sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, _of(given, "n_rows")),
             on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
             on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
         )  # fmt: skip
@@ -487,9 +486,9 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     if "by" in given:
         data.column(given["by"])  # lazy; one that is not there is an error now
     with session.connected("evaluate", trained.pipeline, data):
-        found = evaluate(trained, data, **_of(given, "weight", "by"))
+        found = evaluate(trained, data, **_of(given, "by"))
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
-            lost = permutation_importance(trained, data, **sampled, **_of(given, "weight"))
+            lost = permutation_importance(trained, data, **sampled)
             result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title, data)

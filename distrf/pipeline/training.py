@@ -12,18 +12,18 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
+from ..execution.labelled import plain_rows
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import load_model
 from ..randomness import draw_seed
-from ..splits import SPLIT, check_split
+from ..splits import SPLIT
 from ..store.csv_format import reads_csv, said_format
+from .loaded import note_reasons
 from .making import Prepared, prepare
 from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .rows import Rows as Opened
+from .rows import Rows, open_training
 from .sample import see_target
-from .tables import keep_reasons, open_training
-from .training_rows import Rows
 
 
 class BaselineWarning(UserWarning):
@@ -140,34 +140,21 @@ def train(
         raise InputError(
             "resume=True needs out=, the folder of the model, beside which the state of its fit is"
         )
-    check_split(split, by)
     asked = Options(model, map, scale, n_components, alpha, metric, set, draw_seed(random_state))
-    of_table: dict[str, Any] = {"kinds": kinds, "drop_missing_target": drop_missing_target or None}
-    of_table = {name: value for name, value in of_table.items() if value is not None}
-    of_path: dict[str, Any] = {} if columns is None else {"columns": columns}
-    if isinstance(X, (str, os.PathLike)):
-        if isinstance(sample_weight, str):
-            of_path, sample_weight = {**of_path, "weight": sample_weight}, None
-        named = by if isinstance(by, str) else None
-        X = open_training(
-            os.fspath(X), numbers=asked.numbers, target=target, split=split, by=named, **of_path, **of_table
-        )
-    if isinstance(X, Opened):
-        rows = Rows.of_path(X, y, sample_weight, split, by)
-    else:
-        rows = Rows.given(
-            X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, asked.numbers
-        )
+    rows = X
+    if not isinstance(X, Rows):
+        rows = open_training(
+            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
+            drop_missing_target=drop_missing_target, split=split, by=by,
+        )  # fmt: skip
     asked = asked.with_encoder(rows.encoder)
     out = None if out is None else os.fspath(out)
     outputs = Outputs(out, resume, overwrite)
-    outputs.check_places(rows.source)
+    outputs.check_places(rows.path)
     y, form, seen = rows.y, "", None
     if y is not None:
-        y, form, seen = see_target(
-            y, asked.random_state, asked.model, {} if rows.data is None else rows.data.seen
-        )
-    identity = rows.identity() if out is not None else {}
+        y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
+    identity = rows.description if out is not None else {}
     job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -175,18 +162,15 @@ def train(
     start = time.perf_counter()
     with outputs.held():
         made = prepare(
-            rows.X, y, asked, rows.weight, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(rows.X, y, asked, split, rows.by, rows.by_name, rows.by_dates),
+            rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
+            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, rows.X, y, rows.weight)
+        pipeline = fit_prepared(made, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-        keep_reasons(pipeline, rows.kinds, drop_missing_target)
+        note_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
             seconds = time.perf_counter() - start
-            reading = (
-                identity if rows.data is None else {}
-            )  # of rows at a path other names may stand for the target
-            outputs.save(pipeline, rows.reading | reading, job, seconds, rows.parts, source=rows.source)
+            outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
             outputs.forget_state()
     return pipeline
 

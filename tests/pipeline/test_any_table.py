@@ -292,7 +292,7 @@ def test_slices_by_a_column_whose_name_is_a_number(rng, by):
     frame["y"] = frame[1] * 1.0
     model = distrf.train(frame, target="y", map=None)
     assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
-    with pytest.raises(InputError, match=r"by=7 is no column of the table; columns: \['0', '1', 'y'\]"):
+    with pytest.raises(InputError, match=r"'7' is no column of the table; columns: \['0', '1', 'y'\]"):
         distrf.evaluate(model, frame, by=7)
 
 

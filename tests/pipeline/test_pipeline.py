@@ -708,7 +708,6 @@ def test_classification_families(name):
     [
         ("length_scale", "set={'map__length_scale': 2.0} sets it"),
         ("n_component", "did you mean 'n_components'?"),
-        ("impute", "open them with distrf.open_rows(path, impute=...)"),
         ("zzz", "unexpected keyword 'zzz'"),
     ],
 )

@@ -157,9 +157,9 @@ def test_labels_and_numbers():
 
 def coded(table):
     """Coded rows of a table, and the encoder that takes them."""
-    from distrf.pipeline.tables import coded_table
+    from distrf.pipeline.rows import open_training
 
-    made = coded_table(table)
+    made = open_training(table)
     return made.X, made.encoder
 
 
