@@ -118,8 +118,11 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    names = {"weight": "sample_weight", "kind": "kinds"}
-    named = {names[name]: value for name, value in _of(given, *names).items()}
+    named = {
+        "kinds" if name == "kind" else "sample_weight": given[name]
+        for name in ("kind", "weight")
+        if name in given
+    }
     return named | _of(given, "target", "columns", "strict", "drop_missing_target", *more)
 
 
