@@ -27,10 +27,11 @@ def growing(model: Any) -> Loaded:
     if not hasattr(last, "state_"):
         name = "the model" if loaded.path is None else f"the model {loaded.path!r}"
         keeps = "keep_state" in getattr(last, "parameter_rules", {})
-        other = "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
+        again = "train it again with set={'model__keep_state': True}"
+        other = f"only ridge keeps sums: {again} and model='ridge' or 'ridge-classifier'"
         raise InputError(
             f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
-            f"{'train it again with keep_state=True' if keeps else other}"
+            f"{again if keeps else other}"
         )
     return loaded
 
