@@ -447,8 +447,8 @@ def open_input(
     if columns is not None and not table:
         columns = _numbers(columns, store.describe(path, target=target).columns)
     reading = {"target": target, "columns": columns, "impute": impute, "y": _token(y)}
-    X, own = _open(path, reading, strict=strict)
     info = store.describe(path, target=target, columns=columns, impute=impute)
+    X, own = _open(path, reading, strict=strict)
     if impute is None and (filled := (store.made_from(path) or {"spec": {}})["spec"].get("impute")) is not None:
         reading["filled"] = filled if columns is None else [filled[j] for j in columns]
     data = Rows(
