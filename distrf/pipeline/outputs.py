@@ -90,10 +90,10 @@ class Outputs:
             self._check_state(path, spec)
         if not (ours and self.resume):
             write_model_folder(f"{path}/job", spec, {}, overwrite=True)
-        given = {"resume": self.resume, "checkpoint_every": self.checkpoint_every}
         for step in keeping:
-            asked = {k: v for k, v in given.items() if v is not None and k in step.parameter_rules}
-            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}", **asked)
+            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
+            if self.checkpoint_every is not None and "checkpoint_every" in step.parameter_rules:
+                step.set_params(checkpoint_every=self.checkpoint_every)
 
     def _check_options(self, steps: list[Any]) -> None:
         """Raise InputError for `resume` and `checkpoint_every` where there is nothing that they could mean."""
