@@ -42,8 +42,6 @@ class Checkpoint:
         Folder of the checkpoint; None keeps nothing.
     job : mapping
         What determines the numbers, as JSON. A checkpoint of another job is refused.
-    resume : bool
-        Whether to continue from what the folder holds. If not, the first step replaces it.
 
     Attributes
     ----------
@@ -58,7 +56,7 @@ class Checkpoint:
         The folder holds a model, or what it holds is damaged.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any], *, resume: bool = True):
+    def __init__(self, path: str | os.PathLike[str] | None, job: Mapping[str, Any]):
         self.path = None if path is None else files.normalise(path)
         self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
@@ -73,7 +71,7 @@ class Checkpoint:
         if is_model_folder(self.path):
             raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
         found = self._document.existing()
-        if found is None or not resume:
+        if found is None:
             return
         spec = from_json(found["spec"])
         if changed := differences(spec["job"], self.job):

@@ -224,7 +224,7 @@ def test_sgd_checkpoint_knows_the_folds(tmp_path):
     options = {"checkpoint": tmp_path / "sgd", "early_stopping": True}
     StreamingSGDRegressor(n_epochs=2, **options).fit(X, Y, folds=BY_GROUP)
     with pytest.raises(Exception, match="folds"):
-        StreamingSGDRegressor(n_epochs=3, resume=True, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
+        StreamingSGDRegressor(n_epochs=3, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
 
 
 # -------------------------------------------------------------- learned maps

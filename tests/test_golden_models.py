@@ -101,7 +101,7 @@ def resumed(kind, **options):
     with tempfile.TemporaryDirectory() as folder:
         options |= {"checkpoint": f"{folder}/state", "checkpoint_every": 3}
         kind(n_epochs=2, **options)
-        return kind(n_epochs=4, resume=True, **options)
+        return kind(n_epochs=4, **options)
 
 
 def compact(kind=CompactNonlinearClassifier, y=None, show=learned, **options):
@@ -160,7 +160,7 @@ CASES = {
     "compact circulant": lambda: compact(structure="circulant", loss="hinge", early_stopping=True),
     "compact pegasos": lambda: compact(learning_rate="pegasos", alpha=0.1, loss="hinge", alternate=(2, 3)),
     "compact kept": lambda: kept(
-        lambda path: compact(early_stopping=True, checkpoint=path, resume=True), dict),
+        lambda path: compact(early_stopping=True, checkpoint=path), dict),
     "compact regressor": lambda: compact(CompactNonlinearRegressor, scores(), loss="squared"),
     "compact circulant regressor": lambda: compact(CompactNonlinearRegressor, scores(), structure="circulant"),
     "map of a loss": lambda: compact(CompactNonlinearMap, objective="multinomial"),

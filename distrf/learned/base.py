@@ -73,7 +73,7 @@ _SCORE_STEP = 0.5
 _MOST_PHASE = 1e9
 #: Parameters that do not determine the numbers, or of which more than the parameter counts.
 _FREE = (
-    "checkpoint", "checkpoint_every", "resume", "n_jobs", "random_state", "kernel", "length_scale", "nu", "class_weight",
+    "checkpoint", "checkpoint_every", "n_jobs", "random_state", "kernel", "length_scale", "nu", "class_weight",
 )  # fmt: skip
 BATCHES = Rule(
     ("(T1, T2), batches of w and of Theta",),
@@ -137,12 +137,9 @@ class MapLearner:
     n_iter_no_change : int, default=20
         With early stopping, training stops after so many epochs without a better score on held-out rows.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL that keeps the state of training.
+        Folder or URL that keeps the state of training; the same call resumes from it, and ends with the same bits.
     checkpoint_every : int, default=200
         Batches from one saved state to the next; the end of an epoch is saved too.
-    resume : bool, default=False
-        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
-        interruption.
     n_jobs : int or None, default=-1
         Threads of predictions for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
         Dask arrays.
@@ -190,7 +187,6 @@ class MapLearner:
     n_iter_no_change: int = param(default=20, rule=whole())
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=200, rule=whole())
-    resume: bool = param(default=False, rule=FLAG)
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=0, rule=SEED)
 
@@ -203,8 +199,6 @@ class MapLearner:
                 "structure='circulant' starts from circulant blocks alone, of a kernel whose weight rows have no radii, got "
                 f"kernel={kernel.name!r}; take structure='dense', or kernel='gaussian'"
             )
-        if self.resume and self.checkpoint is None:
-            raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
         if self.learning_rate == "pegasos" and not self.alpha > 0:
             raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {self.alpha}")
 
@@ -276,7 +270,7 @@ class MapLearner:
             options = {name: value for name, value in known.items() if name not in _FREE}
             return options | {"kind": "learned map", "start": start.spec()}
 
-        return open_checkpoint(self.checkpoint, job, rows, targets, seed, bool(self.resume))
+        return open_checkpoint(self.checkpoint, job, rows, targets, seed)
 
     def _train(
         self,

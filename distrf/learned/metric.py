@@ -293,7 +293,7 @@ class LearnedMetric(FeatureEstimator):
         if given is not None and reduction.rule.given:
             arrays.append(given.values)
         checkpoint = open_checkpoint(
-            self.checkpoint, lambda: self._job(start), Rows.of(X, y, weight, given), targets, seed, True
+            self.checkpoint, lambda: self._job(start), Rows.of(X, y, weight, given), targets, seed
         )
         rounds, map_ = list[_Round](), start
         while True:

@@ -60,9 +60,11 @@ def count_rows(held: HeldOut, classes: np.ndarray | None) -> np.ndarray:
     return np.floor((weight @ of) ** 2 / np.where(squares > 0, squares, 1.0) + 1e-6).astype(np.int64)
 
 
-def enough_rows(before: np.ndarray) -> np.ndarray:
-    """How many rows may replace those that calibration learned from before, both as `count_rows` counts them."""
-    return np.minimum(before, _ENOUGH_ROWS if len(before) == 1 else _ENOUGH_OF_A_CLASS)
+def enough_rows(held: HeldOut, classes: np.ndarray | None, old: np.ndarray | None) -> bool:
+    """Whether these rows may replace those that `calibration_` was learned from before; old : that, or None."""
+    enough = _ENOUGH_ROWS if classes is None else _ENOUGH_OF_A_CLASS
+    enough = min(enough, len(old)) if classes is None and old is not None else enough
+    return bool((count_rows(held, classes) >= enough).all())
 
 
 def fit_sigmoids(held: HeldOut, classes: np.ndarray) -> np.ndarray:

@@ -102,9 +102,7 @@ class StreamingRidge(LinearRegressor, BaseRidge):
         its number among all rows.
 
         With `calibrate`, intervals are learned anew from errors of rows of this call, by solutions without their folds, if there
-        are 1,000 of them, or as many as those before were learned from: they hold for rows like these. Else they stay. A
-        CalibrationWarning says when the model has more than twice the rows since, or that they are dropped, because `alpha` or
-        `fit_intercept` has changed.
+        are 1,000 of them, or as many as those before were learned from: they hold for rows like these. Else they stay.
 
         Parameters
         ----------
@@ -246,9 +244,8 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         its number among all rows.
 
         With `calibrate`, probabilities are learned anew from scores of rows of this call, by solutions without their folds, if
-        there are 100 of each class, or as many as those before were learned from: they hold for rows like these. Else they
-        stay. A CalibrationWarning says when the model has more than twice the rows since, or that they are dropped, because
-        classes have joined, or `alpha` or `fit_intercept` has changed.
+        there are 100 of each class: they hold for rows like these. Else they stay; where classes have joined they are dropped, with a
+        CalibrationWarning.
 
         Parameters
         ----------

@@ -22,7 +22,7 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
 from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramReduction, GramState
-from ..ridge.kept_state import Calibrated, KeptState, check_same_weights
+from ..ridge.kept_state import KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
 from ..ridge.path import is_short, turned_rows
 from ..ridge.plan import gram_costs
@@ -31,7 +31,7 @@ from ..sgd.rows import Rows
 from ..targets import Targets, joined_classes
 from ..typing import Alphas, RandomState
 from .base import LinearModel
-from .calibration import CalibrationWarning, count_rows, enough_rows, learn_calibration
+from .calibration import CalibrationWarning, enough_rows, learn_calibration
 from .held_out import calibration_costs, fold_scores
 from .passes import fit_by_passes, pass_costs
 from .validation import validate_fit
@@ -236,11 +236,9 @@ class BaseRidge(LinearModel):
             last = [folds.values] if folds is not None and reduction.rule.given else []
             state = self._add_up(reduction, [*arrays, *last])
             solved = self._solve(state, reduction, alphas)
-            calibration, calibrated = self._calibrate(arrays, folds, targets, solved, seed, X.shape[0])
-            self._publish(solved, targets, calibration)
+            self._publish(solved, targets, self._calibrate(arrays, folds, targets, solved, seed))
             if keep:
-                kept = replace(targets, shares=None)
-                self.state_ = KeptState(state, kept, reduction.rule, X.shape[0], calibrated)
+                self.state_ = KeptState(state, replace(targets, shares=None), reduction.rule, X.shape[0])
         self.solver_, self.solver_reason_ = solver, reason
 
     def _reductions(
@@ -291,11 +289,9 @@ class BaseRidge(LinearModel):
         total = self._sum(kept, KeptState(state, targets, reduction.rule, X.shape[0]))
         solved = self._solve(total.state, total.reduction, given_alphas(self.alpha))
         solved = solved._replace(rule=reduction.rule)  # of the rows that can be scored: the others are gone
-        calibration, calibrated = self._calibrate(
-            arrays, None, total.targets, solved, kept.rule.seed, total.rows, kept.calibrated
-        )
+        calibration = self._calibrate(arrays, None, total.targets, solved, kept.rule.seed, grows=True)
         self._publish(solved, total.targets, calibration)
-        self.state_ = replace(total, calibrated=calibrated)
+        self.state_ = total
 
     def _sum(self, kept: KeptState, more: KeptState) -> KeptState:
         """The sums of all rows, of targets about the mean of all where there is an intercept."""
@@ -314,39 +310,24 @@ class BaseRidge(LinearModel):
         targets: Targets,
         solved: _Solved,
         seed: int,
-        n_rows: int,
-        last: Calibrated | None = None,
-    ) -> tuple[np.ndarray | None, Calibrated | None]:
-        """`calibration_`, learned from scores of some of these rows by solutions without their folds, and what it rests on.
+        grows: bool = False,
+    ) -> np.ndarray | None:
+        """`calibration_`, learned from scores of some of these rows by solutions without their folds; None without `calibrate`.
 
-        n_rows : of the model, with these; last : what the calibration before rests on: `partial_fit` says when that stays
-
-        Both are None without `calibrate`.
+        grows : whether the rows join others: then it stays where these are too few, and goes where it is of fewer classes
         """
         if not self.calibrate:
-            return None, None
+            return None
         X, y, weight = (*arrays, None)[:3]
         held = fold_scores(Rows.of(X, y, weight, folds), targets, solved.rule, solved.without, seed)
-        classes, counts = targets.classes, count_rows(held, targets.classes)
-        new = Calibrated(counts, n_rows, given_alphas(self.alpha), bool(self.fit_intercept))
-        if last is None or (counts >= enough_rows(last.counts)).all():
-            return learn_calibration(held, classes), new
-        old = self.__dict__.get("calibration_")
-        if old is None:  # was dropped before
-            return None, last
-        what, each = ("intervals", "") if classes is None else ("probabilities", " of each class")
-        joined, fault = classes is not None and len(old) < len(classes), ""
-        if joined or (last.alphas, last.fit_intercept) != (new.alphas, new.fit_intercept):
-            why = "classes joined" if joined else "alpha or fit_intercept is another"
-            fault = f"{what} are dropped: {why}, and the rows that were added are too few to learn them from"
-            old = None
-        elif n_rows > 2 * last.rows:
-            fault = f"{what} are those that {last.rows:,} of the {n_rows:,} rows taught; later calls had too few rows each"
-        if fault:
-            enough = f"{enough_rows(last.counts).max():,} held-out rows{each}"
-            message = f"{fault}; add {enough} or more at once, or fit all rows again"
-            warnings.warn(message, CalibrationWarning, stacklevel=5)
-        return old, last
+        old, classes = self.__dict__.get("calibration_"), targets.classes
+        if not grows or enough_rows(held, classes, old):
+            return learn_calibration(held, classes)
+        if old is None or classes is None or len(old) == len(classes):
+            return old
+        message = "probabilities are dropped: classes joined, and the rows that were added are too few to learn them from"
+        warnings.warn(f"{message}; add more at once, or fit all rows again", CalibrationWarning, stacklevel=5)
+        return None
 
     def _publish(self, solved: _Solved, targets: Targets, calibration: np.ndarray | None) -> None:
         self._set_solution(solved.solution, targets, calibration)

@@ -89,12 +89,9 @@ class BaseSGD(LinearModel):
     batch_size : int or {"auto"}, default="auto"
         Rows of one step. "auto" comes from the spectrum. It never depends on the workers.
     checkpoint : str, PathLike or None, default=None
-        Folder or URL that keeps the state of training.
+        Folder or URL that keeps the state of training; the same call resumes from it, and ends with the same bits.
     checkpoint_every : int, default=50
         Batches from one saved state to the next; the end of an epoch is saved too.
-    resume : bool, default=False
-        Whether `fit` continues from `checkpoint`. It then ends with the same bits as without the
-        interruption.
     random_state : int, Generator, RandomState or None, default=0
         Seed of all draws. None draws one seed.
 
@@ -137,7 +134,6 @@ class BaseSGD(LinearModel):
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=50, rule=whole())
-    resume: bool = param(default=False, rule=FLAG)
     random_state: RandomState = param(default=0, rule=SEED)
 
     def facts(self) -> dict[str, Any]:
@@ -152,11 +148,6 @@ class BaseSGD(LinearModel):
             "validation_score": last["validation_score"],
             "history": self.history_,
         }
-
-    def check(self) -> None:
-        super().check()
-        if self.resume and self.checkpoint is None:
-            raise InputError("resume=True continues from checkpoint=, which is None; give its folder")
 
     def _start(
         self,
@@ -173,7 +164,6 @@ class BaseSGD(LinearModel):
         holdout = Holdout.of(0.0 if stream else self.held_out_share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
-            bool(self.resume),
         )  # fmt: skip
         spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
         loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)

@@ -90,8 +90,7 @@ class Outputs:
         if not (ours and self.resume):
             write_model_folder(f"{path}/job", spec, {}, overwrite=True)
         for step in keeping:
-            asked = {"resume": self.resume} if "resume" in step.parameter_rules else {}
-            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}", **asked)
+            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
 
     def forget_state(self) -> None:
         """Remove the state, of a fit that is done or is not resumed."""

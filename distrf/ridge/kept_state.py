@@ -17,21 +17,6 @@ _SUMS = ("products", "sums", "weight", "targets", "squares")
 _TARGETS = ("classes", "centre", "class_weight", "weight_unit")
 
 
-@dataclass(frozen=True)
-class Calibrated:
-    """What the calibration of a model rests on: it tells whether it stays when rows are added.
-
-    counts : array of int, shape (c,) of a classifier, else (1,): the held-out rows that it was learned from, of each class
-    rows : how many rows the model had then
-    alphas, fit_intercept : parameters of the model then; alphas are None if they were searched
-    """
-
-    counts: np.ndarray
-    rows: int
-    alphas: list[float] | None
-    fit_intercept: bool
-
-
 @dataclass
 class KeptState:
     """The Gram state of all rows so far, and what is needed to add more.
@@ -40,14 +25,12 @@ class KeptState:
     targets : Targets, how the targets in `state` are encoded
     rule : FoldRule of the first rows; later rows follow it by their number among all rows
     rows : how many rows there were
-    calibrated : what the calibration of the model rests on; None without
     """
 
     state: GramState
     targets: Targets
     rule: FoldRule
     rows: int
-    calibrated: Calibrated | None = None
 
     @property
     def n_features(self) -> int:
@@ -102,13 +85,8 @@ class KeptState:
             columns[name] = np.repeat(none, len(targets.classes), axis=-1)
             columns[name][..., place] = values
         squares = np.repeat(old.weight[:, None], len(targets.classes), axis=1)
-        calibrated = self.calibrated
-        if calibrated is not None:
-            counts = np.zeros(len(targets.classes), dtype=np.int64)
-            counts[place] = calibrated.counts
-            calibrated = replace(calibrated, counts=counts)
         state = replace(old, squares=squares, **columns)
-        return replace(self, state=state, targets=targets, calibrated=calibrated)
+        return replace(self, state=state, targets=targets)
 
     def added(self, more: KeptState) -> KeptState:
         """The sums of these rows and of more, whose rule was `next_rule`.
@@ -125,7 +103,7 @@ class KeptState:
 
     def parts(self) -> dict[str, Any]:
         """The state as plain data."""
-        state, targets, calibrated = self.state, self.targets, self.calibrated
+        state, targets = self.state, self.targets
         return {
             "rows": self.rows,
             "rule": asdict(self.rule),
@@ -134,13 +112,12 @@ class KeptState:
             "tiles": state.tiles.reshape(-1, *state.tiles.shape[2:]),
             **{name: getattr(state, name) for name in _SUMS},
             **{name: getattr(targets, name) for name in _TARGETS},
-            "calibrated": None if calibrated is None else asdict(calibrated),
         }
 
     @classmethod
     def of(cls, parts: Mapping[str, Any]) -> KeptState:
         """The state of its parts. Raises ValueError, KeyError or TypeError where they do not go together."""
-        rule, shift, calibrated = FoldRule(**parts["rule"]), parts["shift"], parts["calibrated"]
+        rule, shift = FoldRule(**parts["rule"]), parts["shift"]
         k, D, C = parts["products"].shape
         T, count = tile_width(D), count_tiles(D)
         shapes: dict[str, tuple[int, ...]] = {
@@ -158,8 +135,7 @@ class KeptState:
             rounding=float(parts["rounding"]),
         )
         targets = Targets(**{name: parts[name] for name in _TARGETS})
-        known = None if calibrated is None else Calibrated(**calibrated)
-        return cls(state, targets, rule, int(parts["rows"]), known)
+        return cls(state, targets, rule, int(parts["rows"]))
 
 
 def check_same_weights(kept: Targets, targets: Targets) -> None:

@@ -14,7 +14,7 @@ from .rows import Rows, two_dimensional
 
 #: Parameters of an SGD estimator that do not determine the numbers, or of which more than the parameter counts.
 _FREE = (
-    "checkpoint", "checkpoint_every", "resume", "n_epochs", "random_state", "verbose", "class_weight",
+    "checkpoint", "checkpoint_every", "n_epochs", "random_state", "verbose", "class_weight",
 )  # fmt: skip
 
 
@@ -29,7 +29,6 @@ def open_checkpoint(
     rows: Rows,
     targets: Targets,
     seed: int,
-    resume: bool,
 ) -> Checkpoint:
     """Open the checkpoint of a fit to these rows, and check that what it holds belongs to this fit.
 
@@ -39,7 +38,6 @@ def open_checkpoint(
     options : function that returns all options that determine the numbers, as JSON; called only if there is a path
     rows, targets : Rows and Targets of the fit
     seed : int, of the rows that are compared
-    resume : bool, whether to continue from what the folder holds
 
     Returns
     -------
@@ -64,7 +62,7 @@ def open_checkpoint(
     }
     if rows.folds is not None:
         job["folds"] = [*rows.folds.counts, rows.folds.never]
-    checkpoint = Checkpoint(path, options() | job, resume=resume)
+    checkpoint = Checkpoint(path, options() | job)
     check_same_rows(checkpoint, rows.arrays, targets, seed, None if rows.folds is None else rows.folds.values)
     return checkpoint
 

@@ -355,24 +355,15 @@ def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, 
     with pytest.raises(KeyboardInterrupt):
         kept.fit(X, y)
     monkeypatch.setattr(Trainer, "_advance", advance)
-    again = clone(kept).set_params(resume=True).fit(X, y)
+    again = clone(kept).fit(X, y)
     np.testing.assert_array_equal(again.map_.frequencies, expected.map_.frequencies)
     np.testing.assert_array_equal(again.map_.offsets, expected.map_.offsets)
     np.testing.assert_array_equal(getattr(again, "coef_", 0), getattr(expected, "coef_", 0))
     assert [h["loss"] for h in again.history_] == [h["loss"] for h in expected.history_]
     with pytest.raises(SpecMismatchError, match=r"of another job.* alpha: 1e-06 -> 0.5"):
-        clone(kept).set_params(resume=True, alpha=0.5).fit(X, y)
+        clone(kept).set_params(alpha=0.5).fit(X, y)
     with pytest.raises(SpecMismatchError, match=r"of another job.* start.length_scale: .* -> 0.5"):
-        clone(kept).set_params(resume=True, length_scale=0.5).fit(X, y)
-
-
-def test_a_stale_checkpoint_is_not_taken_up(tmp_path):
-    X, y = rings(600)
-    kept = CompactNonlinearClassifier(4, n_epochs=2, checkpoint=str(tmp_path / "state"), random_state=1)
-    kept.fit(X, y)
-    assert clone(kept).fit(X, y).n_iter_ == 2
-    done = clone(kept).set_params(resume=True).fit(X, y)
-    np.testing.assert_array_equal(done.coef_, clone(kept).fit(X, y).coef_)
+        clone(kept).set_params(length_scale=0.5).fit(X, y)
 
 
 def test_the_best_epoch_is_kept():
@@ -426,7 +417,6 @@ def test_files_and_sparse_rows(tmp_path, structure):
         ({"alternate": 3}, "alternate must be .T1, T2., batches"),
         ({"n_epochs": 2.5}, "n_epochs must be an integer >= 1"),
         ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
-        ({"resume": True}, "resume=True continues from checkpoint"),
         ({"loss": "huber"}, "loss must be 'hinge'"),
         ({"theta_l2": -1}, "theta_l2 must be a finite number >= 0"),
         ({"n_epochs": 0}, "n_epochs must be an integer >= 1"),
@@ -504,7 +494,7 @@ def test_usps_kernel_error_is_below_that_of_drawn_features(shared_data, k):
 def test_a_checkpoint_of_other_rows_is_refused(tmp_path, objective):
     X, y = rings(300)
     kept = CompactNonlinearMap(
-        4, objective, length_scale=1.0, n_epochs=2, checkpoint=str(tmp_path / "s"), resume=True, random_state=1
+        4, objective, length_scale=1.0, n_epochs=2, checkpoint=str(tmp_path / "s"), random_state=1
     )
     first = clone(kept).fit(X, y)
     np.testing.assert_array_equal(clone(kept).fit(X, y).map_.frequencies, first.map_.frequencies)

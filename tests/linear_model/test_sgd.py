@@ -303,7 +303,6 @@ def test_saved_models_predict_the_same(tmp_path):
         ({"loss": "nope"}, "loss must be 'hinge', .* got 'nope'"),
         ({"alpha": -1}, "alpha must be a finite number >= 0"),
         ({"n_directions": -1}, "n_directions must be an integer >= 0"),
-        ({"resume": True}, "checkpoint=, which is None"),
     ],
 )
 def test_refusals(parameters, message):

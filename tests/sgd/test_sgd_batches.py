@@ -253,7 +253,7 @@ if {kill}:
         write(self, *arguments)
     Checkpoint.keep = dying
 Z, y = problem()
-np.save({out!r}, model(checkpoint={path!r}, checkpoint_every=2, resume={resume}).fit(Z, y).coef_)
+np.save({out!r}, model(checkpoint={path!r}, checkpoint_every=2).fit(Z, y).coef_)
 """
 
 
@@ -267,16 +267,16 @@ def test_resuming_after_sigkill_gives_the_same_bits(tmp_path):
         done = subprocess.run([sys.executable, "-c", text], check=False)
         return done.returncode, np.load(out) if os.path.exists(out) else None
 
-    code, _ = run("job", kill=True, resume=False)
+    code, _ = run("job", kill=True)
     assert code == -signal.SIGKILL
-    code, resumed = run("job", kill=False, resume=True)
+    code, resumed = run("job", kill=False)
     assert code == 0
-    code, whole = run("other", kill=False, resume=False)
+    code, whole = run("other", kill=False)
     assert code == 0
     np.testing.assert_array_equal(resumed, whole)
     Z, y = problem()
     with pytest.raises(SpecMismatchError, match=r"of another job.* alpha: .* -> 1.0"):
-        model(alpha=1.0, checkpoint=str(tmp_path / "job"), resume=True).fit(Z, y)
+        model(alpha=1.0, checkpoint=str(tmp_path / "job")).fit(Z, y)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -289,7 +289,7 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path, lazy):
         if lazy:
             X, y = da.from_array(X, chunks=(100, 5)), da.from_array(y, chunks=100)
             weight = None if weight is None else da.from_array(weight, chunks=100)
-        kept = {"checkpoint": str(tmp_path / ("s" if weight is None else "w")), "resume": True}
+        kept = {"checkpoint": str(tmp_path / ("s" if weight is None else "w"))}
         return model(**kept | options).fit(X, y, weight)
 
     first = fit(X, y)
@@ -301,7 +301,6 @@ def test_a_checkpoint_of_other_rows_is_refused(tmp_path, lazy):
     fit(X, y, weight)
     with pytest.raises(SpecMismatchError, match="a fit to other sample_weight"):
         fit(X, y, weight[::-1])
-    assert len(fit(X[::-1], y, resume=False).history_) == 3  # starts anew
 
 
 @pytest.mark.slow
@@ -337,5 +336,5 @@ def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         StreamingSGDRegressor(**kept).fit(X, y)
     dies.clear()
-    resumed = StreamingSGDRegressor(**kept, resume=True).fit(X, y)
+    resumed = StreamingSGDRegressor(**kept).fit(X, y)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
