@@ -281,7 +281,9 @@ def fourier_formula(map_, X):
     angle = X @ map_.frequencies().T
     Z = np.empty((len(X), map_.n_components))
     if map_.phase == "paired":
-        Z[:, 0::2], Z[:, 1::2] = np.cos(angle), np.sin(angle)
+        Z[:, 0::2], Z[:, 1::2] = np.cos(angle), np.sin(angle)[:, : map_.n_components // 2]
+        if map_.n_components % 2:
+            Z[:, -1] = np.cos(angle[:, -1] + 2 * np.pi * map_.offsets()[-1])
     else:
         Z[:] = np.cos(angle + 2 * np.pi * map_.offsets())
     return np.sqrt(2.0 / map_.n_components) * Z
@@ -308,6 +310,5 @@ class FourierContract(MapContract):
         inside = np.dtype(np.float64) if map_.kernel.heavy_tailed else dtype
         angle = phase_error(map_, X, EPS[inside]) + phase_error(map_, X, EPS[np.dtype(np.float64)])
         cosine = {np.float32: 2e-7, np.float64: 5e-16}[dtype.type]
-        return np.sqrt(2.0 / map_.n_components) * np.repeat(
-            angle + 2 * cosine, map_.n_components // map_.n_frequencies, axis=1
-        )
+        each = np.repeat(angle + 2 * cosine, 2 if map_.phase == "paired" else 1, axis=1)
+        return np.sqrt(2.0 / map_.n_components) * each[:, : map_.n_components]

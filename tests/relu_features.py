@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distrf.features.base import FeatureEstimator, validate_rows
+from distrf.features.base import FeatureEstimator
 from distrf.maps import FeatureMap
 from distrf.parameters import SEED, estimator, number, param, whole
-from distrf.randomness import draw_seed, variates
+from distrf.randomness import variates
 from distrf.registry import register_map
 
 
@@ -49,12 +49,8 @@ class RandomReluFeatures(FeatureEstimator):
     bias: float = param(default=0.0, rule=number())
     random_state: int | None = param(default=None, rule=SEED)
 
-    def _planned_map(self, d):
-        return ReluMap(d, int(self.n_components), draw_seed(self.random_state), float(self.bias))
-
-    def fit(self, X, y=None):
-        self.map_ = self._planned_map(validate_rows(self, X, reset=True).shape[1])
-        return self
+    def _make_map(self, d, seed, X=None):
+        return ReluMap(d, int(self.n_components), seed, float(self.bias))
 
 
 register_map("relu", RandomReluFeatures, ReluMap)

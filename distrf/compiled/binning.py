@@ -17,62 +17,6 @@ _FAR = 2.0**52
 
 
 @jit
-def _bin_hashes(
-    X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray
-) -> None:
-    n, d = X.shape
-    for i in range(n):
-        x = X[i]
-        for p in range(rates.shape[0]):
-            r, s, m = rates[p], shifts[p], words[p]
-            h = np.int64(0)
-            for j in range(d):
-                b = np.floor(x[j] * r[j] + s[j])
-                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
-            out[i, p] = np.uint64(m[0] + h)
-
-
-@jit
-def _bin_hashes_csr(
-    data: np.ndarray,
-    indices: np.ndarray,
-    indptr: np.ndarray,
-    rates: np.ndarray,
-    shifts: np.ndarray,
-    words: np.ndarray,
-    out: np.ndarray,
-) -> None:
-    for i in range(indptr.size - 1):
-        for p in range(rates.shape[0]):
-            r, s, m = rates[p], shifts[p], words[p]
-            h = np.int64(0)
-            for e in range(
-                indptr[i], indptr[i + 1]
-            ):  # an entry of 0 adds nothing: it lies in bin 0, since 0 <= s < 1
-                j = indices[e]
-                b = np.floor(data[e] * r[j] + s[j])
-                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
-            out[i, p] = np.uint64(m[0] + h)
-
-
-@jit
-def _signed_columns(
-    hashes: np.ndarray,
-    starts: np.ndarray,
-    widths: np.ndarray,
-    columns: np.ndarray,
-    values: np.ndarray,
-    size: float,
-) -> None:
-    for i in range(hashes.shape[0]):
-        for p in range(hashes.shape[1]):
-            h = hashes[i, p] >> np.uint64(32)
-            # 31 bits choose one of the grid's columns, the top bit the sign.
-            place = ((h & np.uint64(0x7FFFFFFF)) * np.uint64(widths[p])) >> np.uint64(31)
-            columns[i, p] = starts[p] + np.int64(place)
-            values[i, p] = -size if h >> np.uint64(31) else size
-
-
 def bin_hashes(
     X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray
 ) -> None:
@@ -86,9 +30,19 @@ def bin_hashes(
     words : array of shape (P, d + 1), int64: m, with m_0 first
     out : array of shape (n, P), uint64, overwritten
     """
-    _bin_hashes(X, rates, shifts, words, out)
+    n, d = X.shape
+    for i in range(n):
+        x = X[i]
+        for p in range(rates.shape[0]):
+            r, s, m = rates[p], shifts[p], words[p]
+            h = np.int64(0)
+            for j in range(d):
+                b = np.floor(x[j] * r[j] + s[j])
+                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
+            out[i, p] = np.uint64(m[0] + h)
 
 
+@jit
 def bin_hashes_csr(
     data: np.ndarray,
     indices: np.ndarray,
@@ -105,9 +59,20 @@ def bin_hashes_csr(
     data, indices, indptr : the arrays of a CSR matrix of shape (n, d), `data` float64
     rates, shifts, words, out : as in `bin_hashes`
     """
-    _bin_hashes_csr(data, indices, indptr, rates, shifts, words, out)
+    for i in range(indptr.size - 1):
+        for p in range(rates.shape[0]):
+            r, s, m = rates[p], shifts[p], words[p]
+            h = np.int64(0)
+            for e in range(
+                indptr[i], indptr[i + 1]
+            ):  # an entry of 0 adds nothing: it lies in bin 0, since 0 <= s < 1
+                j = indices[e]
+                b = np.floor(data[e] * r[j] + s[j])
+                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
+            out[i, p] = np.uint64(m[0] + h)
 
 
+@jit
 def signed_columns(
     hashes: np.ndarray,
     starts: np.ndarray,
@@ -127,4 +92,10 @@ def signed_columns(
     values : array of shape (n, P), float32 or float64, overwritten with +-size
     size : the absolute value of an entry
     """
-    _signed_columns(hashes, starts, widths, columns, values, size)
+    for i in range(hashes.shape[0]):
+        for p in range(hashes.shape[1]):
+            h = hashes[i, p] >> np.uint64(32)
+            # 31 bits choose one of the grid's columns, the top bit the sign.
+            place = ((h & np.uint64(0x7FFFFFFF)) * np.uint64(widths[p])) >> np.uint64(31)
+            columns[i, p] = starts[p] + np.int64(place)
+            values[i, p] = -size if h >> np.uint64(31) else size

@@ -84,7 +84,7 @@ def _bent(v: float) -> float:
 
 @jit
 def _units(x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray) -> None:
-    replacement, factor, middle, spread, bent = given[0], given[1], given[2], given[3], given[4] != 0
+    factor, replacement, middle, spread, bent = given[0], given[1], given[2], given[3], given[4] != 0
     for i in range(x.size):
         v = ((replacement if x[i] == missing else x[i]) - middle) / spread
         values[i, 0] = _feature(factor * (_bent(v) if bent else v))
@@ -95,26 +95,26 @@ def _scores(x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray
     m = (given.size - 2) // 2
     e, scores = given[2 : 2 + m], given[2 + m :]
     for i in range(x.size):
-        v = min(max(given[0] if x[i] == missing else x[i], e[0]), e[m - 1])
+        v = min(max(given[1] if x[i] == missing else x[i], e[0]), e[m - 1])
         k = min(_counted(v, e), m - 2)
         share = (v - e[k]) / (e[k + 1] - e[k])
-        values[i, 0] = _feature(given[1] * (scores[k] + share * (scores[k + 1] - scores[k])))
+        values[i, 0] = _feature(given[0] * (scores[k] + share * (scores[k + 1] - scores[k])))
 
 
 @jit
 def _piecewise(
     x: np.ndarray, given: np.ndarray, missing: float, values: np.ndarray, slot: int, stop: int
 ) -> None:
-    e, last, full = given[2:], stop - slot - 1, _feature(given[1])
+    e, last, full = given[2:], stop - slot - 1, _feature(given[0])
     for i in range(x.size):
-        v = given[0] if x[i] == missing else x[i]
+        v = given[1] if x[i] == missing else x[i]
         k = min(_counted(v, e), last)
         share = (v - e[k]) / (e[k + 1] - e[k])
         share = min(max(share, -REACH if k == 0 else 0.0), 1.0 + REACH if k == last else 1.0)
         row = values[i, slot:stop]  # contiguous, so that eight features are written at once
         for t in range(row.size):
             row[t] = full if t < k else np.float32(0)
-        row[k] = _feature(given[1] * share)
+        row[k] = _feature(given[0] * share)
 
 
 @jit

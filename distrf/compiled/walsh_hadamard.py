@@ -123,13 +123,28 @@ def _row(x: np.ndarray) -> None:
 
 
 @jit
-def _rows(X: np.ndarray) -> None:
+def walsh_hadamard(X: np.ndarray) -> None:
+    """Replace each row x by H_p x, where H_p is Sylvester's Hadamard matrix: entries +-1, H_p H_p = p I.
+
+    Parameters
+    ----------
+    X : C-contiguous array of shape (n, p), p a power of two, float32 or float64, overwritten
+    """
     for i in range(X.shape[0]):
         _row(X[i])
 
 
 @jit
-def _blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out: np.ndarray) -> None:
+def hadamard_blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out: np.ndarray) -> None:
+    """Write S_b H G_bk ... H G_b1 u for each row u and each block b, side by side.
+
+    Parameters
+    ----------
+    U : C-contiguous array of shape (n, p), p a power of two
+    diagonals : array of shape (B, k, p), the diagonals of G_b1 ... G_bk; all arrays have the dtype of U
+    scale : array of shape (B, p), the diagonals of S_b, or None where they are 1
+    out : C-contiguous array of shape (n, B p), overwritten
+    """
     n, p = U.shape
     for i in range(n):
         u = U[i]
@@ -148,26 +163,3 @@ def _blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out:
                 s = scale[b]
                 for j in range(p):
                     x[j] *= s[j]
-
-
-def walsh_hadamard(X: np.ndarray) -> None:
-    """Replace each row x by H_p x, where H_p is Sylvester's Hadamard matrix: entries +-1, H_p H_p = p I.
-
-    Parameters
-    ----------
-    X : C-contiguous array of shape (n, p), p a power of two, float32 or float64, overwritten
-    """
-    _rows(X)
-
-
-def hadamard_blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | None, out: np.ndarray) -> None:
-    """Write S_b H G_bk ... H G_b1 u for each row u and each block b, side by side.
-
-    Parameters
-    ----------
-    U : C-contiguous array of shape (n, p), p a power of two
-    diagonals : array of shape (B, k, p), the diagonals of G_b1 ... G_bk; all arrays have the dtype of U
-    scale : array of shape (B, p), the diagonals of S_b, or None where they are 1
-    out : C-contiguous array of shape (n, B p), overwritten
-    """
-    _blocks(U, diagonals, scale, out)

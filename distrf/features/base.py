@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import joblib
 import numpy as np
@@ -26,7 +26,7 @@ from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
-from ..randomness import raw_words
+from ..randomness import draw_seed, raw_words
 from ..typing import ArrayLike, Rows
 
 #: Rows of the smallest tile that a thread takes, and the most tiles.
@@ -200,7 +200,38 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return self._planned_map(d)
 
     def _planned_map(self, d: int) -> FeatureMap:
+        return self._make_map(d, 0)
+
+    def _make_map(self, d: int, seed: int, X: Any = None) -> FeatureMap:
+        """The map for d columns. Rules take their numbers from the rows X; None in place of rows is a plan, and rules give 1."""
         raise NotImplementedError
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Set the numbers that rules take from the rows, and freeze the map.
+
+        A rule reads at most 1,000 sampled rows, a number none; whitening takes one pass.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        FeatureEstimator
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, parameters do not go together, X holds NaN, infinity, or entries for which the kernel is not
+            defined, or the sampled rows do not determine what a rule sets.
+        """
+        X = validate_rows(self, X, reset=True)
+        self.map_ = self._make_map(X.shape[1], draw_seed(getattr(self, "random_state", 0)), X)
+        return self
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         """What `fit` takes on such rows, before anything runs.

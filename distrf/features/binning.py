@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with
@@ -10,11 +10,10 @@ from ..kernels.shift_invariant import Kernel
 from ..maps.base import FeatureMap
 from ..maps.binning import BinningMap, check_pitch
 from ..parameters import JOBS, SEED, estimator, learned, param, whole
-from ..randomness import draw_seed
-from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
+from ..typing import RandomState
+from .base import FeatureEstimator
 from .fourier import GAMMA, KERNEL
-from .length_scale import LENGTH_SCALE, known_length_scale, resolve_length_scale, rule_costs
+from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 
 @estimator
@@ -78,45 +77,13 @@ class RandomBinningFeatures(FeatureEstimator):
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomBinningFeatures:
-        """Set the length scale from a row sample and freeze the map.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : ignored, default=None
-            Not used; it is there so that the estimator fits into a Pipeline.
-
-        Returns
-        -------
-        RandomBinningFeatures
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, the kernel has no law of bin widths, or X holds NaN or infinity.
-        """
-        X = validate_rows(self, X, reset=True)
+    def _make_map(self, d: int, seed: int, X: Any = None) -> BinningMap:
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         check_pitch(kernel)
-        seed = draw_seed(self.random_state)
-        self.length_scale_ = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
-        self.map_ = BinningMap(
-            n_features_in=X.shape[1],
-            n_components=self.n_components,
-            kernel=kernel,
-            length_scale=self.length_scale_,
-            n_grids=self.n_grids,
-            seed=seed,
-        )
-        return self
-
-    def _planned_map(self, d: int) -> BinningMap:
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
-        scale = known_length_scale(kernel, self.length_scale, self.gamma)
-        return BinningMap(d, self.n_components, kernel, scale, self.n_grids, 0)
+        scale = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
+        if X is not None:
+            self.length_scale_ = scale
+        return BinningMap(d, self.n_components, kernel, scale, self.n_grids, seed)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

@@ -14,10 +14,9 @@ from ..maps import FourierMap
 from ..maps.fourier import PHASES, count_frequencies
 from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, choose_projection
-from ..randomness import draw_seed
 from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
-from .length_scale import LENGTH_SCALES, METRIC, WEIGHTS, known_length_scale, resolve_length_scale, rule_costs
+from .base import FeatureEstimator
+from .length_scale import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
 from .moments import CovarianceReduction, covariance
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
@@ -48,7 +47,7 @@ class RandomFourierFeatures(FeatureEstimator):
         scikit-learn's parameter, which sets l: 1 / (2 l^2) for the gaussian kernel, 1 / l for the
         laplacian. With it, leave `length_scale` at its default.
     n_components : int, default=1024
-        D, the number of features. Even for phase="paired".
+        D, the number of features. An odd D adds one cosine with an offset to paired ones.
     projection : str, default="auto"
         How the weights are drawn: "dense" (independent), "circulant", "alternating_circulant", "fastfood",
         "structured_orthogonal", "orthogonal", "quasi", or another name in `distrf.projections.PROJECTIONS`. "auto" is
@@ -117,34 +116,6 @@ class RandomFourierFeatures(FeatureEstimator):
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomFourierFeatures:
-        """Set the length scale (and a whitening metric) from the rows, and freeze the map.
-
-        A rule for the length scale reads at most 1,000 rows, a number reads none. Whitening takes one pass.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : ignored, default=None
-            Not used; it is there so that the estimator fits into a Pipeline.
-
-        Returns
-        -------
-        RandomFourierFeatures
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, the kernel does not suit the projection, X holds NaN or infinity, or
-            all sampled rows are equal.
-        """
-        X = validate_rows(self, X, reset=True)
-        self.map_ = self._make_map(X.shape[1], draw_seed(self.random_state), X)
-        self.length_scale_, self.projection_ = self.map_.length_scale, self.map_.projection
-        return self
-
     def _make_map(self, d: int, seed: int, X: Any = None) -> FourierMap:
         """The map for d columns; None in place of rows is a plan."""
         kernel = kernel_with(self.kernel, vars(self), Kernel)
@@ -167,16 +138,12 @@ class RandomFourierFeatures(FeatureEstimator):
             whitens = isinstance(self.metric, str)
             M = np.eye(d) if X is None else covariance(X) if whitens else np.asarray(self.metric, np.float64)
             root = root_of(M, whitens)
-        if X is None:
-            scale = known_length_scale(kernel, scale, self.gamma)
-        else:
-            scale = resolve_length_scale(kernel, scale, self.gamma, X, seed, root)
+        scale = resolve_length_scale(kernel, scale, self.gamma, X, seed, root)
         D, m = int(self.n_components), count_frequencies(self.phase, int(self.n_components))
         projection = choose_projection(self.projection, kernel, d, m, order)
+        if X is not None:
+            self.length_scale_, self.projection_ = scale, projection
         return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
-
-    def _planned_map(self, d: int) -> FourierMap:
-        return self._make_map(d, 0)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
@@ -15,9 +16,9 @@ from ..maps import LaplaceMap
 from ..maps.laplace import LAPLACE_PROJECTIONS
 from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import choose_projection
-from ..randomness import draw_seed, permutation
+from ..randomness import permutation
 from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
+from .base import FeatureEstimator
 from .length_scale import refuse_not_finite
 
 _SAMPLE = 1000
@@ -102,81 +103,35 @@ class RandomLaplaceFeatures(FeatureEstimator):
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> RandomLaplaceFeatures:
-        """Set the kernel's parameter from the rows, and freeze the map.
-
-        "median" reads at most 1,000 rows. A number reads no row of a Dask array.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : ignored, default=None
-            Not used; it is there so that the estimator fits into a Pipeline.
-
-        Returns
-        -------
-        RandomLaplaceFeatures
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, X holds NaN, infinity or a negative entry (its place is named), or
-            the sampled rows are all zero.
-        """
-        X = validate_rows(self, X, reset=True)
-        if not is_dask_collection(X):
+    def _make_map(self, d: int, seed: int, X: Any = None) -> LaplaceMap:
+        if X is not None and not is_dask_collection(X):
             refuse_negative(X, "row {row}")
-        seed = draw_seed(self.random_state)
-        self.kernel_ = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
-        self.map_ = self._map(self.kernel_, X.shape[1], seed)
-        return self
-
-    def _planned_map(self, d: int) -> LaplaceMap:
-        return self._map(planned_semigroup_kernel(self.kernel, self.beta, self.lam), d, 0)
-
-    def _map(self, kernel: SemigroupKernel, d: int, seed: int) -> LaplaceMap:
+        kernel = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
+        if X is not None:
+            self.kernel_ = kernel
         mixed = self.projection == "alternating_circulant" and self.n_mixed == "log2"
-        name = f"{self.projection}-log2" if mixed else self.projection
-        D = int(self.n_components)
+        name, D = f"{self.projection}-log2" if mixed else self.projection, int(self.n_components)
         return LaplaceMap(d, D, kernel, choose_projection(name, kernel, d, D), seed)
 
 
-def planned_semigroup_kernel(
-    kernel: str | SemigroupKernel, beta: float | str, lam: float | str
+def resolve_semigroup_kernel(
+    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: ArrayLike | None, seed: int
 ) -> SemigroupKernel:
-    """The kernel before any rows are read, for a plan. The default of its class replaces what a rule would give.
+    """The kernel, with its parameter set by the rule on sampled rows of X if it is not a number.
 
-    Raises InputError for unknown kernels and rules.
+    None in place of rows is a plan: the default of the class stands for what the rule would give. Raises InputError for unknown
+    kernels and rules, negative entries in the sampled rows, and rows of zeros.
     """
     if isinstance(kernel, SemigroupKernel):
         return kernel
     chosen = get_kernel(kernel, SemigroupKernel)
-    value = _own_parameter(chosen, beta, lam)
+    name = chosen.parameter
+    value = {"beta": beta, "lam": lam}.get(name, getattr(chosen, name))
     if isinstance(value, numbers.Real):
-        return get_kernel(kernel, SemigroupKernel, **{chosen.parameter: float(value)})
+        return get_kernel(kernel, SemigroupKernel, **{name: float(value)})
     if value != "median":
-        raise InputError(f"{chosen.parameter} must be a positive number or 'median', got {value!r}")
-    return chosen
-
-
-def _own_parameter(kernel: SemigroupKernel, beta: float | str, lam: float | str) -> float | str:
-    """The value of the kernel's own parameter: `beta` or `lam`; the default of the class for any other parameter."""
-    return {"beta": beta, "lam": lam}.get(kernel.parameter, getattr(kernel, kernel.parameter))
-
-
-def resolve_semigroup_kernel(
-    kernel: str | SemigroupKernel, beta: float | str, lam: float | str, X: ArrayLike, seed: int
-) -> SemigroupKernel:
-    """The kernel, with its parameter set by the rule on sampled rows of X if it is not a number.
-
-    Raises InputError for unknown kernels and rules, negative entries in the sampled rows, and rows of zeros.
-    """
-    if isinstance(kernel, SemigroupKernel):
-        return kernel
-    chosen = planned_semigroup_kernel(kernel, beta, lam)
-    if _own_parameter(chosen, beta, lam) != "median":
+        raise InputError(f"{name} must be a positive number or 'median', got {value!r}")
+    if X is None:
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
     rows = take_rows(X, picked).astype(np.float64)

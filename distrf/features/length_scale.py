@@ -1,4 +1,4 @@
-"""Rules that set a kernel's length scale from a seeded sample of rows."""
+"""Rules that set a kernel's length scale, or its gamma, from a seeded sample of rows."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from ..typing import ArrayLike, Rows
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
+#: Of gamma, the factor on x.y in a dot-product kernel.
+DOT_GAMMA = number(above=0) | one_of("norm")
 LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
 WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
@@ -53,13 +55,6 @@ def rule_costs(rows: PlannedRows, kernel: Any, length_scale: Any, gamma: float |
     return rows.sample_costs(SAMPLE, note)
 
 
-def known_length_scale(kernel: Kernel, length_scale: float | str, gamma: float | None) -> float:
-    """The length scale before any rows are read, for a plan: 1 in place of what a rule would give."""
-    if gamma is not None:
-        return kernel.length_scale_of_gamma(gamma)
-    return 1.0 if isinstance(length_scale, str) else length_scale
-
-
 def refuse_huge(X: Rows) -> None:
     """Raise InputError for rows whose squared distances overflow."""
     values = X.data if sp.issparse(X) else X
@@ -80,7 +75,7 @@ def resolve_length_scale(
     kernel: Kernel,
     length_scale: float | str,
     gamma: float | None,
-    X: ArrayLike,
+    X: ArrayLike | None,
     seed: int,
     root: np.ndarray | None = None,
 ) -> float:
@@ -93,7 +88,7 @@ def resolve_length_scale(
         1,000 sampled rows), "knn-cnm" (half of it: Yu et al. 2015 use exp(-2 |v|^2 / sigma^2)),
         "median" (median distance within the sample) or "scale" (scikit-learn's gamma = 1 / (d var X))
     gamma : scikit-learn's parameter in place of `length_scale`; for the gaussian and laplacian kernels
-    X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows
+    X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows. None in place of rows is a plan: a rule gives 1
     seed : int, of the sample
     root : matrix of shape (d, d), or its diagonal, by which the rows are multiplied first
 
@@ -109,6 +104,8 @@ def resolve_length_scale(
         return kernel.length_scale_of_gamma(float(gamma))
     if not isinstance(length_scale, str):
         return float(length_scale)
+    if X is None:
+        return 1.0
     sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
     picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=sparse and root is None and length_scale != "scale").astype(np.float64)
@@ -167,3 +164,32 @@ def median_distance(rows: Rows, metric: str) -> float:
 def _centred(rows: Any) -> Any:
     """Dense rows about their medians, so that products cancel less; a mean would follow one far row."""
     return rows if sp.issparse(rows) else rows - np.median(rows, axis=0)
+
+
+def resolve_gamma(gamma: float | str, X: ArrayLike | None, seed: int) -> float:
+    """The number that `gamma` stands for on the rows of X.
+
+    Parameters
+    ----------
+    gamma : a number, which is returned, or "norm": 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x
+        is 1 on average
+    X : array, CSR matrix or Dask array of shape (n, d); only a rule reads rows. None in place of rows is a plan: a rule gives 1
+    seed : int, of the sample
+
+    Raises
+    ------
+    InputError : the sampled rows are all zero, or not finite
+    """
+    if gamma != "norm":
+        return float(gamma)
+    if X is None:
+        return 1.0
+    picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
+    rows = take_rows(X, picked, sparse=True).astype(np.float64)  # hashed text has a million columns
+    squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
+    mean = float(squares.sum(axis=1).mean())
+    if not np.isfinite(mean):
+        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
+    if mean == 0.0:
+        raise InputError("the rule gamma='norm' needs a row that is not all zeros, got none; give a number")
+    return 1.0 / mean

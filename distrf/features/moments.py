@@ -73,9 +73,6 @@ class MomentsReduction:
             return state
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
-            if not X.has_canonical_format:
-                X = X.copy()
-                X.sum_duplicates()
             mean = np.asarray(X.mean(axis=0)).ravel()
             stored = np.bincount(X.indices, minlength=self.d)
             squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, self.d) + (n - stored) * mean**2

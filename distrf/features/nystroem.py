@@ -6,10 +6,10 @@ from typing import Any
 
 from ..execution.planned import Costs, PlannedRows
 from ..kernels import FAMILIES
-from ..kernels.base import AnyKernel, get_kernel, kernel_with
+from ..kernels.base import AnyKernel, kernel_with
 from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.semigroup import SEMIGROUP_KERNELS
-from ..kernels.shift_invariant import KERNELS, Kernel
+from ..kernels.shift_invariant import Kernel
 from ..maps import FeatureMap
 from ..maps.nystroem import NystroemMap
 from ..parameters import (
@@ -25,14 +25,12 @@ from ..parameters import (
     param,
     whole,
 )
-from ..randomness import draw_seed
-from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
-from .dot_product_scale import known_gamma, make_dot_product, resolve_dot_product
+from ..typing import RandomState
+from .base import FeatureEstimator
 from .fourier import GAMMA, NU, kernel_trial
 from .landmarks import RULES, choose_landmarks
-from .laplace import SEMIGROUP_PARAMETER, planned_semigroup_kernel, resolve_semigroup_kernel
-from .length_scale import LENGTH_SCALE, resolve_length_scale, rule_costs
+from .laplace import SEMIGROUP_PARAMETER, resolve_semigroup_kernel
+from .length_scale import LENGTH_SCALE, resolve_gamma, resolve_length_scale, rule_costs
 
 
 @estimator
@@ -121,66 +119,26 @@ class NystroemFeatures(FeatureEstimator):
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> NystroemFeatures:
-        """Set the kernel's parameters, choose landmarks, and decompose their kernel matrix.
-
-        Reads seeded samples of rows and nothing else. Takes O(m^2 d + m^3) operations and O(m (d + m)) numbers.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : ignored, default=None
-            Not used; it is there so that the estimator fits into a Pipeline.
-
-        Returns
-        -------
-        NystroemFeatures
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the sampled rows hold NaN, infinity or, for a semigroup kernel, a
-            negative entry.
-        """
-        X = validate_rows(self, X, reset=True)
+    def _make_map(self, d: int, seed: int, X: Any = None) -> NystroemMap:
         m, rank = int(self.n_components), self.rank and int(self.rank)
-        seed = draw_seed(self.random_state)
         kernel, length_scale = self._resolve_kernel(X, seed)
+        if X is None:
+            return NystroemMap(d, m if rank is None else min(m, rank), kernel, length_scale, m)
         chosen = choose_landmarks(self.landmarks, X, m, seed)
-        self.map_ = NystroemMap.of_landmarks(kernel, length_scale, chosen, rank)
-        return self
+        return NystroemMap.of_landmarks(kernel, length_scale, chosen, rank)
 
     def _resolve_kernel(self, X: Any, seed: int) -> tuple[AnyKernel, float]:
         """The kernel with its parameters, and the length scale (1 for families without one)."""
         name = self.kernel if isinstance(self.kernel, str) else None
-        if name in KERNELS or isinstance(self.kernel, Kernel):
-            kernel = kernel_with(self.kernel, vars(self), Kernel)
-            return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
-        if name in DOT_PRODUCTS:
-            return resolve_dot_product(name, self.degree, self._dot_gamma, self.coef0, X, seed), 1.0
         if name in SEMIGROUP_KERNELS:
             return resolve_semigroup_kernel(name, self.beta, self.lam, X, seed), 1.0
-        return get_kernel(self.kernel), 1.0  # an object, or a refusal
-
-    @property
-    def _dot_gamma(self) -> float | str:
-        return "norm" if self.gamma is None else self.gamma
-
-    def _planned_map(self, d: int) -> NystroemMap:
-        """The map that `fit` would make on d columns, but for numbers that it takes from the rows."""
-        m = int(self.n_components)
-        kernel: AnyKernel
-        if self.kernel in SEMIGROUP_KERNELS:
-            kernel = planned_semigroup_kernel(self.kernel, self.beta, self.lam)
-        elif self.kernel in DOT_PRODUCTS:
-            kernel = make_dot_product(self.kernel, self.degree, known_gamma(self._dot_gamma), self.coef0)
-        else:
-            kernel = kernel_with(self.kernel, vars(self))
-        if isinstance(kernel, Kernel) and self.gamma is not None:
-            kernel.length_scale_of_gamma(self.gamma)
-        return NystroemMap(d, m if self.rank is None else min(m, self.rank), kernel, 1.0, m)
+        known = dict(vars(self))
+        if name in DOT_PRODUCTS:
+            known["gamma"] = resolve_gamma("norm" if self.gamma is None else self.gamma, X, seed)
+        kernel: AnyKernel = kernel_with(self.kernel, known)
+        if not isinstance(kernel, Kernel):
+            return kernel, 1.0
+        return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

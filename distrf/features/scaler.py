@@ -9,11 +9,10 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import blocks_are_csr, check_dask_rows, map_rows
+from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..execution.sampling import sampled_rows, take_rows
 from ..maps import ScalingMap, check_rows, working_dtype
 from ..maps.base import FeatureMap
@@ -150,30 +149,6 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = self.method not in SHIFTING
         return tags
-
-    def inverse_transform(self, X: ArrayLike) -> ArrayLike:
-        """Undo a scaling of columns.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Scaled rows.
-
-        Returns
-        -------
-        array, CSR array or Dask array of shape (n, d)
-            Rows in the units of the input; lazy for a Dask array.
-
-        Raises
-        ------
-        InputError
-            The method divides rows by their norms, which nothing keeps.
-        """
-        check_is_fitted(self)
-        inverse = self.map_.inverted()
-        if is_dask_collection(X):
-            return apply_scaling(inverse, check_dask_rows(X))
-        return inverse(X if sp.issparse(X) else np.asarray(X))
 
 
 def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:

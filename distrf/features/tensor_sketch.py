@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..kernels.dot_product import Polynomial
 from ..maps.tensor_sketch import TensorSketchMap
 from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
-from ..randomness import draw_seed
-from ..typing import ArrayLike, RandomState
-from .base import FeatureEstimator, validate_rows
-from .dot_product_scale import DOT_GAMMA, known_gamma, resolve_gamma
+from ..typing import RandomState
+from .base import FeatureEstimator
+from .length_scale import DOT_GAMMA, resolve_gamma
 
 
 @estimator
@@ -64,33 +65,9 @@ class TensorSketchFeatures(FeatureEstimator):
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
 
-    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> TensorSketchFeatures:
-        """Set gamma from at most 1,000 rows (from none when it is a number), and freeze the map.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, d)
-            Input rows. A Dask array is read block by block.
-        y : ignored, default=None
-            Not used; it is there so that the estimator fits into a Pipeline.
-
-        Returns
-        -------
-        TensorSketchFeatures
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, X holds NaN or infinity, or the sampled rows are all zero.
-        """
-        X = validate_rows(self, X, reset=True)
-        D = int(self.n_components)
-        seed = draw_seed(self.random_state)
-        self.gamma_ = resolve_gamma(self.gamma, X, seed)
-        self.map_ = TensorSketchMap(X.shape[1], D, Polynomial(self.degree, self.gamma_, self.coef0), seed)
-        return self
-
-    def _planned_map(self, d: int) -> TensorSketchMap:
-        kernel = Polynomial(self.degree, known_gamma(self.gamma), self.coef0)
-        return TensorSketchMap(d, int(self.n_components), kernel, 0)
+    def _make_map(self, d: int, seed: int, X: Any = None) -> TensorSketchMap:
+        gamma = resolve_gamma(self.gamma, X, seed)
+        if X is not None:
+            self.gamma_ = gamma
+        kernel = Polynomial(self.degree, gamma, self.coef0)
+        return TensorSketchMap(d, int(self.n_components), kernel, seed)

@@ -1,6 +1,6 @@
 """Kernels: exact values, and the laws of the weights that random features draw."""
 
-from .base import AnyKernel, KernelParameter, declared, get_kernel, kernel_with, register_kernel
+from .base import AnyKernel, declared, get_kernel, kernel_with, register_kernel
 from .dot_product import (
     DOT_PRODUCTS,
     DotProductKernel,
@@ -31,7 +31,6 @@ __all__ = [
     "ExponentialSemigroup",
     "Gaussian",
     "Kernel",
-    "KernelParameter",
     "Laplacian",
     "Matern",
     "Polynomial",

@@ -20,32 +20,9 @@ K = TypeVar("K", bound="AnyKernel")
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class KernelParameter:
-    """A parameter of a kernel, as its class declares it (see `declared`).
-
-    Attributes
-    ----------
-    name : str, the field of the class, and the key in specs
-    default : the value if the user gives none
-    type : type of the default
-    rule : Rule, the values that are allowed, in words and as a test
-    help : str, one line for a person
-    """
-
-    name: str
-    default: Any
-    rule: Rule
-    help: str
-
-    @property
-    def type(self) -> type:
-        return type(self.default)
-
-
-def declared(default: T, rule: Rule, help: str) -> T:
-    """Declare a field of a kernel's class as a parameter: its default, its rule and one line of help."""
-    declaration: T = field(default=default, metadata={"rule": rule, "help": help})
+def declared(default: T, rule: Rule) -> T:
+    """Declare a field of a kernel's class as a parameter: its default, and what it may be."""
+    declaration: T = field(default=default, metadata={"rule": rule})
     return declaration
 
 
@@ -68,17 +45,14 @@ class AnyKernel:
     family: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for p in self.parameters():
-            p.rule.check(p.name, getattr(self, p.name))
+        for name, rule in self.rules().items():
+            rule.check(name, getattr(self, name))
         cast_fields(self)
 
     @classmethod
-    def parameters(cls) -> tuple[KernelParameter, ...]:
-        """The parameters of the kernel, in the order of its fields."""
-        return tuple(
-            KernelParameter(f.name, f.default, f.metadata.get("rule", _ANYTHING), f.metadata.get("help", ""))
-            for f in fields(cls)
-        )
+    def rules(cls) -> dict[str, Rule]:
+        """What each parameter of the kernel may be, in the order of its fields."""
+        return {one.name: one.metadata.get("rule", _ANYTHING) for one in fields(cls)}
 
     def __call__(self, X: Rows, Y: Rows | None = None, length_scale: float = 1.0) -> np.ndarray:
         """Exact kernel matrix, entry by entry.
@@ -136,7 +110,7 @@ def register_kernel(kernel: type[K]) -> type[K]:
     ------
     InputError : another kernel has the name; or a parameter has no default, so that the name alone is not a kernel
     """
-    if bare := [p.name for p in kernel.parameters() if p.default is MISSING]:
+    if bare := [one.name for one in fields(kernel) if one.default is MISSING]:
         raise InputError(
             f"the parameters {bare} of the kernel {kernel.name!r} have no default, so its name alone means no kernel; "
             "give them one"
@@ -155,7 +129,7 @@ def parameter_rule(name: str) -> Rule:
     """The rule of an estimator's parameter that is passed to its kernel: a value that some kernel allows for it."""
 
     def rules() -> list[Rule]:
-        return [p.rule for kernel in REGISTRY.values() for p in kernel.parameters() if p.name == name]
+        return [kernel.rules()[name] for kernel in REGISTRY.values() if name in kernel.rules()]
 
     return Rule(
         lambda: tuple(dict.fromkeys(words for rule in rules() for words in rule.texts())),
@@ -180,7 +154,7 @@ def get_kernel(kernel: Any, family: type[K] = AnyKernel, **parameters: Any) -> K
             f"unknown {words}kernel {kernel!r}{did_you_mean(kernel, known)}; known: {', '.join(sorted(known))}, or a kernel object"
         )
     cls = known[kernel]
-    takes = [p.name for p in cls.parameters()]
+    takes = cls.rules()
     if unknown := sorted(set(parameters) - set(takes)):
         raise InputError(
             f"kernel {kernel!r} does not take the parameters {unknown}; it takes {', '.join(takes) or 'none'}"
@@ -202,5 +176,5 @@ def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKer
     InputError : a name that the family does not know, a value that breaks its rule
     """
     cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
-    own = {p.name for p in cls.parameters()} if cls else set()
+    own = cls.rules() if cls else {}
     return get_kernel(kernel, family, **{k: v for k, v in values.items() if k in own})

@@ -10,7 +10,7 @@ import numpy as np
 from ..parameters import number, whole
 from .base import AnyKernel, declared, register_kernel
 
-_GAMMA = number(above=0), "factor on x.y"
+_GAMMA = number(above=0)
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,9 @@ class DotProductKernel(AnyKernel):
 class Polynomial(DotProductKernel):
     """(gamma x.y + coef0)^degree, gamma > 0, coef0 >= 0."""
 
-    degree: int = declared(2, whole(), "highest power of x.y")
-    gamma: float = declared(1.0, *_GAMMA)
-    coef0: float = declared(1.0, number(0), "what is added to gamma x.y")
+    degree: int = declared(2, whole())
+    gamma: float = declared(1.0, _GAMMA)
+    coef0: float = declared(1.0, number(0))
 
     name: ClassVar[str] = "polynomial"
 
@@ -48,7 +48,7 @@ class Polynomial(DotProductKernel):
 class Exponential(DotProductKernel):
     """exp(gamma x.y), gamma = 1 / s^2 > 0."""
 
-    gamma: float = declared(1.0, *_GAMMA)
+    gamma: float = declared(1.0, _GAMMA)
 
     name: ClassVar[str] = "exponential"
 

@@ -76,7 +76,7 @@ class SemigroupKernel(WeightLaw):
 class ExponentialSemigroup(SemigroupKernel):
     """exp(-beta sum_j sqrt(x_j + y_j)); Levy weights w = beta^2 / (2 g^2), g normal."""
 
-    beta: float = declared(1.0, _IN_RANGE, "factor on the sum of roots")
+    beta: float = declared(1.0, _IN_RANGE)
 
     name: ClassVar[str] = "exponential_semigroup"
     law: ClassVar[str] = "levy"
@@ -100,7 +100,7 @@ class ExponentialSemigroup(SemigroupKernel):
 class ReciprocalSemigroup(SemigroupKernel):
     """prod_j lam / (x_j + y_j + lam); exponential weights of rate lam."""
 
-    lam: float = declared(1.0, _IN_RANGE, "entry at which a factor of the kernel is 1/2")
+    lam: float = declared(1.0, _IN_RANGE)
 
     name: ClassVar[str] = "reciprocal_semigroup"
     law: ClassVar[str] = "exponential"

@@ -178,7 +178,7 @@ class Cauchy(Kernel):
 class Matern(Kernel):
     """Matern kernel of |v|_2 / l with smoothness nu = 1/2, 3/2 or 5/2 (Rasmussen & Williams 2006, Eq. 4.17)."""
 
-    nu: float = declared(1.5, one_of(0.5, 1.5, 2.5), "smoothness of the Matern kernel, 1/2, 3/2 or 5/2")
+    nu: float = declared(1.5, one_of(0.5, 1.5, 2.5))
 
     name: ClassVar[str] = "matern"
     law: ClassVar[str] = "normal"

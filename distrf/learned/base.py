@@ -25,9 +25,9 @@ from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
 from ..maps import FeatureMap, FourierMap, working_dtype
-from ..maps.fourier import PHASES, count_frequencies
+from ..maps.fourier import PHASES
 from ..maps.frequencies import STRUCTURES
-from ..maps.learned import LearnedFourierMap
+from ..maps.learned import LearnedFourierMap, count_learned
 from ..parameters import (  # fmt: skip
     FLAG,
     FOLDER,
@@ -192,7 +192,7 @@ class MapLearner:
 
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
-        count_frequencies(self.phase, int(self.n_components))
+        count_learned(self.phase, int(self.n_components))
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         if self.structure == "circulant" and kernel.radii(0, 0, 1) is not None:
             raise InputError(

@@ -230,19 +230,19 @@ class LearnedMetric(FeatureEstimator):
     def _base(self) -> FeatureEstimator:
         """The base, not fitted."""
         base = RandomFourierFeatures() if self.base is None else clone(self.base)
-        if not isinstance(base, RandomFourierFeatures) or base.phase != "paired":
+        if not isinstance(base, RandomFourierFeatures) or base.phase != "paired" or base.n_components % 2:
             raise InputError(
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
-                f"RandomFourierFeatures with phase='paired', got {base!r}"
+                f"RandomFourierFeatures with phase='paired' and an even number of features, got {base!r}"
             )
         given = self.base is not None or self.n_components is None
-        return base if given else base.set_params(n_components=self.n_components)
+        return base if given else base.set_params(n_components=self.n_components + self.n_components % 2)
 
     def _sized(self, map_: Any) -> FourierMap:
         """The map with as many features as were asked for."""
         return map_ if self.n_components is None else replace(map_, n_components=int(self.n_components))
 
-    def fit(
+    def fit(  # type: ignore[override]
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
     ) -> LearnedMetric:
         """Fit the base, then learn metrics in rounds of one pass each.
@@ -284,7 +284,7 @@ class LearnedMetric(FeatureEstimator):
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
         seed_base(base, seed, "metric base")
-        start: FourierMap = base.fit(X).map_
+        start: Any = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
         scale = column_scale(X, seed) if self._joins(start) else None
         arrays = [X, y] if weight is None else [X, y, weight]

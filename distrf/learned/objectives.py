@@ -23,8 +23,8 @@ import scipy.sparse as sp
 from ..compiled.phase_gradients import cos_sin_planes
 from ..kernels.exact import kernel_block
 from ..kernels.shift_invariant import Kernel
-from ..maps.fourier import count_frequencies
 from ..maps.frequencies import Frequencies, get_frequencies
+from ..maps.learned import count_learned
 from ..sgd.batch_work import BatchWork, Sums, score_sums
 
 
@@ -61,7 +61,7 @@ class Layout:
 
     @property
     def linear(self) -> Frequencies:
-        m = count_frequencies(self.phase, self.n_components)
+        m = count_learned(self.phase, self.n_components)
         return get_frequencies(self.structure, self.n_features_in, m, self.seed)
 
     @property

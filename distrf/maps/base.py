@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -298,24 +297,35 @@ class FeatureMap(ArraysApart):
         InputError : no spec can name the kernel or the transformer of the map
         """
         spec: dict[str, Any] = {"map": self.kind}
-        for name in self.spec_names():
+        for name in (f.name for f in fields(self) if f.compare):
             value = getattr(self, name)
             spec[name] = value.spec() if isinstance(value, (AnyKernel, FeatureMap)) else value
         if (checksum := self.checksum()) is not None:
             spec["checksum"] = checksum
         return {**spec, "digest": arrays_fingerprint(self.arrays)} if self.arrays else spec
 
-    @classmethod
-    def spec_names(cls) -> list[str]:
-        """Names of the fields that the spec holds."""
-        return [f.name for f in fields(cls) if f.compare]
-
     def checksum(self) -> float | None:
         """A number made from some of the weights, equal in every process; None for a map that draws no weights."""
         return None
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpickled, (type(self), self.__getstate__(), self.checksum())
+    @classmethod
+    def _inner(cls) -> list[str]:
+        """Names of the fields that are maps."""
+        return [f.name for f in fields(cls) if str(f.type).removesuffix(" | None").endswith("Map")]
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The arrays, by name, those of an inner map after its name and a dot; empty for a map that is determined by its seed."""
+        named = super().arrays
+        for inner in self._inner():
+            below = getattr(self, inner)
+            named |= {} if below is None else {f"{inner}.{name}": array for name, array in below.arrays.items()}
+        return named
+
+    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
+        maps = {inner: getattr(self, inner) for inner in self._inner()}
+        maps = {inner: map_ and map_.with_arrays(_below(inner, arrays)) for inner, map_ in maps.items()}
+        return replace(super().with_arrays(arrays), **maps) if maps else super().with_arrays(arrays)
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
@@ -326,16 +336,22 @@ class FeatureMap(ArraysApart):
         SpecMismatchError : the arrays are not those that the spec needs
         KeyError : the spec lacks an entry
         """
-        return cls(**cls._read_fields(spec)).with_arrays(arrays)
+        return cls(**cls._read_fields(spec, arrays)).with_arrays(arrays)
 
     @classmethod
-    def _read_fields(cls, spec: Mapping[str, Any]) -> dict[str, Any]:
-        """The fields of the spec, other maps apart: numbers, words, true and false, kernels. A map refuses kernels that are not its."""
+    def _read_fields(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
+        """The fields of the spec: numbers, words, true and false, kernels, maps. A map refuses kernels that are not its."""
+        from . import map_from_spec  # the registry imports this file
+
         read = {}
         for one in fields(cls):
-            if one.compare and not str(one.type).removesuffix(" | None").endswith("Map"):
+            if one.compare:
                 value = spec[one.name]
-                read[one.name] = value if value is None or plain_type(one) else get_kernel(value)
+                if one.name in cls._inner():
+                    value = value and map_from_spec(value, _below(one.name, arrays))
+                read[one.name] = (
+                    value if value is None or plain_type(one) or one.name in cls._inner() else get_kernel(value)
+                )
         return read
 
     def work(self) -> tuple[float, float]:
@@ -361,6 +377,13 @@ class FeatureMap(ArraysApart):
         return (type(self).__name__, state, arrays_fingerprint(self.arrays))
 
 
+def _below(inner: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays of an inner map, by their names there."""
+    return {
+        name.removeprefix(f"{inner}."): array for name, array in arrays.items() if name.startswith(f"{inner}.")
+    }
+
+
 class SeededMap(FeatureMap):
     """Base of the maps that draw weights from a seed. A subclass defines `_sum_of_weights`."""
 
@@ -377,43 +400,9 @@ def _cached_sum(map_: SeededMap) -> float:
     return map_._sum_of_weights()
 
 
-def _unpickled(cls: type[FeatureMap], state: dict[str, Any], sent: float | None) -> object:
-    """The map that was sent, or `_OtherWeights` where this process makes other weights than its sender."""
-    map_ = cls.__new__(cls)
-    map_.__dict__.update(state)
-    checksum = map_.checksum()
-    if checksum is not None and not _agree(checksum, sent):
-        return _OtherWeights(
-            f"{socket.gethostname()} makes other weights from the seed of a {cls.kind!r} map than the process that sent "
-            f"it: checksum {checksum!r}, sent {sent!r}; install the same distrf and NumPy on both, or leave that worker out"
-        )
-    return map_
-
-
-class _OtherWeights:
-    """Stands in for a map whose weights would differ in this process: any use of it raises SpecMismatchError.
-
-    So the error is raised by the task, and Dask reports it. If unpickling raised it, while the worker reads a message,
-    the worker would end without an error message.
-    """
-
-    def __init__(self, message: str):
-        self.__dict__["message"] = message
-
-    def __getattr__(self, name: str) -> NoReturn:
-        raise SpecMismatchError(self.message)
-
-    def __call__(self, X: object) -> NoReturn:
-        raise SpecMismatchError(self.message)
-
-
-def _agree(checksum: float, stored: Any) -> bool:
-    return bool(np.isclose(checksum, float(stored), rtol=1e-9, atol=1e-9))
-
-
 def verify_checksum(checksum: float, stored: Any) -> None:
     """Raise SpecMismatchError where the weights made from a spec are not those it was written with."""
-    if not _agree(checksum, stored):
+    if not np.isclose(checksum, float(stored), rtol=1e-9, atol=1e-9):
         raise SpecMismatchError(
             f"this version makes other weights from the spec: checksum {checksum!r}, stored {float(stored)!r}; "
             "the spec was edited or written by an incompatible release"
@@ -436,23 +425,6 @@ def verify_fingerprint(arrays: Mapping[str, np.ndarray], stored: str) -> None:
         raise SpecMismatchError(
             f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
         )
-
-
-def require_arrays(arrays: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]], what: str) -> None:
-    """Raise SpecMismatchError where a learned array of a map is missing or has another shape.
-
-    Parameters
-    ----------
-    arrays : the arrays at hand, by name
-    shapes : the shape of each array that the map needs, by name
-    what : the map, in words for the message
-    """
-    for name, shape in shapes.items():
-        got = arrays[name].shape if name in arrays else "none"
-        if got != shape:
-            raise SpecMismatchError(
-                f"the spec of {what} needs its array {name!r} of shape {shape}, got {got}; save the map again"
-            )
 
 
 @lru_cache(maxsize=32)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -71,6 +70,7 @@ class BinningMap(SeededMap):
 
     kind: ClassVar[str] = "binning"
     sparse_output: ClassVar[bool] = True
+    whole_rows: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,96 +116,49 @@ class BinningMap(SeededMap):
             weight_cache.get(("binning words", *key), lambda: self._words(start, stop)),
         )
 
-    def hashes(self, X: Rows, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Hash of the bin of each row in each of the grids start:stop.
+    def hashes(self, X: Rows) -> np.ndarray:
+        """Hash of the bin of each row in each of the grids.
 
         Parameters
         ----------
         X : array or CSR matrix of shape (n, d) that `check_rows` has passed
-        start, stop : the grids; all by default
 
         Returns
         -------
-        Array of shape (n, stop - start), uint64.
+        Array of shape (n, P), uint64.
         """
-        stop = self.n_grids if stop is None else stop
-        out = np.empty((X.shape[0], stop - start), dtype=np.uint64)
-        for first, last in self._grid_blocks(start, stop):
+        out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
+        for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
             grids, hashes = self._grids(first, last), np.empty((X.shape[0], last - first), dtype=np.uint64)
             if isinstance(X, np.ndarray):
                 for a, b in row_tiles(X.shape[0], _TILE):
                     bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
             else:
                 bin_hashes_csr(X.data.astype(np.float64), X.indices, X.indptr, *grids, hashes)
-            out[:, first - start : last - start] = hashes
+            out[:, first:last] = hashes
         return out
-
-    def _grid_blocks(self, start: int, stop: int) -> Iterator[tuple[int, int]]:
-        """Cut grids start:stop into weight blocks of bounded size."""
-        return cut_at_multiples(start, stop, max(1, _GRID_BYTES // (24 * self.n_features_in)))
-
-    def __call__(self, X: Rows) -> sp.csr_array:
-        """All features of one block of rows.
-
-        Parameters
-        ----------
-        X : array or sparse matrix of shape (n, d)
-
-        Returns
-        -------
-        CSR array of shape (n, D), with P entries a row.
-
-        Raises
-        ------
-        InputError : what `check_rows` refuses, and rows too far out for float64
-        """
-        X = check_rows(X, self.n_features_in)
-        return self._features(X, 0, self.n_grids)
 
     def columns(self, X: Rows, start: int, stop: int) -> sp.csr_array:
         X = check_rows(X, self.n_features_in)
-        if start == stop:
-            return sp.csr_array((X.shape[0], 0), dtype=working_dtype(X.dtype))
-        ends = self._bounds[
-            1:
-        ]  # the grids wanted: from the first that ends after `start` to the last that begins before `stop`
-        first = int(np.searchsorted(ends, start, side="right"))
-        last = max(first + 1, int(np.searchsorted(self._bounds[:-1], stop, side="left")))
-        if self.n_components < self.n_grids:
-            first, last = 0, self.n_grids
-        return self._features(X, first, min(last, self.n_grids))[:, start:stop]
-
-    @property
-    def _bounds(self) -> np.ndarray:
-        """First column of each grid, and D: shape (P + 1,)."""
-        return np.arange(self.n_grids + 1) * self.n_components // self.n_grids
-
-    def _features(self, X: Rows, start: int, stop: int) -> sp.csr_array:
-        """The entries of grids start:stop in a CSR array of shape (n, D)."""
-        dtype = working_dtype(X.dtype)
-        if not isinstance(X, np.ndarray):
-            X = sp.csr_array(X)
-        double = np.dtype(np.float64)
+        dtype, double = working_dtype(X.dtype), np.dtype(np.float64)
+        X = X if isinstance(X, np.ndarray) else sp.csr_array(X)
         for a, b in row_tiles(X.shape[0], _TILE):  # whose bins float64 tells apart
             phase_dtype(X[a:b].astype(double), a, 1.0 / self.length_scale, double)
-        n, P = X.shape[0], stop - start
+        n, P, D = X.shape[0], self.n_grids, self.n_components
         index = np.int32 if n * P < 2**31 else np.int64
-        columns, size = np.empty((n, P), dtype=index), dtype.type(1.0 / np.sqrt(self.n_grids))
-        values = np.empty((n, P), dtype=dtype)
-        bounds = self._bounds
-        widths = np.maximum(np.diff(bounds), 1)[start:stop]
-        firsts = np.minimum(bounds[start:stop], self.n_components - 1)
+        columns, values = np.empty((n, P), dtype=index), np.empty((n, P), dtype=dtype)
+        size = dtype.type(1.0 / np.sqrt(self.n_grids))
+        bounds = np.arange(P + 1) * D // P  # the first column of each grid, and D
+        widths, firsts = np.maximum(np.diff(bounds), 1), np.minimum(bounds[:-1], D - 1)
         # Where the grids do not fit the cache, all rows go through them at once: else every tile would make
         # them anew.
         fit = 24 * P * self.n_features_in <= weight_cache.max_bytes
         for a, b in row_tiles(n, max(_TILE, _HASHES // P) if fit else max(n, 1)):
-            hashes = self.hashes(X[a:b], start, stop)
-            signed_columns(hashes, firsts, widths, columns[a:b], values[a:b], size)
-        indptr = np.arange(n + 1, dtype=index) * P
-        out = sp.csr_array((values.ravel(), columns.ravel(), indptr), shape=(n, self.n_components))
-        if self.n_components < self.n_grids:
+            signed_columns(self.hashes(X[a:b]), firsts, widths, columns[a:b], values[a:b], size)
+        out = sp.csr_array((values.ravel(), columns.ravel(), np.arange(n + 1, dtype=index) * P), shape=(n, D))
+        if D < P:
             out.sum_duplicates()
-        return out
+        return out if (start, stop) == (0, D) else out[:, start:stop]
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y, self.length_scale)

@@ -148,10 +148,7 @@ class BlockwiseMap(FeatureMap):
         return {} if self.learned is None else dict(self.learned)
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, learned=dict(arrays))
-
-    def without_arrays(self) -> Self:
-        return replace(self, learned=None)
+        return replace(self, learned=dict(arrays) or None)
 
     def work(self) -> tuple[float, float]:
         size = sum(a.nbytes for a in self.arrays.values())
@@ -171,7 +168,7 @@ class BlockwiseMap(FeatureMap):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
-        map_ = cls(**cls._read_fields(spec), learned=dict(arrays))
+        map_ = cls(**cls._read_fields(spec, arrays), learned=dict(arrays))
         if _STATE not in arrays:
             raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
         _ = map_.transformer  # raises where the spec is not that of a listed transformer

@@ -29,12 +29,13 @@ class FourierMap(SeededMap):
 
     With the phase "paired", columns 2 j and 2 j + 1 are sqrt(2 / D) cos(w_j . x) and sqrt(2 / D) sin(w_j . x),
     for D / 2 frequencies w_j. With "offset", column j is sqrt(2 / D) cos(w_j . x + b_j) for D frequencies, each
-    b_j uniform on a turn. A frequency is a row of the projection divided by the length scale.
+    b_j uniform on a turn; so is the last column of an odd number of paired ones. A frequency is a row of the projection
+    divided by the length scale.
 
     Parameters
     ----------
     n_features_in : d
-    n_components : D, even for "paired"
+    n_components : D
     kernel : Kernel, shift-invariant
     length_scale : l, the unit of the distances between rows
     projection : str, key in `distrf.projections.PROJECTIONS`
@@ -64,8 +65,8 @@ class FourierMap(SeededMap):
 
     @property
     def longest(self) -> float:
-        """1 for cosines with their sines, whose squares sum to 1; 2 for cosines alone."""
-        return 1.0 if self.phase == "paired" else 2.0
+        """1 for cosines with their sines, whose squares sum to 1; 2 where there are cosines alone."""
+        return 1.0 if self.phase == "paired" and self.n_components % 2 == 0 else 2.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -81,8 +82,8 @@ class FourierMap(SeededMap):
 
     @property
     def n_frequencies(self) -> int:
-        """Number of frequencies: D / 2 for the phase "paired", D for "offset"."""
-        return self.n_components // self._per_frequency
+        """Number of frequencies: D / 2, rounded up, for the phase "paired", D for "offset"."""
+        return count_frequencies(self.phase, self.n_components)
 
     @property
     def _per_frequency(self) -> int:
@@ -103,14 +104,17 @@ class FourierMap(SeededMap):
         return W if self.root is None else times_root(W, self.root.T)
 
     def offsets(self, start: int = 0, stop: int | None = None) -> np.ndarray:
-        """Offsets b of frequencies start:stop for the phase "offset", shape (stop - start,), in turns, float64."""
+        """Offsets b of frequencies start:stop, for cosines without sines, shape (stop - start,), in turns, float64."""
         stop = self.n_frequencies if stop is None else stop
         offsets = self.projector.offsets(start, stop)
         return uniforms(self.seed, "offset", 0, stop - start, start) if offsets is None else offsets
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         per = self._per_frequency
-        first, last = start - start % per, stop + stop % per  # a cosine is made together with its sine
+        first, last = (
+            start - start % per,
+            min(stop + stop % per, self.n_components),
+        )  # a cosine is made with its sine
         out = super().columns(X, first, last)
         return (
             out
@@ -124,21 +128,24 @@ class FourierMap(SeededMap):
         dtype = out.dtype if single else np.dtype(np.float64)
         projector, per, root = self.projector, self._per_frequency, self.root
         scale, amplitude = 1.0 / (2.0 * np.pi * self.length_scale), np.sqrt(2.0 / self.n_components)
-        offsets = self.offsets(start, stop) if self.phase == "offset" else None
+        paired = self.n_components // 2 if per == 2 else 0  # the first frequencies have a sine
         keep_csr = projector.accepts_sparse and (root is None or root.ndim < 2)
-        for begin, end in projector.weight_blocks(start // per, stop // per, dtype.itemsize):
+        for begin, end in projector.weight_blocks(start // per, -(-stop // per), dtype.itemsize):
             for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
                 tile = phase_tile(X, a, b, self._column_sizes, dtype, keep_csr)
                 kind = tile.dtype
                 if root is not None:
                     tile = times_root(tile, root.astype(kind))
                 for first, phases in projector.phases(tile, begin, end, scale, kind):
-                    column = first * per - start
-                    if offsets is None:
-                        cos_sin(phases, out[a:b], column, amplitude)
-                    else:
-                        some = offsets[column : column + phases.shape[1]].astype(kind)
-                        cos_offset(phases, some, out[a:b], column, amplitude)
+                    both = min(max(paired - first, 0), phases.shape[1])
+                    if both:
+                        cos_sin(
+                            np.ascontiguousarray(phases[:, :both]), out[a:b], first * per - start, amplitude
+                        )
+                    if both < phases.shape[1]:
+                        offsets = self.offsets(first + both, first + phases.shape[1]).astype(kind)
+                        alone = np.ascontiguousarray(phases[:, both:])
+                        cos_offset(alone, offsets, out[a:b], (first + both) * per - start, amplitude)
 
     @property
     def _column_sizes(self) -> np.ndarray | float:
@@ -197,21 +204,14 @@ def count_frequencies(phase: str, n_components: int) -> int:
 
     Returns
     -------
-    D / 2 for "paired", D for "offset".
+    D / 2 for "paired", rounded up, D for "offset".
 
     Raises
     ------
-    InputError : the phase is unknown, D is below 1, or odd for "paired"
+    InputError : the phase is unknown, or D is below 1
     """
     if phase not in PHASES:
         raise InputError(f"phase is 'paired' or 'offset', got {phase!r}")
     if n_components < 1:
         raise InputError(f"n_components must be at least 1, got {n_components}")
-    if phase == "offset":
-        return n_components
-    if n_components % 2:
-        raise InputError(
-            f"phase='paired' makes a cosine and a sine of each frequency, so n_components must be even, "
-            f"got {n_components}; use {n_components + 1} or phase='offset'"
-        )
-    return n_components // 2
+    return n_components if phase == "offset" else -(-n_components // 2)

@@ -34,7 +34,7 @@ _TILE_NUMBERS = 2**18
 
 @dataclass(frozen=True)
 class Frequencies:
-    """Base of the structures: m frequencies over d columns, made from an array of numbers.
+    """m frequencies over d columns, made from an array of numbers: here Theta itself, shape (m, d).
 
     Parameters
     ----------
@@ -51,12 +51,12 @@ class Frequencies:
     n_frequencies: int
     seed: int = 0
 
-    name: ClassVar[str]
+    name: ClassVar[str] = "dense"
 
     @property
     def shape(self) -> tuple[int, int]:
         """Shape of the array of numbers that make the frequencies."""
-        raise NotImplementedError
+        return self.n_frequencies, self.n_features_in
 
     @property
     def rows_per_tile(self) -> int:
@@ -65,7 +65,7 @@ class Frequencies:
 
     def matrix(self, numbers: np.ndarray) -> np.ndarray:
         """The frequencies of `numbers` (in radians, of `shape`) as rows of a matrix of shape (m, d), float64."""
-        raise NotImplementedError
+        return np.asarray(numbers, dtype=np.float64)
 
     def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> Any:
         """Convert the learned numbers into the form that `phases` needs.
@@ -75,7 +75,7 @@ class Frequencies:
         numbers : array of `shape`, in radians
         dtype : float32 or float64, of the phases
         """
-        raise NotImplementedError
+        return (numbers / (2.0 * np.pi)).astype(dtype)
 
     def phases(self, X: Rows, prepared: Any) -> tuple[np.ndarray, Any]:
         """The phases of a tile of rows.
@@ -90,11 +90,11 @@ class Frequencies:
         phases : C-contiguous array of shape (n, m), in turns
         factors : what `add` needs of the rows
         """
-        raise NotImplementedError
+        return np.ascontiguousarray(X @ prepared.T), X
 
     def start(self, dtype: np.dtype) -> np.ndarray:
         """Zeros to which `add` adds gradients, for phases of that dtype."""
-        raise NotImplementedError
+        return np.zeros(self.shape, dtype=dtype)
 
     def add(self, total: np.ndarray, factors: Any, E: np.ndarray) -> None:
         """Add the gradient of a tile of rows to `total`.
@@ -105,46 +105,14 @@ class Frequencies:
         factors : what `phases` returned for the tile
         E : array of shape (n, m), the derivatives of the loss with respect to the phases in radians
         """
-        raise NotImplementedError
-
-    def finish(self, total: np.ndarray) -> np.ndarray:
-        """The gradient with respect to the numbers, of their shape, from the sum over all tiles."""
-        raise NotImplementedError
-
-    def work(self) -> tuple[float, float]:
-        """Floating-point operations for one row, and bytes of the numbers in float32. The plan asks."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class DenseFrequencies(Frequencies):
-    """The numbers are Theta itself, shape (m, d)."""
-
-    name: ClassVar[str] = "dense"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.n_frequencies, self.n_features_in
-
-    def matrix(self, numbers: np.ndarray) -> np.ndarray:
-        return np.asarray(numbers, dtype=np.float64)
-
-    def prepare(self, numbers: np.ndarray, dtype: np.dtype) -> np.ndarray:
-        return (numbers / (2.0 * np.pi)).astype(dtype)
-
-    def phases(self, X: Rows, prepared: np.ndarray) -> tuple[np.ndarray, Rows]:
-        return np.ascontiguousarray(X @ prepared.T), X
-
-    def start(self, dtype: np.dtype) -> np.ndarray:
-        return np.zeros(self.shape, dtype=dtype)
-
-    def add(self, total: np.ndarray, factors: Any, E: np.ndarray) -> None:
         total += (factors.T @ E).T if sp.issparse(factors) else E.T @ factors
 
     def finish(self, total: np.ndarray) -> np.ndarray:
+        """The gradient with respect to the numbers, of their shape, from the sum over all tiles."""
         return total
 
     def work(self) -> tuple[float, float]:
+        """Floating-point operations for one row, and bytes of the numbers in float32. The plan asks."""
         entries = self.n_features_in * self.n_frequencies
         return 2.0 * entries, 4.0 * entries
 
@@ -213,7 +181,7 @@ class CirculantFrequencies(Frequencies):
         return FOURIER_COST * operations, 4.0 * blocks * (L + 2)
 
 
-STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (DenseFrequencies, CirculantFrequencies)}
+STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (Frequencies, CirculantFrequencies)}
 
 
 def get_frequencies(structure: str, n_features_in: int, n_frequencies: int, seed: int) -> Frequencies:

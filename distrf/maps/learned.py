@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
 from ..projections.base import COSINE_COST
 from ..typing import Rows
-from .base import FeatureMap, require_arrays, row_tiles
+from .base import FeatureMap, row_tiles
 from .fourier import count_frequencies
 from .frequencies import Frequencies, get_frequencies
 from .phase_precision import phase_tile
@@ -61,7 +60,7 @@ class LearnedFourierMap(FeatureMap):
     @property
     def n_frequencies(self) -> int:
         """m, the number of frequencies: D / 2 for the phase "paired", D for "offset"."""
-        return count_frequencies(self.phase, self.n_components)
+        return count_learned(self.phase, self.n_components)
 
     @property
     def linear(self) -> Frequencies:
@@ -110,11 +109,12 @@ class LearnedFourierMap(FeatureMap):
         operations, parameters = self.linear.work()
         return operations + COSINE_COST * self.n_components, parameters + 4.0 * self.n_components
 
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> LearnedFourierMap:
-        map_ = cls(**cls._read_fields(spec))
-        shapes: dict[str, tuple[int, ...]] = {"frequencies": map_.linear.shape}
-        if map_.phase == "offset":
-            shapes["offsets"] = (map_.n_frequencies,)
-        require_arrays(arrays, shapes, "a learned map")
-        return map_.with_arrays(arrays)
+
+def count_learned(phase: str, n_components: int) -> int:
+    """`count_frequencies` of a learned map. Raises InputError for an odd number of paired features."""
+    if phase == "paired" and n_components % 2:
+        raise InputError(
+            f"phase='paired' learns a cosine and a sine of each frequency, so n_components must be even, got "
+            f"{n_components}; use {n_components + 1} or phase='offset'"
+        )
+    return count_frequencies(phase, n_components)

@@ -11,9 +11,8 @@ rounding. So landmarks that are equal cost time and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -23,7 +22,7 @@ from ..errors import InputError
 from ..kernels.base import AnyKernel
 from ..kernels.exact import kernel_block, kernel_with_rows, lean
 from ..typing import Rows
-from .base import FeatureMap, require_arrays, row_tiles
+from .base import FeatureMap, row_tiles
 
 
 @dataclass(frozen=True)
@@ -116,10 +115,3 @@ class NystroemMap(FeatureMap):
         m, d, r = self.n_landmarks, self.n_features_in, self.n_components
         # The plan counts operations in float32; those in float64 take twice the time.
         return 4.0 * m * (d + r) + 40.0 * m, 8.0 * m * (d + r)
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> NystroemMap:
-        map_ = cls(**cls._read_fields(spec))
-        m, d, r = map_.n_landmarks, map_.n_features_in, map_.n_components
-        require_arrays(arrays, {"landmarks": (m, d), "normalization": (m, r)}, "a Nystroem map")
-        return map_.with_arrays(arrays)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -58,40 +58,28 @@ class ScalingMap(FeatureMap):
     def __call__(self, X: Rows) -> Rows:
         X = check_rows(X, self.n_features_in)
         dtype = working_dtype(X.dtype)
-        if not isinstance(X, np.ndarray):
-            if self.method in SHIFTING:
-                raise InputError(
-                    f"scaling {self.method!r} shifts columns and would fill a sparse block; "
-                    "use 'maxabs', 'l1-rows' or 'l2-rows', or dense rows"
-                )
-            X = sp.csr_array(X, dtype=dtype)
-            if self.method == "divide":
-                # The entries alone are divided: SciPy's quotient of a matrix and a number is float64.
-                return sp.csr_array((X.data / dtype.type(self.divisor), X.indices, X.indptr), shape=X.shape)
-            if self.method == "robust-zeros":
-                bent = self._in_units(X.data, X.indices).astype(dtype)
-                return sp.csr_array((bent, X.indices, X.indptr), shape=X.shape)
-            if self.learned:
-                assert self.scale is not None
-                return sp.csr_array(X @ sp.diags_array(1.0 / self.scale.astype(dtype)))
-            exponents = np.frexp(abs(X).max(axis=1).toarray().ravel())[1]  # so that no square overflows
-            X = sp.csr_array(
-                (np.ldexp(X.data, -np.repeat(exponents, np.diff(X.indptr))), X.indices, X.indptr), shape=X.shape
+        if isinstance(X, np.ndarray):
+            return self._scaled(X.astype(dtype, copy=False), ..., None)
+        if self.method in SHIFTING:
+            raise InputError(
+                f"scaling {self.method!r} shifts columns and would fill a sparse block; "
+                "use 'maxabs', 'l1-rows' or 'l2-rows', or dense rows"
             )
-            norms = abs(X).sum(axis=1) if self.method == "l1-rows" else np.sqrt((X * X).sum(axis=1))
-            return sp.csr_array(sp.diags_array(1.0 / _nonzero(np.asarray(norms).ravel())).astype(dtype) @ X)
-        X = X.astype(dtype)
+        rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        data = self._scaled(X.data.astype(dtype, copy=False), X.indices, rows)
+        return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+    def _scaled(self, values: np.ndarray, columns: Any, rows: np.ndarray | None) -> np.ndarray:
+        """Rows, or the entries of CSR rows in such rows and columns, in other units, in their dtype."""
         if self.method == "divide":
-            X /= dtype.type(self.divisor)
-        elif self.learned:
-            X = self._in_units(X).astype(dtype)
-        else:
-            X = np.ldexp(
-                X, -np.frexp(np.abs(X).max(axis=1, initial=0))[1][:, None]
-            )  # so that no square overflows
-            order = 1 if self.method == "l1-rows" else 2
-            X /= _nonzero(np.linalg.norm(X, ord=order, axis=1))[:, None]
-        return X
+            return values / values.dtype.type(self.divisor)
+        if self.learned:
+            return self._in_units(values, columns).astype(values.dtype)
+        exponents = np.frexp(_by_row(np.maximum, abs(values), rows))[1]
+        values = np.ldexp(values, -exponents)  # so that no square overflows
+        norms = _by_row(np.add, abs(values) if self.method == "l1-rows" else values * values, rows)
+        norms = norms if self.method == "l1-rows" else np.sqrt(norms)
+        return values / np.where(norms == 0, norms.dtype.type(1), norms)  # a row of zeros stays one
 
     def _in_units(self, values: np.ndarray, columns: Any = ...) -> np.ndarray:
         """Rows, or entries of the columns of such numbers. `shift` is float64, so that the difference is too: a float32
@@ -108,29 +96,14 @@ class ScalingMap(FeatureMap):
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
 
-    def inverted(self) -> ScalingMap:
-        """The map that takes scaled rows back.
-
-        Raises
-        ------
-        InputError : the method is "robust" or "robust-zeros", or divides rows by their norms
-        """
-        if self.method == "divide":
-            return replace(self, divisor=1.0 / self.divisor)
-        if self.method in ROBUST:
-            raise InputError(
-                f"scaling {self.method!r} has no inverse here; take 'standard' where rows must come back"
-            )
-        if not self.learned:
-            raise InputError(f"scaling {self.method!r} forgets the row norms and cannot be inverted")
-        assert self.shift is not None
-        assert self.scale is not None
-        return replace(self, shift=-self.shift / self.scale, scale=1.0 / self.scale)
-
     def work(self) -> tuple[float, float]:
         return 4.0 * self.n_features_in, 16.0 * self.n_features_in
 
 
-def _nonzero(norms: np.ndarray) -> np.ndarray:
-    """The norms with 1 in place of 0, so that a row of zeros stays one."""
-    return np.where(norms == 0, norms.dtype.type(1), norms)
+def _by_row(function: np.ufunc, values: np.ndarray, rows: np.ndarray | None) -> np.ndarray:
+    """The sums or maxima of rows, from 0, each beside all values of its row."""
+    if rows is None:
+        return function.reduce(values, axis=1, keepdims=True, initial=0)
+    made = np.zeros(rows.max(initial=-1) + 1, dtype=values.dtype)
+    function.at(made, rows, values)
+    return made[rows]

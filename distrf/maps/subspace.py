@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,9 +11,6 @@ from ..errors import InputError, rows_from
 from ..typing import Rows
 from .base import FeatureMap
 from .tiles import FeatureTiles
-
-#: Prefix of the names of the base map's arrays.
-_BASE = "base."
 
 
 @dataclass(frozen=True)
@@ -68,19 +64,6 @@ class SubspaceMap(FeatureMap):
             )
         return super().exact_kernel(X, Y) if self.base is None else self.base.exact_kernel(X, Y)
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        below = {} if self.base is None else self.base.arrays
-        return {**super().arrays, **{f"{_BASE}{name}": array for name, array in below.items()}}
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        below, map_ = _of_base(arrays), super().with_arrays(arrays)
-        return replace(map_, base=self.base.with_arrays(below)) if self.base is not None and below else map_
-
-    def without_arrays(self) -> Self:
-        base = None if self.base is None else self.base.without_arrays()
-        return replace(self, base=base, basis=None, scale=None)
-
     def work(self) -> tuple[float, float]:
         operations, parameters = (0.0, 0.0) if self.base is None else self.base.work()
         return operations + 2.0 * self.tiles.n_features * self.n_components, parameters
@@ -90,15 +73,3 @@ class SubspaceMap(FeatureMap):
 
     def scratch_bytes(self, itemsize: int) -> int:
         return self.tiles.scratch_bytes(itemsize)  # base features, as many as are made at once
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> SubspaceMap:
-        from . import map_from_spec  # the registry imports this file
-
-        base = None if spec["base"] is None else map_from_spec(spec["base"], _of_base(arrays))
-        return cls(base=base, **cls._read_fields(spec)).with_arrays(arrays)
-
-
-def _of_base(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The arrays of the base map, by their names there."""
-    return {name.removeprefix(_BASE): array for name, array in arrays.items() if name.startswith(_BASE)}

@@ -9,12 +9,13 @@ Every encoding is a pure function of what is known of its column; the loops are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
 
 from ..errors import InputError
+from ..parameters import cast_fields, plain_type
 from ..randomness import below, mixed_words, quantile, raw_words
 from .table_missing import is_missing
 
@@ -69,6 +70,7 @@ class Encoding:
     factor: float
 
     def __post_init__(self) -> None:
+        cast_fields(self)
         numbers = self.numbers()
         if not (abs(numbers) <= _LARGEST).all():
             raise InputError(
@@ -89,13 +91,20 @@ class Encoding:
         return self.width
 
     def numbers(self) -> np.ndarray:
-        """All but the column as one vector, as `distrf.compiled.table_rows` reads it."""
-        raise NotImplementedError
+        """All fields but the column as one vector, as `distrf.compiled.table_rows` reads it: numbers first, arrays of like size last."""
+        return np.concatenate([np.ravel(getattr(self, one.name)) for one in fields(self)[1:]]).astype(
+            np.float64
+        )
 
     @classmethod
     def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
         """The encoding of a column that has these numbers."""
-        raise NotImplementedError
+        arrays = sum(plain_type(one) is None for one in fields(cls))
+        scalars = len(fields(cls)) - 1 - arrays
+        if len(numbers) < scalars or (len(numbers) > scalars and not arrays):
+            raise ValueError(f"{len(numbers)} numbers for the {scalars} of {cls.__name__}")
+        given = [int(value) if value % 1 == 0 else value for value in numbers[:scalars].tolist()]
+        return cls(column, *given, *(numbers[scalars:].reshape(arrays, -1) if arrays else ()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,14 +128,6 @@ class Units(Encoding):
         super().__post_init__()
         if not self.spread > 0:
             raise InputError(f"the spread of column {self.column} must be a positive number, got {self.spread}")
-
-    def numbers(self) -> np.ndarray:
-        return np.array([self.replacement, self.factor, self.middle, self.spread, self.bent], dtype=np.float64)
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        replacement, factor, middle, spread, bent = numbers.tolist()
-        return cls(column, factor, replacement, middle, spread, bent != 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,14 +164,6 @@ class Scores(Encoding):
         scores = np.clip(quantile("normal", np.clip(shares, 1e-9, 1.0 - 1e-9)), -3.0, 3.0)
         return cls(column, factor, replacement, edges, scores)
 
-    def numbers(self) -> np.ndarray:
-        return np.concatenate([[self.replacement, self.factor], self.edges, self.scores])
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        edges, scores = numbers[2:].reshape(2, -1)
-        return cls(column, float(numbers[1]), float(numbers[0]), edges, scores)
-
 
 @dataclass(frozen=True, eq=False)
 class PiecewiseLinear(Encoding):
@@ -203,25 +196,10 @@ class PiecewiseLinear(Encoding):
     def width(self) -> int:
         return len(self.edges) - 1
 
-    def numbers(self) -> np.ndarray:
-        return np.concatenate([[self.replacement, self.factor], self.edges])
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        return cls(column, float(numbers[1]), float(numbers[0]), numbers[2:])
-
 
 @dataclass(frozen=True, eq=False)
 class Indicator(Encoding):
     """`factor` where x is missing, else 0."""
-
-    def numbers(self) -> np.ndarray:
-        return np.array([self.factor], dtype=np.float64)
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        (factor,) = numbers.tolist()
-        return cls(column, factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,13 +229,6 @@ class OneHot(Encoding):
     @property
     def slots(self) -> int:
         return 1
-
-    def numbers(self) -> np.ndarray:
-        return np.concatenate([[self.factor], self.codes])
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        return cls(column, float(numbers[0]), numbers[1:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -293,14 +264,6 @@ class Hashed(Encoding):
     @property
     def slots(self) -> int:
         return 1
-
-    def numbers(self) -> np.ndarray:
-        return np.array([self.factor, self.size, self.word], dtype=np.float64)
-
-    @classmethod
-    def of_numbers(cls, column: int, numbers: np.ndarray) -> Self:
-        factor, size, word = numbers.tolist()
-        return cls(column, factor, int(size), int(word))
 
 
 @dataclass(frozen=True, eq=False)

@@ -138,26 +138,6 @@ class TensorSketchMap(SeededMap):
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y)
 
-    def variance(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
-        """Exact variance over seeds of z(x).z(y), by the formula at the head of this file.
-
-        Parameters
-        ----------
-        X, Y : arrays of shape (n, d), one pair of rows x, y for each i
-
-        Returns
-        -------
-        Array of shape (n,), float64.
-        """
-        gamma, coef0, p, D = self.kernel.gamma, self.kernel.coef0, self.kernel.degree, self.n_components
-        X, Y = np.asarray(X, dtype=np.float64), np.asarray(Y, dtype=np.float64)
-        s2 = (gamma * (X * Y).sum(axis=1) + coef0) ** 2
-        q = gamma**2 * (X * X * Y * Y).sum(axis=1) + coef0**2
-        XY = (gamma * (X * X).sum(axis=1) + coef0) * (gamma * (Y * Y).sum(axis=1) + coef0)
-        straight, crossed, both = (s2 + XY - q) ** p, (2 * s2 - q) ** p, (2 * s2 + XY - 2 * q) ** p
-        c = 2.0 - D % 2
-        return (straight + crossed - 2 * s2**p) / D + c * (both - straight - crossed + s2**p) / D**2
-
     def work(self) -> tuple[float, float]:
         p, D, d = self.kernel.degree, self.n_components, self.n_features_in
         transforms = (p + 1) * 2.5 * D * np.log2(max(D, 2)) if p > 1 else 0.0

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -54,16 +53,6 @@ class WithColumnsMap(FeatureMap):
     def label(self) -> str:
         return self.base.label
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return self.base.arrays
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, base=self.base.with_arrays(arrays))
-
-    def without_arrays(self) -> Self:
-        return replace(self, base=self.base.without_arrays())
-
     def held_bytes(self, itemsize: int) -> int:
         return self.base.held_bytes(itemsize)
 
@@ -92,9 +81,3 @@ class WithColumnsMap(FeatureMap):
     def work(self) -> tuple[float, float]:
         operations, parameters = self.base.work()
         return operations + 2.0 * self.n_features_in, parameters
-
-    @classmethod
-    def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> WithColumnsMap:
-        from . import map_from_spec  # the registry imports this file
-
-        return cls(base=map_from_spec(spec["base"], arrays), **cls._read_fields(spec))

@@ -6,15 +6,16 @@ from functools import lru_cache
 
 from ..errors import InputError, did_you_mean
 from ..kernels.shift_invariant import WeightLaw
-from .alternating_circulant import (
+from .auto import auto_projection
+from .base import Projection
+from .circulant import (
     AlternatingCirculantLogPaperProjection,
     AlternatingCirculantLogProjection,
     AlternatingCirculantPaperProjection,
     AlternatingCirculantProjection,
+    CirculantPaperProjection,
+    CirculantProjection,
 )
-from .auto import auto_projection
-from .base import Projection
-from .circulant import CirculantPaperProjection, CirculantProjection
 from .dense import DenseProjection
 from .few_columns import FewColumnsProjection
 from .hadamard import FastfoodProjection, StructuredOrthogonalProjection

@@ -18,6 +18,25 @@ that, given the signs,
 Without input signs (S = 1) a constant v has r_k = s for all k, and L times the variance of independent rows.
 That holds for the paper's SCRF too. Its signs stand on the rows and change nothing, because the cosine is even
 and a uniform offset is symmetric. So its Theorem 2 does not hold.
+
+An alternating circulant projection (Mukuta et al. 2018, Eq. 7) draws each column of a block from one of `n_mixed` independent
+circulant matrices:
+
+    W x = sum_l F^-1 (F c_l o F (s_l o x)),
+
+where c_l is the first column of matrix l, s_l is 1 for the columns drawn from it and 0 for the others, F is the
+Fourier transform and o multiplies entry by entry. The sum takes one inverse FFT. All blocks share the masks
+s_l, so that n_mixed forward FFTs of a row serve every block.
+
+Row k of a block has the entries w_j = c_{l(j), (k - j) mod L}, where l(j) is the matrix of column j. Each is
+from another place, so given the masks (and signs) the coordinates of a row are independent and have the
+kernel's law. Hence the estimate is unbiased for every kernel whose weights have independent coordinates
+(Gaussian, Laplacian, Cauchy and the semigroup kernels), and, with a radius for each row, for Matern.
+
+Two rows share an entry of c only in columns drawn from the same matrix, which leaves a fraction 1 / n_mixed of
+the correlation of the plain circulant projection. For Fourier features of a constant difference x - y that is
+still far from independent rows. So random signs stand on the input too. Where weights are nonnegative (Laplace
+features) no signs are used, as in the paper.
 """
 
 from __future__ import annotations
@@ -60,10 +79,14 @@ class CirculantProjection(Projection):
     Attributes
     ----------
     sign_place : "columns" where random signs stand on the columns of W (the input), "rows", or "nowhere"
+    mixed : the number of circulant matrices from which the columns of a block are drawn; None is log2 d
+    stream : the name of the random stream, and beginning of the names of the others
     """
 
     name: ClassVar[str] = "circulant"
     sign_place: ClassVar[str] = "columns"
+    mixed: ClassVar[int | None] = 1
+    stream: ClassVar[str] = "circulant"
 
     @property
     def order(self) -> int:
@@ -73,7 +96,7 @@ class CirculantProjection(Projection):
     @property
     def n_mixed(self) -> int:
         """Number of circulant matrices from which the columns of a block are drawn."""
-        return 1
+        return max(2, round(np.log2(self.n_features_in))) if self.mixed is None else self.mixed
 
     @property
     def rows_per_tile(self) -> int:  # type: ignore[override]
@@ -88,23 +111,18 @@ class CirculantProjection(Projection):
     def vectors(self, block: int) -> np.ndarray:
         """First columns of the circulant matrices of a block, shape (n_mixed, L), float64."""
         count = self.n_mixed * self.order
-        values = variates(self.seed, self._stream, block, count, self.kernel.law)
+        values = variates(self.seed, self.stream, block, count, self.kernel.law)
         return values.reshape(self.n_mixed, self.order)
-
-    @property
-    def _stream(self) -> str:
-        """Name of the random stream, and beginning of the names of the others."""
-        return "circulant"
 
     def column_factors(self) -> np.ndarray:
         """Factor of each column of X for each mixed matrix, shape (n_mixed, d): a sign, or 0 where not drawn."""
         d, mixed = self.n_features_in, self.n_mixed
         factors = np.ones(d)
         if self.sign_place == "columns" and self.kernel.symmetric:
-            factors = signs(self.seed, f"{self._stream} signs", 0, d)
+            factors = signs(self.seed, f"{self.stream} signs", 0, d)
         if mixed == 1:
             return factors[None]
-        chosen = (uniforms(self.seed, f"{self._stream} columns", 0, d) * mixed).astype(np.int64)
+        chosen = (uniforms(self.seed, f"{self.stream} columns", 0, d) * mixed).astype(np.int64)
         return np.where(chosen == np.arange(mixed)[:, None], factors, 0.0)
 
     @property
@@ -120,7 +138,7 @@ class CirculantProjection(Projection):
         factors = self.kernel.radii(self.seed, block, self.order)
         factors = np.ones(self.order) if factors is None else factors
         if self._has_row_signs:
-            factors = factors * signs(self.seed, f"{self._stream} row signs", block, self.order)
+            factors = factors * signs(self.seed, f"{self.stream} row signs", block, self.order)
         return factors
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
@@ -197,3 +215,36 @@ class CirculantPaperProjection(CirculantProjection):
 
     name: ClassVar[str] = "circulant-paper"
     sign_place: ClassVar[str] = "rows"
+
+
+@dataclass(frozen=True)
+class AlternatingCirculantProjection(CirculantProjection):
+    """Each column of a block from one of two circulant matrices, with random signs on the input."""
+
+    name: ClassVar[str] = "alternating_circulant"
+    mixed: ClassVar[int | None] = 2
+    stream: ClassVar[str] = "alternating circulant"
+
+
+@dataclass(frozen=True)
+class AlternatingCirculantLogProjection(AlternatingCirculantProjection):
+    """Each column of a block from one of log2 d circulant matrices, with random signs on the input."""
+
+    name: ClassVar[str] = "alternating_circulant-log2"
+    mixed: ClassVar[int | None] = None
+
+
+@dataclass(frozen=True)
+class AlternatingCirculantPaperProjection(AlternatingCirculantProjection):
+    """As printed in the paper: two circulant matrices, no signs."""
+
+    name: ClassVar[str] = "alternating_circulant-paper"
+    sign_place: ClassVar[str] = "nowhere"
+
+
+@dataclass(frozen=True)
+class AlternatingCirculantLogPaperProjection(AlternatingCirculantLogProjection):
+    """As printed in the paper: log2 d circulant matrices, no signs."""
+
+    name: ClassVar[str] = "alternating_circulant-log2-paper"
+    sign_place: ClassVar[str] = "nowhere"

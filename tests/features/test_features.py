@@ -39,7 +39,6 @@ from distrf import (
     WithColumns,
 )
 from distrf.errors import InputError
-from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.execution.sampling import sampled_rows
 from distrf.kernels import Gaussian, Matern
 
@@ -271,9 +270,7 @@ def test_nothing_is_read_before_it_is_asked_for(tmp_path):
 
 def test_scaler_reads_once(tmp_path):
     dX = counted(rows(100, 3), 10, tmp_path)
-    scaler = StreamingScaler().fit(dX)
-    assert reads(tmp_path) == 10
-    scaler.inverse_transform(scaler.transform(dX))
+    StreamingScaler().fit(dX).transform(dX)
     assert reads(tmp_path) == 10
 
 
@@ -374,7 +371,6 @@ def test_gamma(gamma):
         ({"length_scale": None}, "length_scale must be a finite number > 0, 'median'.* got None"),
         ({"length_scale": np.nan}, "length_scale must be a finite number > 0"),
         ({"length_scale": "mean"}, "length_scale must be .*'scale'.*, got 'mean'"),
-        ({"n_components": 7}, "must be even, got 7"),
         ({"n_components": 0}, "an integer >= 1, got 0"),
         ({"n_components": 8.0}, "n_components must be an integer >= 1, got 8.0"),
         ({"phase": "both"}, "'paired' or 'offset', got 'both'"),
@@ -630,26 +626,6 @@ def test_integers_do_not_wrap(chunks):
         exact = clone(PEERS[method]).fit_transform(X.astype(float))
         dX = da.from_array(X, chunks=(chunks, 1))
         np.testing.assert_allclose(StreamingScaler(method).fit_transform(dX).compute(), exact, rtol=1e-6)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("method", ["standard", "minmax", "maxabs", "divide"])
-def test_inverse(method, dtype):
-    X = mixed(50, 4, dtype)
-    scaler = StreamingScaler(method, divisor=7.0).fit(X)
-    allowed = 8 * EPS[np.dtype(dtype)] * abs(X).max(axis=0)
-    assert (abs(scaler.inverse_transform(scaler.transform(X)) - X) <= allowed).all()
-    dX = da.from_array(X, chunks=(9, 4))
-    back = scaler.inverse_transform(scaler.transform(dX))
-    assert back.dtype == dtype
-    assert (abs(back.compute() - X) <= allowed).all()
-    if method != "divide":
-        assert sum(str(k).startswith(ARRAYS_PREFIX) for k in dict(back.__dask_graph__())) == 2
-
-
-def test_inverse_of_row_norms():
-    with pytest.raises(InputError, match="forgets the row norms"):
-        StreamingScaler("l2-rows").fit(rows(3, 2)).inverse_transform(rows(3, 2))
 
 
 def test_scaler_refuses():

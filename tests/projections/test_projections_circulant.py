@@ -10,13 +10,15 @@ from scipy.linalg import circulant
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import FourierMap
 from distrf.projections import make_projection
-from distrf.projections.alternating_circulant import (
+from distrf.projections.circulant import (
     AlternatingCirculantLogPaperProjection,
     AlternatingCirculantLogProjection,
     AlternatingCirculantPaperProjection,
     AlternatingCirculantProjection,
+    CirculantPaperProjection,
+    CirculantProjection,
+    fast_order,
 )
-from distrf.projections.circulant import CirculantPaperProjection, CirculantProjection, fast_order
 
 ALL = [
     CirculantProjection,
