@@ -199,8 +199,8 @@ _OF_PATHS = ("target", "weight", "columns", "impute", "strict", "rows_per_block"
 #: Names that users give to `train`, and what they want.
 _ELSEWHERE = {
     "D": "the number of features is n_components",
-    "keep_state": "the model has it: model=distrf.StreamingRidge(keep_state=True)",
-    "alpha": "the model has it: model=distrf.StreamingRidge(alpha=...)",
+    "keep_state": "set={'model__keep_state': True} sets it",
+    "length_scale": "set={'map__length_scale': 2.0} sets it",
 }
 
 

@@ -53,7 +53,7 @@ def test_mnist(cli, tmp_path, shared_data):
     cli(
         "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--set", "map__gamma=0.01",
         "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--seed", 7, "--quiet",
-        "--scale", "divide", "--set", "scale__divisor=255", "--set", "raw_columns=no",
+        "--scale", "divide", "--set", "scale__divisor=255",
     )  # fmt: skip
     scored = json.loads(cli("evaluate", tmp_path / "m", tmp_path / "test.zarr", "--json").out)
     print(scored)

@@ -68,8 +68,8 @@ def test_in_python(rng, client, tmp_path):
 def test_trained_by_name(rng):
     X = rng.normal(size=(400, 4))
     y = np.maximum(X @ [1, -2, 0.5, 1], 0)
-    fitted = distrf.train(X, y, map="relu", n_components=256, raw_columns=False)
-    assert isinstance(fitted["map"], RandomReluFeatures)
+    fitted = distrf.train(X, y, map="relu", n_components=256)
+    assert isinstance(fitted["map"].base, RandomReluFeatures)
     assert isinstance(fitted["model"], StreamingRidge)
     assert fitted.score(X, y) > 0.95
 
@@ -84,7 +84,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     assert distrf.load_model(tmp_path / "m").named_steps["model"].n_features_in_ > 4
     assert json.loads(cli("evaluate", tmp_path / "m", store, "--json", cluster=True).out)["r2"] > 0.9
     printed = cli("plan", store, "--map", "fourier", "--set", "map__bias=0.5", code=2)
-    assert "RandomFourierFeatures has no 'bias'; there are: kernel" in printed.err
+    assert "the map, RandomFourierFeatures, has: kernel, " in printed.err
 
 
 @pytest.mark.slow

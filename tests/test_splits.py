@@ -165,7 +165,7 @@ def test_target_means_of_a_sample_keep_to_the_split():
     reported = {
         kind: train(table.append_column("y", pa.array(y)), target="y", map="none", random_state=0, **more)
         for kind, more in {
-            "random": {"exclude": ["group"]},
+            "random": {"kinds": {"group": "drop"}},
             "group": {"split": "group", "by": "group"},
         }.items()
     }
@@ -196,9 +196,7 @@ def test_a_group_split_reports_what_new_groups_give():
     new_rows, new_y, new_group = group_data(20_000, 400, 1)
     scores, alphas = {}, {}
     for kind, by in (("random", None), ("group", group)):
-        model = train(
-            rows, y, split=kind, by=by, map="fourier", scale="none", n_components=256, raw_columns=False
-        )
+        model = train(rows, y, split=kind, by=by, map=RandomFourierFeatures(), scale="none", n_components=256)
         scores[kind], alphas[kind] = model.training_.baseline[-1].chosen, model[-1].alpha_
         assert model.training_.chosen("split") == (None if kind == "random" else "group")
         truth, error = r2_and_error(model, new_rows, new_y, new_group, y.mean())
@@ -221,11 +219,8 @@ def test_a_time_split_reports_what_later_rows_give():
     rows, y = np.c_[3.0 * day, 0.3 * x], level[day] + x + 0.2 * rng.normal(size=6000)
     known = day < 100
     options = {
-        "map": "fourier",
+        "map": RandomFourierFeatures(n_components=1024, length_scale=2.0),
         "scale": "none",
-        "n_components": 1024,
-        "length_scale": 2.0,
-        "raw_columns": False,
     }
     scores = {}
     for kind in ("random", "time"):

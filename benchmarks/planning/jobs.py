@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import distrf
-from distrf.pipeline.tables import coded_table
+from distrf.pipeline.rows import open_training
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def labels_of(X: Any, classes: int) -> np.ndarray:
 def make_rows(folder: Path, job: Job) -> tuple[Any, Any, Any]:
     """The rows of a job in a store, and their targets, lazy; and the encoder of a table in a list. They are written by this process alone."""
     if job.form == "table":
-        coded = coded_table(make_table(folder, job), target="y")
+        coded = open_training(make_table(folder, job), target="y")
         return coded.X, coded.y, [coded.encoder]
     chunks = tuple(min(job.block, job.rows - a) for a in range(0, job.rows, job.block))
     dtype, sparse = np.dtype(np.float64 if job.form == "float64" else np.float32), job.form == "csr"

@@ -17,7 +17,7 @@ import typer
 from .. import __version__
 from . import console
 from .console import Session
-from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, check_name, csv_reading, given_options
+from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, csv_reading, given_options
 
 app = typer.Typer(
     name="distrf",
@@ -86,8 +86,7 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
                 copy_context().run(function, session, *words, given)  # a model may set how its CSV is read
 
         made = [
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=kind, default=_default(kind))
-            for name, kind in declared.items()
+            Parameter(n, Parameter.KEYWORD_ONLY, annotation=k, default=_default(k)) for n, k in declared.items()
         ]
         called.__signature__ = Signature(made)  # type: ignore[attr-defined]
         called.__annotations__ = declared
@@ -119,12 +118,19 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    lists = {"category": "categorical", "number": "numeric", "date": "date", "id": "id", "drop": "exclude"}
-    found = _of(given, "target", "weight", "columns", "strict", "drop_missing_target", *more)
-    for name, kind in given.get("kind", {}).items():
-        check_name(kind, lists, "--kind")
-        found.setdefault(lists[kind], []).append(name)
-    return found
+    names = {"weight": "sample_weight", "kind": "kinds"}
+    named = {names[name]: value for name, value in _of(given, *names).items()}
+    return named | _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+
+
+def _asked(given: Given) -> Any:
+    """The options of `distrf.make_model`, checked."""
+    from ..parameters import whole
+    from ..pipeline.options import Options
+    from ..pipeline.settings import checked
+
+    seed = checked("random_state", given.get("random_state", 0), whole(0))
+    return Options(**_of(given, *MODEL) | {"random_state": seed})
 
 
 # ---- data ----
@@ -170,7 +176,7 @@ def ingest(session: Session, source: Source, out: Store, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", "impute", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -181,22 +187,19 @@ def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
       distrf featurize data.zarr features.zarr -D 4096 --save-map map/
       distrf featurize test.zarr test-features.zarr --like map/
     """
-    from sklearn.pipeline import Pipeline
-
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
     from ..store.job_lock import hold
-    from .steps import Steps
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
     made: Any
     if like is None:
-        data: Any = open_input(x, **_reading(given, "impute"))
-        pipeline = made = Pipeline(Steps({"scale": "none"} | given).transformers(data.d))
-    elif given.keys() & {*MAP, "save_map", "columns", "impute"}:
-        text = "--like takes map, scaling, columns and imputation as they were fitted; leave these out"
+        data: Any = open_input(x, **_reading(given))
+        pipeline = made = _featurizer(given, data.d)
+    elif given.keys() & {*MAP, "save_map", "columns"}:
+        text = "--like takes map, scaling and columns as they were fitted; leave these out"
         raise typer.BadParameter(text)
     else:
         made = Loaded.of(like).transformers()
@@ -207,6 +210,22 @@ def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
     info: Any = written.info  # of a Zarr store
     session.finish(info.to_dict() | {"blocks_computed": written.computed}, console.store(info))
+
+
+def _featurizer(given: Given, d: int) -> Any:
+    """The unfitted scaling and map for d columns; Fourier features of the columns as they are, where nothing is said."""
+    from ..pipeline.options import asked_scaler, chained, unfitted_map
+
+    options = _asked({"scale": "none"} | given)
+    if options.scale == "auto":
+        raise typer.BadParameter(
+            "--scale auto is chosen by a target, which featurize has not; name a scaling, or none"
+        )
+    made = unfitted_map(options, None, options.random_state)
+    if made is None:
+        raise typer.BadParameter("featurize needs a map; --map none has no features")
+    made.planned_map(d)
+    return chained(asked_scaler(options), made)
 
 
 @command("csv")
@@ -246,29 +265,24 @@ def plan(session: Session, x: Rows, given: Given) -> None:
       distrf plan data.zarr --map fourier -D 8192
       distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
-    from sklearn.pipeline import Pipeline
-
+    from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.options import Options
-    from ..pipeline.tables import open_training
+    from ..pipeline.rows import open_training
     from ..planning import job
-    from .steps import Steps
 
-    what = given.get("what", "train")
-    check_name(what, ("train", "featurize"), "--for")
-    steps, sizes = Steps(given), by_rules(job.plan, _of(given, "workers", "classes"))
-    numbers = steps.numbers or what == "featurize"
-    data = open_training(x, numbers=numbers, plan=True, **_reading(given, *SPLIT))
-    auto = steps.size == "auto" and "n_components" not in steps.given["map"]
-    if what == "featurize":
-        pipeline = Pipeline(steps.transformers(data.d))
+    what, options = given.get("what", "train"), _asked(given)
+    one_of("train", "featurize").check("for", what)
+    sizes, features = by_rules(job.plan, _of(given, "workers", "classes")), what == "featurize"
+    data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
+    if features:
+        pipeline = _featurizer(given, data.d)
     else:
         known = sizes.get("classes") or len(data.info.classes or ())
-        target = job.planned_target(data.rows()[1], known, steps.seed)
-        pipeline = planned_pipeline(data, Options(**steps.options(target)), target)
+        target = job.planned_target(data.rows()[1], known, options.random_state)
+        pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
-    sizes |= {"n_components": "auto"} if auto else {}
+    sizes |= {"n_components": "auto"} if options.n_components == "auto" else {}
     made = session.planned(what, pipeline, data, **sizes, **session.where)
     session.finish(made.to_dict(), str(made))
     made.check()
@@ -287,54 +301,38 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.options import Options
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import rows_with_target
+    from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.tables import open_training
     from ..pipeline.training import BaselineWarning
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
-    from ..store import files
-    from .steps import Steps
 
-    steps = Steps(given)
-    data = open_training(x, numbers=steps.numbers, **_reading(given, *SPLIT))
-    outputs = Outputs(out, f"{out.rstrip('/')}-state", **_of(given, "resume", "overwrite"))
+    asked, title = _asked(given), f"Training of {out}"
+    data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
+    outputs = Outputs(out, **_of(given, "resume", "overwrite"))
     outputs.check_places(x)
     session.report_to(given.get("report"), x, out)
-    target = see_target(rows_with_target(data, "training")[1], steps.seed, steps.model, data.seen)[2]
-    options = steps.options(target)
-    pipeline = planned_pipeline(data, Options(**options), target)
-    options |= _of(given, *SPLIT, "resume", "overwrite") | {"out": out}
-    options |= {"checkpoint": outputs.checkpoint} if _keeps_state(pipeline) else {}
+    target = see_target(rows_with_target(data, "training")[1], asked.random_state, asked.model, data.seen)[2]
+    pipeline = planned_pipeline(data, asked, target)
+    options = vars(asked) | _of(given, *SPLIT, "resume", "overwrite") | {"out": out}
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
         session.report = None if os.path.exists(session.report or "") else session.report
-        result["done"] = True
-        session.finish(result, f"model {out} is done already", out, f"Training of {out}", data)
+        session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
-    sizes |= {"n_components": "auto"} if options["n_components"] == "auto" else {}
+    sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
     with session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
         start = time.perf_counter()
         fitted = fit(data, **options)
         seconds = time.perf_counter() - start
-    if "checkpoint" in options:
-        files.remove(*files.filesystem(files.normalise(options["checkpoint"])))
     found = pipeline_facts(fitted)
     read = sum(entry["rows"] for entry in found["history"]) if "history" in found else data.n
     result |= {"rows_per_second": read / seconds, **found}
-    session.finish(result, console.training(f"model {out}", result), fitted, f"Training of {out}", data)
-
-
-def _keeps_state(pipeline: Any) -> bool:
-    """Whether the training of a pipeline keeps a state from which it is resumed: one of many passes does."""
-    *maps, model = pipeline
-    found = [step for step in (*maps, model) if getattr(step, "checkpoint_folder", "")]
-    return bool(found) and (found != [model] or getattr(model, "solver", "") != "auto")
+    session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 
 
 @command(
@@ -349,42 +347,77 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from ..persistence import check_output
+    from sklearn.base import is_classifier
+
+    from ..pipeline.options import asked_scaler, choose_learner, unfitted_map
+    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_input, rows_with_target
     from ..pipeline.sample import see_target
     from ..pipeline.training import train as fit
-    from ..store import check_apart, check_writable
     from ..tuning import tune as search
-    from .steps import Steps
 
-    steps, grid, more = Steps({"map": "fourier"} | given), given.get("grid", {}), _of(given, "n_rows")
+    options = _asked({"map": "fourier"} | given)
     data = open_input(x, **_reading(given, *SPLIT))
-    check_apart(out, [x], what="the model")
-    check_writable(out)
-    check_output(out, given.get("overwrite", False))
+    Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     X, y = rows_with_target(data, "training")
-    target = see_target(y, steps.seed, steps.model, data.seen)[2]
-    learner, made, searched, alphas = steps.searched(target, grid, data.d)
-    by = data.by_column(given["by"], given.get("split", "random"))[0] if "by" in given else None
+    y, _, target = see_target(y, options.random_state, options.model, data.seen)
+    learner = choose_learner(options, target)[0]
+    made = unfitted_map(options, is_classifier(learner), options.random_state)
+    searched, alphas = _searched(options, learner, made, given.get("grid", {}), data.d)
     session.need_no_workers(data)
     with session.on_cluster():
         tuned = search(
-            X, data.seen[steps.seed, steps.model][0], made, searched, learner, alphas, scale=steps.scaler(), random_state=steps.seed,
-            sample_weight=data.weights(), split=given.get("split", "random"), by=by, **by_rules(search, more),
+            X, y, made, searched, learner, alphas, scale=asked_scaler(options) or options.scale,
+            random_state=options.random_state, sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, _of(given, "n_rows")),
             on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
             on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
         )  # fmt: skip
         best: Any = tuned.best
         fit(
             data, model=learner.set_params(alpha=best.alpha), map="none" if made is None else made.set_params(**best.parameters),
-            scale=tuned.scaler or "none", n_components=None, length_scale=None, raw_columns=False, random_state=steps.seed,
+            scale=tuned.scaler or "none", n_components=None, random_state=options.random_state,
             out=out, **_of(given, *SPLIT, "overwrite"),
         )  # fmt: skip
-    score = f"{tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
-    lines = [f"best: {_named(best)}: {score}", *([f"split by {tuned.split}"] if tuned.split else [])]
+    lines = [
+        f"best: {_named(best)}: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
+    ]
+    lines += [f"split by {tuned.split}"] if tuned.split else []
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
+
+
+def _searched(options: Any, learner: Any, made: Any, grid: Given, d: int) -> tuple[dict[str, Any], list[float]]:
+    """The values of parameters of a map, or a rule for its length scale, and the alphas, that `tune` tries.
+
+    Raises for values that the map, or rows of d columns, do not take.
+    """
+    from sklearn.base import clone
+
+    from ..pipeline.settings import checked, owner_of
+    from ..ridge.alphas import ALPHA
+
+    def several(name: str, text: str, rule: Any) -> list[Any]:
+        return [checked(name, part.strip(), rule) for part in text.split(",")]
+
+    found: Given = {}
+    said = grid.get("alpha", "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3" if options.alpha == "auto" else options.alpha)
+    for name in [name for name in grid if name != "alpha"]:
+        if made is None:
+            raise typer.BadParameter(f"--grid of --map none takes alpha alone, got {name}")
+        parameter = name.removeprefix("map__")
+        owner, last = owner_of(made, parameter, "map")
+        found[parameter] = several(name, grid[name], owner.parameter_rules[last])
+    if made is not None:
+        if options.n_components == "auto" and "n_components" in made.parameter_rules:
+            found.setdefault("n_components", [1024, 4096])
+        scale = made.scale_parameter()
+        if scale is not None and scale not in found:
+            value = made.get_params()[scale]
+            found[scale] = value if isinstance(value, str) else [value]
+        for size in found.get("n_components", ()):
+            clone(made).set_params(n_components=size).planned_map(d)  # odd or too large, before anything runs
+    return found, several("alpha", said, ALPHA)
 
 
 def _named(trial: Any) -> str:
@@ -464,9 +497,9 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     if "by" in given:
         data.column(given["by"])  # lazy; one that is not there is an error now
     with session.connected("evaluate", trained.pipeline, data):
-        found = evaluate(trained, data, **_of(given, "weight", "by"))
+        found = evaluate(trained, data, **_of(given, "by"))
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
-            lost = permutation_importance(trained, data, **sampled, **_of(given, "weight"))
+            lost = permutation_importance(trained, data, **sampled)
             result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title, data)

@@ -216,9 +216,15 @@ def print_error(error: Exception) -> int:
     if debug:
         traceback.print_exception(error)
     if isinstance(error, ParameterError):
-        name = "seed" if error.parameter == "random_state" else error.parameter
-        option = f"--{name.replace('_', '-')} must be {error.rule}, got {error.value}"
-        print_line("error", option if name in OPTIONS else str(error))
+        name = {"random_state": "seed", "for": "for"}.get(error.parameter, error.parameter)
+        spelled = (
+            f"--set {name}"
+            if "__" in name
+            else f"--{name.replace('_', '-')}"
+            if name in (*OPTIONS, "for")
+            else name
+        )
+        print_line("error", f"{spelled} must be {error.rule}, got {error.value}")
         return 2
     if isinstance(error, DistrfError) or (isinstance(error, OSError) and error.errno is not None):
         print_line("error", str(error))  # of the system: no such file, not permitted, no space left

@@ -5,21 +5,17 @@ from __future__ import annotations
 import csv
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
 
 import typer
 
 from ..errors import did_you_mean
 
-if TYPE_CHECKING:
-    from ..parameters import Rule
-
 #: The metavar of what names a file, a folder or a URL: paths of a job file are relative to it.
 PATH = "PATH"
 PAIR = "NAME=VALUE"
-_WORDS = {"none": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
 
 
 def _take_job(ctx: Any, param: Any, path: str | None) -> str | None:
@@ -67,6 +63,7 @@ OPTIONS: dict[str, Any] = {
     "map": _text("auto, none, fourier, laplace, tensor-sketch, binning, nystroem, tefm, cnm, learned or blockwise.", "NAME"),
     "n_components": _text("D, number of random features, or auto.", "INT", "--n-components", "-D"),
     "alpha": _text("Penalty, several between commas, or auto."),
+    "metric": _text("Score that judges candidates, else log loss or squared error.", "NAME"),
     "scale": _text("Units: auto, none, standard, robust, divide, ...", "NAME"),
     "random_state": _text("Seed of samples, map and model.", "INT", "--seed"),
     "set": _pairs("Other parameters: map__phase=offset, model__cv=5."),
@@ -110,7 +107,7 @@ OPTIONS: dict[str, Any] = {
 ROWS = ("target", "weight", "columns", "kind", "strict", "drop_missing_target", "csv")
 SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
-MODEL = ("model", "alpha", *MAP)
+MODEL = ("model", "alpha", "metric", *MAP)
 ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
 #: What a job of `train` or `featurize` says of its outputs, which a plan does without.
 _OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
@@ -119,61 +116,10 @@ _OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
 # ---- texts as values ----
 
 
-def read(text: Any, rule: Rule | None = None) -> Any:
-    """The value that a text stands for: the first reading that a rule allows, else the first.
-
-    Readings are none, yes or no; a number, and 1e4 as a whole one; JSON or YAML; the text; a list between commas.
-    """
-    readings = list(_readings(text)) if isinstance(text, str) else [text]
-    return next((value for value in readings if rule is None or rule.allows(value)), readings[0])
-
-
-def _readings(text: str) -> Iterator[Any]:
-    plain = text.strip()
-    if plain.lower() in _WORDS:
-        yield _WORDS[plain.lower()]
-    with suppress(ValueError):
-        yield int(plain)
-    with suppress(ValueError):
-        yield float(plain)
-        if float(plain).is_integer():
-            yield int(float(plain))
-    found = _parsed(plain) if plain[:1] in ("[", "{") else None
-    if found is not None:
-        yield found
-    yield text
-    parts = found if isinstance(found, list) else [part.strip() for part in plain.split(",")]
-    if isinstance(found, list) or len(parts) > 1:
-        yield from ([read(part) for part in parts], tuple(map(read, parts)), parts)
-
-
-def _parsed(text: str) -> Any:
-    with suppress(ValueError):
-        return json.loads(text)
-    import yaml
-
-    with suppress(yaml.YAMLError):
-        return yaml.safe_load(text)
-    return None
-
-
-def checked(name: str, text: Any, rule: Rule) -> Any:
-    """The value that a text stands for. Raises ParameterError where the rule of the parameter allows none."""
-    value = read(text, rule)
-    rule.check(name, value)
-    return value
-
-
-def several(name: str, text: str, rule: Rule) -> list[Any]:
-    """The values of a text, between commas; each once. Raises ParameterError as `checked`."""
-    values = [checked(name, part.strip(), rule) for part in text.split(",")]
-    if len(set(map(repr, values))) < len(values):
-        raise typer.BadParameter(f"{name} has one value or several, between commas, got {text!r}")
-    return values
-
-
 def by_rules(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """{parameter: value} for a public function, checked by its rules before anything starts; what has no rule stays."""
+    from ..pipeline.settings import checked
+
     rules = getattr(function, "parameter_rules", {})
     return {name: checked(name, v, rules[name]) if name in rules else v for name, v in given.items()}
 
@@ -197,22 +143,16 @@ def column_names(option: str, texts: Iterable[str]) -> list[str]:
     return found
 
 
-def check_name(name: str, known: Iterable[str], what: str) -> None:
-    """Raise for a name that is none of those known."""
-    if name not in (known := list(known)):
-        there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
-        raise typer.BadParameter(f"{what} has no {name!r}{there}")
-
-
 def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     """Around a command whose CSV is read as was said."""
     if not said:
         return nullcontext()
-    from ..store.csv_format import csv_format, reading
+    from ..pipeline.settings import check_known
+    from ..store.csv_format import CsvFormat, reading
 
     for name in said:
-        check_name(name, csv_format.parameter_rules, "--csv")  # type: ignore[attr-defined]
-    return reading(csv_format(**by_rules(csv_format, said)))
+        check_known("csv", name, CsvFormat.parameter_rules, "what pandas names so")
+    return reading(CsvFormat(**by_rules(CsvFormat, said)))
 
 
 def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:
@@ -248,7 +188,9 @@ def load_job(path: str, command: Any) -> dict[str, Any]:
     found = {}
     for key, value in entries.items():
         name = key if key in known else key.lower()  # X
-        check_name(name, known, f"a job of `distrf {command.name}` ({path!r})")
+        if name not in known:
+            there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
+            raise typer.BadParameter(f"a job of `distrf {command.name}` ({path!r}) has no {name!r}{there}")
         if value is not None:
             found[name] = _entry(f"{key} in {path!r}", value, known[name], os.path.dirname(path))
     return found
@@ -272,6 +214,10 @@ def _entries(path: str) -> dict[Any, Any]:
     return found
 
 
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
 def _entry(where: str, value: Any, parameter: Any, folder: str) -> Any:
     """An entry as it would be typed; a column with commas is quoted, as it stands for itself."""
     if getattr(parameter, "is_flag", False):
@@ -281,11 +227,11 @@ def _entry(where: str, value: Any, parameter: Any, folder: str) -> Any:
     if parameter.metavar == PAIR:
         if not isinstance(value, dict):
             raise typer.BadParameter(f"{where} has names and values, got {value!r}")
-        return [f"{name}={one}" for name, one in value.items()]
+        return [f"{name}={_text_of(one)}" for name, one in value.items()]
     if parameter.multiple:
         names = value if isinstance(value, list) else [value]
         return ['"' + str(name).replace('"', '""') + '"' for name in names]
-    text = str(value)
+    text = _text_of(value)
     is_path = parameter.param_type_name == "argument" or parameter.metavar == PATH
     if not is_path or "://" in text or (parameter.name == "cluster" and text in ("local", "none")):
         return text

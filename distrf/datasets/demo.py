@@ -11,11 +11,11 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from ..execution.open_rows import open_rows
-from ..execution.writing import write_rows
 from ..features import RandomFourierFeatures
 from ..linear_model import StreamingRidgeClassifier
 from ..parameters import ruled, whole
 from ..persistence import load_model, save_model
+from ..pipeline.writing import write_rows
 from ..store import check_writable, existing_model_folder, existing_store
 from .digits import load_digits_split
 from .loaders import expanded_digits
@@ -66,27 +66,25 @@ def demo(
         `out` holds something else, or cannot be written.
     """
     data, model = check_places(out)
-    _, _, X_test, y_test = load_digits_split(seed)
+    *_, X_test, y_test = load_digits_split(seed)
     say(f"Expanding the digits to {rows:,} rows in {data}")
     X, y = expanded_digits(rows, seed=seed)
-    spec = {"demo": "distorted digits", "rows": rows, "seed": seed}
-    write_rows(data, {"X": X, "y": y}, kind="rows", spec=spec, overwrite=True)
-    X, labels = open_rows(data)
+    write_rows(X, data, y, overwrite=True)
+    X, y = open_rows(data)
     say("Training the linear model on the pixels")
-    linear = StreamingRidgeClassifier(1e-3).fit(X, labels)
+    linear = StreamingRidgeClassifier(1e-3).fit(X, y)
     say(f"Training the kernel machine, D = {n_components}")
     start = time.perf_counter()
     features = RandomFourierFeatures(length_scale="knn", n_components=n_components, random_state=seed)
-    kernel = make_pipeline(features, StreamingRidgeClassifier((1e-8, 1e-7, 1e-6))).fit(X, labels)
+    kernel = make_pipeline(features, StreamingRidgeClassifier((1e-8, 1e-7, 1e-6))).fit(X, y)
     seconds = time.perf_counter() - start
     save_model(kernel, model, overwrite=True)
+    sizes = {
+        path: sum(f.stat().st_size for f in Path(path).rglob("*") if f.is_file()) for path in (data, model)
+    }
     return {
         "rows": rows, "n_components": n_components, "train_seconds": round(seconds, 2),
         "rows_per_second": round(rows / seconds), "accuracy_linear": float(linear.score(X_test, y_test)),
         "accuracy_kernel": float(load_model(model).score(X_test, y_test)), "test_rows": len(y_test),
-        "alpha": kernel[-1].alpha_, "files": {path: _size(path) for path in (data, model)},
+        "alpha": kernel[-1].alpha_, "files": sizes,
     }  # fmt: skip
-
-
-def _size(path: str) -> int:
-    return sum(file.stat().st_size for file in Path(path).rglob("*") if file.is_file())

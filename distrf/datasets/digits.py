@@ -9,19 +9,13 @@ import numpy as np
 from ..randomness import permutation, uniforms
 
 SIDE = 8
-PIXELS = SIDE * SIDE
 TEST_ROWS = 360
 #: Rows that share one block of random words; a fixed part of the definition of the expanded set.
 _LOGICAL = 4096
-_DRAWS = 5  # angle, scale, shear, shift along both axes
+#: Half-widths of the uniform distortions at strength 1: angle, scale, shear, and shift in pixels along both axes.
+_WIDTHS = np.array([np.deg2rad(12.0), 0.10, 0.15, 0.5, 0.5])
 #: Rows distorted at once: the temporaries stay in cache.
 _TILE = 512
-
-#: Half-widths of the uniform distortions at strength 1.
-MAX_ANGLE = np.deg2rad(12.0)
-MAX_SCALE = 0.10
-MAX_SHEAR = 0.15
-MAX_SHIFT = 0.5  # pixels
 
 
 @lru_cache(maxsize=4)
@@ -60,8 +54,7 @@ def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     y_test : array of shape (360,)
         As `y_train`.
     """
-    X_train, y_train, X_test, y_test = (array.copy() for array in _split(seed))
-    return X_train, y_train, X_test, y_test
+    return tuple(array.copy() for array in _split(seed))  # type: ignore[return-value]
 
 
 def source_rows(n_train: int, first: int, last: int, seed: int) -> np.ndarray:
@@ -76,13 +69,10 @@ def source_rows(n_train: int, first: int, last: int, seed: int) -> np.ndarray:
 
 def _draws(first: int, last: int, seed: int) -> np.ndarray:
     """Numbers uniform in (-1, 1) for rows first:last, shape (last - first, 5)."""
-    out = np.empty((last - first, _DRAWS))
-    for block in range(first // _LOGICAL, -(-last // _LOGICAL)):
-        a, b = max(first, block * _LOGICAL), min(last, (block + 1) * _LOGICAL)
-        skip = a - block * _LOGICAL
-        numbers = uniforms(seed, "digits/distortion", block, (b - a) * _DRAWS, skip * _DRAWS)
-        out[a - first : b - first] = numbers.reshape(b - a, _DRAWS)
-    return 2.0 * out - 1.0
+    blocks, d = range(first // _LOGICAL, -(-last // _LOGICAL)), len(_WIDTHS)
+    words = [uniforms(seed, "digits/distortion", block, _LOGICAL * d) for block in blocks]
+    skip = first - blocks.start * _LOGICAL
+    return 2.0 * np.concatenate(words).reshape(-1, d)[skip : skip + last - first] - 1.0
 
 
 def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0) -> np.ndarray:
@@ -107,35 +97,27 @@ def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, stren
         Grey values, float32, bilinear between pixels and 0 outside the image.
     """
     first, last = int(rows[0]), int(rows[1])
-    source = source_rows(len(X), first, last, seed)
     padded = np.pad(np.reshape(X, (-1, SIDE, SIDE)).astype(np.float32), ((0, 0), (1, 2), (1, 2)))
-    flat = padded.ravel()
-    draws = strength * _draws(first, last, seed)
-    angle, scale, shear = MAX_ANGLE * draws[:, 0], 1.0 + MAX_SCALE * draws[:, 1], MAX_SHEAR * draws[:, 2]
-    cos, sin = np.cos(angle) / scale, np.sin(angle) / scale
+    flat, source = padded.ravel(), source_rows(len(X), first, last, seed)
+    angle, scale, shear, *shifts = (strength * _WIDTHS * _draws(first, last, seed)).T
+    cos, sin = np.cos(angle) / (1.0 + scale), np.sin(angle) / (1.0 + scale)
     # The inverse map, from a pixel of the result to a point of the source.
     matrix = np.stack([cos, cos * shear - sin, sin, sin * shear + cos], axis=1).astype(np.float32)
-    shift = (MAX_SHIFT * draws[:, 3:]).astype(np.float32)
+    shift = np.stack(shifts, axis=1).astype(np.float32)
     centre = np.float32((SIDE - 1) / 2)
     grid = np.arange(SIDE, dtype=np.float32) - centre
     gx, gy = np.tile(grid, SIDE), np.repeat(grid, SIDE)
-    out = np.empty((last - first, PIXELS), dtype=np.float32)
+    out = np.empty((last - first, SIDE**2), dtype=np.float32)
     for a in range(0, last - first, _TILE):
         tile = slice(a, min(a + _TILE, last - first))
         m, s = matrix[tile, :, None], shift[tile, :, None] + (centre + np.float32(1))
         x = np.clip(m[:, 0] * gx + m[:, 1] * gy + s[:, 0], 0, SIDE + 1)
         y = np.clip(m[:, 2] * gx + m[:, 3] * gy + s[:, 1], 0, SIDE + 1)
         left, top = x.astype(np.int32), y.astype(np.int32)
-        x -= left
-        y -= top
+        x, y = x - left, y - top
         corner = (source[tile, None] * padded[0].size).astype(np.int32) + top * (SIDE + 3) + left
-        upper = flat[corner]
-        upper += x * (flat[corner + 1] - upper)
-        corner += SIDE + 3
-        lower = flat[corner]
-        lower += x * (flat[corner + 1] - lower)
-        upper += y * (lower - upper)
-        out[tile] = upper
+        upper, lower = (flat[at] + x * (flat[at + 1] - flat[at]) for at in (corner, corner + SIDE + 3))
+        out[tile] = upper + y * (lower - upper)
     return out
 
 

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 
 from ..errors import InputError
-from .digits import PIXELS, expanded_labels, expanded_rows
+from .digits import SIDE, expanded_labels, expanded_rows
 
 
 def expanded_digits(
@@ -47,7 +47,7 @@ def expanded_digits(
         raise InputError(f"n_rows and block_rows must be at least 1, got {n_rows} and {block_rows}")
     rows = tuple(min(block_rows, n_rows - a) for a in range(0, n_rows, block_rows))
     X = da.map_blocks(
-        _block, expanded_rows, seed, strength, chunks=(rows, (PIXELS,)), meta=np.empty((0, 0), np.float32)
+        _block, expanded_rows, seed, strength, chunks=(rows, (SIDE**2,)), meta=np.empty((0, 0), np.float32)
     )
     y = da.map_blocks(_block, expanded_labels, seed, chunks=(rows,), meta=np.empty(0, np.int32))
     return X, y

@@ -16,7 +16,7 @@ from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
-from ..store import files
+from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import open_source
@@ -25,6 +25,10 @@ from ..store.rows import fill, open_weighted, read_block
 from ..store.table_source import TableSource
 from .graph_nodes import PRODUCER
 from .labelled import with_reading
+from .progress import current_listener
+from .scheduler import workers_are_here
+
+csv_source.listener, csv_source.workers_are_here = current_listener, workers_are_here
 
 
 @reads_csv

@@ -11,7 +11,6 @@ import scipy.sparse as sp
 
 from ..errors import InputError, first_not_finite
 from ..store import missing_values
-from ..store.csv_source import CsvSource
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.zarr_arrays import joined
@@ -92,9 +91,6 @@ class Prepared:
         for source in (X, labels):
             if source is not None:
                 source.check_missing(strict=False)
-        if isinstance(X, CsvSource):  # what cannot be read is told before anything is made of the rows
-            for _ in X.stream(labels, 1):
-                pass
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         rows = cls(X, labels, sparse == "csr", X.dtype, d, d, X.text_classes())
         if sparse is None and X.sparse and 4 * stored <= n * d:

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ..errors import InputError
-from ..parameters import NONE, number, one_of, ruled, whole
+from ..parameters import NONE, one_of, ruled
 from ..scores.passes import as_array
 from ..typing import ArrayLike
 from .sums import class_of_one, counts, errors, probabilities, ranked
@@ -338,48 +338,6 @@ def brier_score_loss(
     return probabilities(y_true, y_proba, sample_weight, labels).brier
 
 
-@ruled(n_bins=whole(1))
-def calibration_curve(
-    y_true: ArrayLike, y_prob: ArrayLike, *, sample_weight: Given = None, pos_label: Any = 1, n_bins: int = 5
-) -> tuple[np.ndarray, np.ndarray]:
-    """Compare probabilities with how often they came true, in bins of equal width.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,)
-        True labels, of two kinds.
-    y_prob : array or Dask array of shape (n,)
-        Probabilities of `pos_label`.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-    pos_label : int, str or bool, default=1
-        The label whose probabilities they are.
-    n_bins : int, default=5
-        Bins of [0, 1].
-
-    Returns
-    -------
-    prob_true : array of shape (up to n_bins,)
-        Share of the rows of each bin that have the label. Bins without rows are left out.
-    prob_pred : array of the same shape
-        Mean probability of each bin.
-
-    Raises
-    ------
-    InputError
-        Values are no probabilities, there are more than two labels, lengths differ, or weights sum to 0.
-
-    Examples
-    --------
-    >>> from distrf.metrics import calibration_curve
-    >>> calibration_curve([0, 0, 1, 1], [0.1, 0.2, 0.6, 0.8], n_bins=2)
-    (array([0., 1.]), array([0.15, 0.7 ]))
-    """
-    if as_array(y_prob).ndim != 1:
-        raise InputError("a calibration curve is of one column of probabilities")
-    return probabilities(y_true, y_prob, sample_weight, None, pos_label, n_bins=n_bins).calibration[:2]
-
-
 def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
     """Compute the root of the (weighted) mean squared error.
 
@@ -455,39 +413,3 @@ def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = Non
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
     return errors(y_true, y_pred, sample_weight).r2
-
-
-@ruled(alpha=number(above=0.0, below=1.0))
-def mean_pinball_loss(
-    y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None, alpha: float = 0.5
-) -> float:
-    """Compute the (weighted) mean pinball loss, which a quantile of y minimises.
-
-    Parameters
-    ----------
-    y_true : array or Dask array of shape (n,) or (n, C)
-        True values. Dask arrays take one pass.
-    y_pred : array or Dask array of the shape of `y_true`
-        Predicted values.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row. None weighs all alike.
-    alpha : float, default=0.5
-        The quantile, above 0 and below 1. An error y_true - y_pred = e costs alpha e, or (alpha - 1) e if it is negative.
-
-    Returns
-    -------
-    float
-        Mean loss in units of y, the mean over outputs; for alpha = 0.5 half of `mean_absolute_error`.
-
-    Raises
-    ------
-    InputError
-        Shapes differ, there are no rows, values are no finite numbers, weights sum to 0, or alpha is no such number.
-
-    Examples
-    --------
-    >>> from distrf.metrics import mean_pinball_loss
-    >>> mean_pinball_loss([1.0, 2.0], [0.0, 3.0], alpha=0.75)
-    0.5
-    """
-    return errors(y_true, y_pred, sample_weight, float(alpha)).pinballs[0]

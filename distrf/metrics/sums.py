@@ -23,27 +23,28 @@ def counts(y_true: Any, y_pred: Any, sample_weight: Any, most: int = 0) -> Label
     return _summed(LabelCounts(most=most), y_true, y_pred, sample_weight)
 
 
-def errors(y_true: Any, y_pred: Any, sample_weight: Any, *quantiles: float) -> ErrorSums:
-    """Sums of errors."""
+def errors(y_true: Any, y_pred: Any, sample_weight: Any) -> ErrorSums:
     y_true, y_pred = _aligned(as_array(y_true), y_pred)
     _check_numeric(y_true=y_true, y_pred=y_pred)
-    found = _summed(ErrorSums(quantiles), y_true, y_pred, sample_weight)
+    found = _summed(ErrorSums(), y_true, y_pred, sample_weight)
     if not np.isfinite(found.sums).all():
         raise InputError("y_true and y_pred must be finite; drop rows with NaN or infinity")
     return found
 
 
-def probabilities(
-    y_true: Any, y_proba: Any, weight: Any, labels: Any, *pos_label: Any, n_bins: int = 10
-) -> ProbabilitySums:
-    """Sums of losses of probabilities; those of a single column are of `pos_label`, or of the second of two labels."""
-    y_true, y_proba, classes = _by_class(y_true, y_proba, labels, *pos_label)
-    return _summed(ProbabilitySums(classes, n_bins), y_true, y_proba, weight)
+def probabilities(y_true: Any, y_proba: Any, weight: Any, labels: Any) -> ProbabilitySums:
+    """Sums of losses of probabilities; a single column is of the second of two labels."""
+    y_true, y_proba, classes = _by_class(y_true, y_proba, labels)
+    if y_proba.ndim == 1:
+        class_of_one(classes)
+    return _summed(ProbabilitySums(classes), y_true, y_proba, weight)
 
 
 def ranked(score: str, y_true: Any, y_score: Any, weight: Any, labels: Any, *pos_label: Any) -> float:
     """The mean of a score of `Ranking` over the labels, or that of one label, by one pass."""
-    y_true, y_score, classes = _by_class(y_true, y_score, labels, *pos_label)
+    y_true, y_score, classes = _by_class(y_true, y_score, labels)
+    if y_score.ndim == 1:
+        classes = np.asarray([class_of_one(classes, *pos_label)])
     if not (bins := bins_of_each(len(classes))):
         raise InputError(f"at most 512 labels are ranked in one pass, got {len(classes):,}")
     rankings = ClassRankings(classes, min(bins, max(2, y_true.shape[0])))
@@ -63,15 +64,12 @@ def class_of_one(classes: np.ndarray, *pos_label: Any) -> Any:
     return pos_label[0] if pos_label else known[1]
 
 
-def _by_class(y_true: Any, scores: Any, labels: Any, *pos_label: Any) -> tuple[Any, Any, np.ndarray]:
-    """Labels and scores, and the classes in ascending order that the columns of scores are of."""
+def _by_class(y_true: Any, scores: Any, labels: Any) -> tuple[Any, Any, np.ndarray]:
+    """Labels and scores, and all classes in ascending order."""
     y_true, scores = _aligned(as_columns(y_true), scores, "scores")
     _check_numeric(scores=scores)
     known = class_counts(y_true, None) if labels is None else {*as_columns(labels).tolist()}
-    classes = as_columns(sorted(known))
-    if scores.ndim == 1:
-        classes = np.asarray([class_of_one(classes, *pos_label)])
-    return y_true, scores, classes
+    return y_true, scores, as_columns(sorted(known))
 
 
 def _aligned(y_true: Any, y_pred: Any, name: str = "") -> tuple[Any, Any]:

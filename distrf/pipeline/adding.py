@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+import itertools
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
@@ -18,8 +17,7 @@ from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
 from .loaded import Loaded
-from .rows import Parts, Rows, rows_with_target, weights_of
-from .tables import encoder_of, warn_of_drift
+from .rows import Parts, Rows, path_of, rows_with_target
 
 
 def growing(model: Any) -> Loaded:
@@ -45,7 +43,6 @@ def add_rows(
     *,
     sample_weight: Any = None,
     target: str | None = None,
-    weight: str | None = None,
     new_classes: bool = False,
     again: bool = False,
     strict: bool = False,
@@ -64,12 +61,11 @@ def add_rows(
         Path of a Zarr store or of Parquet, read as the training rows were. Or rows, lazy or in memory.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
+    sample_weight : str, array of shape (n,) or None, default=None
+        Weight of each row; or the column (of a table) or array (Zarr) of the weights. None is the column of the training rows at a
+        path, if they had one, and else weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None is that of the training rows, if they had one.
     new_classes : bool, default=False
         Take labels that the model does not know as further classes; else they are refused.
     again : bool, default=False
@@ -107,18 +103,19 @@ def add_rows(
     >>> add_rows(model.fit(X[:200], X[:200, 0]), X[200:], X[200:, 0])[-1].state_.rows
     300
     """
-    path = model if isinstance(model, (str, os.PathLike)) else getattr(model, "path", None)
+    path = path_of(model) or getattr(model, "path", None)
     with nullcontext() if path is None else hold(path):
         loaded = growing(model)
-        data = open_more(loaded, X, y, target=target, weight=weight, strict=strict)
+        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
         rows, truth = rows_with_target(data, "adding rows")
-        warn_of_drift(encoder_of(loaded.pipeline), rows)
-        weights = weights_of(data, sample_weight, weight)
-        parts = [] if path is None else data.parts
-        new = [(0, data.n)] if path is None else _new_rows(loaded, parts, again)
-        if new != [(0, data.n)]:
-            rows, truth = _between(rows, new), _between(truth, new)
-            weights = None if weights is None else _between(weights, new)
+        loaded.warn_of_drift(rows)
+        weights, parts = data.weights, [] if path is None else data.parts
+        new = _new_rows(loaded, parts, again)
+        if len(new) < len(parts):
+            rows, truth, weights = (
+                None if a is None else da.concatenate([a[first:last] for first, last in new])
+                for a in (rows, truth, weights)
+            )
         for _, step in loaded.pipeline.steps[:-1]:
             rows = step.transform(rows)
         estimator = loaded.pipeline[-1]
@@ -139,54 +136,35 @@ def open_more(
     y: Any = None,
     *,
     target: str | None = None,
-    weight: str | None = None,
+    sample_weight: Any = None,
     strict: bool = False,
 ) -> Rows:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
-    if isinstance(X, (str, os.PathLike)):
+    if path_of(X) is not None:
         store.check_apart(loaded.path, [X], what="the model")
-        weight = weight or loaded.reading.get("weight")
-    return loaded.open(X, y, target=target, weight=weight, needs_target=True, strict=strict)
-
-
-def _seen(loaded: Loaded) -> list[dict[str, Any]]:
-    """The fingerprints of the data that the model was made of, and their rows."""
-    found = loaded.details.get("trained_on")
-    if found is None:  # saved before it was known that rows would be added
-        data = loaded.details.get("input", {}).get("data")
-        found = [] if data is None else [{"data": data, "rows": loaded.pipeline[-1].state_.rows}]
-    return list(found)
+        sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
+    return loaded.open(X, y, target=target, sample_weight=sample_weight, needs_target=True, strict=strict)
 
 
 def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:
-    """First row and row after the last of what the model has not seen, or of all rows where they are wanted `again`.
+    """First row and row after the last of each part that the model has not seen, or of all where they are wanted `again`.
 
     Raises SpecMismatchError where there is nothing new.
     """
-    known = set() if again else {part["data"] for part in _seen(loaded)}
-    ranges: list[tuple[int, int]] = []
-    first = 0
-    for fingerprint, rows in parts:
-        if fingerprint not in known:
-            start = ranges.pop()[0] if ranges and ranges[-1][1] == first else first
-            ranges.append((start, first + rows))
-        first += rows
-    if not ranges:
+    known = set() if again else {part["data"] for part in loaded.details.get("trained_on", [])}
+    ends = itertools.accumulate(rows for _, rows in parts)
+    ranges = [(end - rows, end) for (data, rows), end in zip(parts, ends, strict=True) if data not in known]
+    if parts and not ranges:
+        n = sum(rows for _, rows in parts)
         raise SpecMismatchError(
-            f"all {first:,} rows are in the model already, and would count twice; give other rows, or again=True"
+            f"all {n:,} rows are in the model already, and would count twice; give other rows, or again=True"
         )
     return ranges
 
 
-def _between(rows: da.Array, ranges: Sequence[tuple[int, int]]) -> da.Array:
-    """The rows of some ranges, lazily."""
-    taken = [rows[first:last] for first, last in ranges]
-    return taken[0] if len(taken) == 1 else da.concatenate(taken)
-
-
 def _save(loaded: Loaded, parts: Parts, source: str | None, added: int) -> None:
     """Write the model in place of the old one, which is read until the new one is there."""
-    seen = _seen(loaded)
+    seen = loaded.details.get("trained_on", [])
     known = {part["data"] for part in seen}
     more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]
     entry = {"source": source, "rows": added, "created": datetime.now(UTC).isoformat(timespec="seconds")}

@@ -24,8 +24,7 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-from .rows import rows_with_target, weights_of
-from .tables import encoder_of, warn_of_drift
+from .rows import rows_with_target
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -94,7 +93,6 @@ def evaluate(
     *,
     sample_weight: Any = None,
     target: str | None = None,
-    weight: str | None = None,
     columns: Sequence[Any] | None = None,
     by: Any = None,
     strict: bool = False,
@@ -113,13 +111,11 @@ def evaluate(
         a data frame.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
+    sample_weight : str, array of shape (n,) or None, default=None
+        Weight of each row; or the column (of a table) or array (Zarr) of the weights. None weighs all alike.
     target : str or None, default=None
         The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
         rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     columns : sequence or None, default=None
         Columns of rows at a path that the model takes, by name or number. None is those of the training rows, as far as the
         model knows them: from `train`, and of rows of `open_rows`.
@@ -163,48 +159,45 @@ def evaluate(
     classes "calibration" is of the largest probability.
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, weight=weight, columns=columns, needs_target=True, strict=strict)
+    pipeline, last = trained.pipeline, trained.pipeline[-1]
+    data = trained.open(
+        X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
+    )
     rows, truth = rows_with_target(data, "evaluation")
-    warn_of_drift(encoder_of(trained.pipeline), rows)
-    column = None if by is None else data.column(by)
-    pipeline, n = trained.pipeline, int(truth.shape[0])
+    trained.warn_of_drift(rows)
+    column, n = None if by is None else data.column(by), int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
-    slices = None if column is None else choose_slices(column)
+    slices = None
+    if column is not None:
+        slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
     outputs = _outputs(pipeline, rows)
-    weights = weights_of(data, sample_weight, weight)
-    if weights is not None:
-        outputs["weights"] = weights
-    if is_classifier(pipeline[-1]):
-        check_kinds(truth, pipeline[-1].classes_)
+    if data.weights is not None:
+        outputs["weights"] = data.weights
+    if is_classifier(last):
+        check_kinds(truth, last.classes_)
     else:
         check_numbers(truth)
-        outputs["rows"] = row_numbers(outputs["predicted"])
-    empty = empty_sums(pipeline[-1], tuple(outputs), n, slices)
+        outputs["rows"] = _row_numbers(outputs["predicted"])
+    empty = empty_sums(last, tuple(outputs), n, slices)
     sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
-    if is_classifier(pipeline[-1]):
-        _warn_of_new_labels((sums if slices is None else sums.whole).labels, pipeline[-1].classes_)
-    if slices is None:
-        return Evaluation(sums.report(), sums)
-    named = {"by": None if np.ndim(by) else by, "slices": sums.report()}
-    return Evaluation(sums.whole.report() | named, sums.whole)
+    whole = sums if slices is None else sums.whole
+    if is_classifier(last):
+        _warn_of_new_labels(whole.labels, last.classes_)
+    sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}
+    return Evaluation(whole.report() | sliced, whole)
 
 
 def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
     """Warn of rows whose label the model cannot predict, since no training row had it: they count as wrong."""
     new = (counts.truth > 0) & ~np.isin(counts.labels, classes)
     if new.any():
-        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + (
-            ", ..." if new.sum() > 5 else ""
+        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + ", ..." * bool(
+            new.sum() > 5
         )
         share = counts.truth[new].sum() / counts.truth.sum()
         text = f"{100 * share:.3g} % of the rows have a label that no training row had, {named}; they count as wrong"
         warn(text, DriftWarning)
-
-
-def choose_slices(column: Any) -> Slices:
-    """The slices of a column, lazy or in memory, by a seeded sample of its values."""
-    return Slices.of_sample(take_rows(column, sampled_rows(column.shape[0], _SAMPLE, 0, "slices")))
 
 
 def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
@@ -221,7 +214,7 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
-def row_numbers(predicted: Any) -> Any:
+def _row_numbers(predicted: Any) -> Any:
     """The numbers of the rows, in the blocks of the predictions."""
     n = predicted.shape[0]
     return da.arange(n, chunks=(predicted.chunks[0],)) if is_dask_collection(predicted) else np.arange(n)

@@ -12,28 +12,23 @@ import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.inspection import permutation_importance as permuted
-from sklearn.metrics import get_scorer, get_scorer_names
+from sklearn.metrics import get_scorer
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
-from ..parameters import COLUMNS, NONE, SEED, Rule, ruled, whole
+from ..parameters import COLUMNS, SEED, ruled, whole
 from ..randomness import draw_seed
 from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
-from .rows import rows_with_target, weights_of
-from .tables import encoder_of, warn_of_drift
+from .rows import rows_with_target
 
-#: Bytes of the sampled rows, which the client holds.
-_BYTES = 2**26
-_SCORING = NONE | Rule(
-    ("a name of sklearn.metrics.get_scorer_names()",),
-    lambda value: isinstance(value, str) and value in get_scorer_names(),
-)
+#: Bytes of the sampled rows, which the client holds; columns that are permuted one by one.
+_BYTES, _MOST_COLUMNS = 2**26, 5000
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,6 +41,10 @@ class Importance:
         Of the columns.
     importances : array of shape (len(names), n_repeats)
         What the score loses; 0 where the model does not use the column.
+    importances_mean, importances_std : arrays of shape (len(names),)
+        Over the repeats; the deviation is that of the permutations, not of the rows.
+    order : array of int of shape (len(names),)
+        Numbers of the columns, the most important first.
     scoring : str
         What was measured, in scikit-learn's words: more of it is better.
     baseline : float
@@ -61,20 +60,9 @@ class Importance:
     n_rows: int
     rows: int
 
-    @property
-    def importances_mean(self) -> np.ndarray:
-        """Mean over the repeats, shape (len(names),)."""
-        return self.importances.mean(axis=1)
-
-    @property
-    def importances_std(self) -> np.ndarray:
-        """Standard deviation over the repeats: of the permutations, not of the rows. Shape (len(names),)."""
-        return self.importances.std(axis=1)
-
-    @property
-    def order(self) -> np.ndarray:
-        """Numbers of the columns, the most important first."""
-        return np.argsort(-self.importances_mean, kind="stable")
+    importances_mean = property(lambda self: self.importances.mean(axis=1))
+    importances_std = property(lambda self: self.importances.std(axis=1))
+    order = property(lambda self: np.argsort(-self.importances_mean, kind="stable"))
 
     def __repr__(self) -> str:
         """A table, the most important columns first."""
@@ -93,7 +81,7 @@ class Importance:
 
 
 @reads_csv
-@ruled(n_repeats=whole(1), columns=COLUMNS, scoring=_SCORING, n_rows=whole(2), random_state=SEED)
+@ruled(n_repeats=whole(1), columns=COLUMNS, n_rows=whole(2), random_state=SEED)
 def permutation_importance(
     model: Any,
     X: Any,
@@ -105,7 +93,6 @@ def permutation_importance(
     scoring: str | None = None,
     n_rows: int = 20_000,
     target: str | None = None,
-    weight: str | None = None,
     strict: bool = False,
     random_state: Any = 0,
 ) -> Importance:
@@ -126,8 +113,8 @@ def permutation_importance(
         a data frame.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets of rows that are no path.
-    sample_weight : array of shape (n,) or None, default=None
-        Weights of rows that are no path. None weighs all alike.
+    sample_weight : str, array of shape (n,) or None, default=None
+        Weight of each row; or the column (of a table) or array (Zarr) of the weights. None weighs all alike.
     n_repeats : int, default=5
         How often each column is permuted.
     columns : sequence or None, default=None
@@ -141,8 +128,6 @@ def permutation_importance(
     target : str or None, default=None
         The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
         rows.
-    weight : str or None, default=None
-        The column (Parquet) or array (Zarr) of the weights of rows at a path. None weighs all alike.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
     random_state : int, Generator, RandomState or None, default=0
@@ -157,7 +142,8 @@ def permutation_importance(
     Raises
     ------
     InputError
-        The model does not predict, or not what the score needs; the rows have no target; there are no such columns.
+        The model does not predict, or not what the score needs; the rows have no target, or more than 5,000 columns; there are no
+        such columns.
 
     Warns
     -----
@@ -180,37 +166,42 @@ def permutation_importance(
     ['x0', 'x2', 'x1']
     """
     trained = predictor(model)
-    data = trained.open(X, y, target=target, weight=weight, columns=columns, needs_target=True, strict=strict)
+    data = trained.open(
+        X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
+    )
     rows, truth = rows_with_target(data, "importance")
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
-    warn_of_drift(encoder_of(trained.pipeline), rows)
     labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)
+    if d > _MOST_COLUMNS:
+        raise InputError(
+            f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
+            "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
+        )
+    trained.warn_of_drift(rows)
     check_kinds(truth, trained.pipeline[-1].classes_) if labels else check_numbers(truth)
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
     learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
-    known = [
-        found
-        for found in (trained.reading["columns"], learned, header)
-        if found is not None and len(found) == d
-    ]
-    names = [name if isinstance(name, str) else f"x{name}" for name in [*known, range(d)][0]]
-    rows, truth, *weights = _sampled(rows, truth, weights_of(data, sample_weight, weight), n_rows, seed)
+    known = (trained.reading["columns"], learned, header)
+    columns = next((names for names in known if names is not None and len(names) == d), range(d))
+    names = [name if isinstance(name, str) else f"x{name}" for name in columns]
+    rows, truth, *weights = _sampled(rows, truth, data.weights, n_rows, seed)
     given = {"sample_weight": weights[0]} if weights else {}
-    blocked, scorer = _InBlocks(trained.pipeline, d), get_scorer(scoring)
+    blocked = _InBlocks(trained.pipeline, d)
     try:
         # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
+            scorer, seeded = get_scorer(scoring), seed % 2**32
             baseline = scorer(blocked, rows, truth, **given)
-            lost = permuted(
-                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seed % 2**32, **given
-            ).importances  # fmt: skip
+            found = permuted(
+                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seeded, **given
+            )
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"the score {scoring!r} does not go with this model and these rows: {error}"
         ) from error
-    return Importance(tuple(names), lost, scoring, float(baseline), len(truth), n)
+    return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
 
 
 class _InBlocks:
@@ -237,14 +228,11 @@ def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> lis
     """About `n_rows` seeded rows with their targets, and weights if there are any, in memory and dense."""
     n = int(rows.shape[0])
     chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * rows.shape[1])), n_rows), seed, "importance")
-    given = [rows, truth]
-    if weights is not None:
-        given.append(
-            align_rows(rows, weights, "sample_weight") if is_dask_collection(rows) else np.asarray(weights)
-        )
-    taken = take_aligned(given, chosen)
+    if weights is not None and is_dask_collection(rows):
+        weights = align_rows(rows, weights, "sample_weight")
+    found = take_aligned([rows, truth, *([] if weights is None else [weights])], chosen)
     if hasattr(rows, "iloc"):
-        taken[0] = taken[0].reset_index(drop=True)  # so that slices count rows
-    if weights is not None and not checked_weights(taken[2], taken[1]).any():
+        found[0] = found[0].reset_index(drop=True)  # so that slices count rows
+    if weights is not None and not checked_weights(found[2], found[1]).any():
         raise InputError("sample_weight must not be zero everywhere")
-    return taken
+    return found

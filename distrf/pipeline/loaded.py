@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,15 +9,15 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from .. import store
-from ..errors import InputError
+from ..errors import InputError, warn
 from ..execution.open_table import Table, is_table
 from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
+from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
-from ..tables.kinds import ColumnKind
-from .rows import NOT_SAID, Rows, is_table_path, open_input
-from .tables import encoder_of, opened_table
+from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
+from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of
 
 
 @dataclass(frozen=True)
@@ -29,7 +28,7 @@ class Loaded:
     fitted : the estimator or Pipeline that is saved
     pipeline : the same as a Pipeline that takes lazy rows
     reading : how its training rows were read
-    details : what its folder holds beside it; empty for one in memory
+    details : what else its folder holds; empty for one in memory
     """
 
     path: str | None
@@ -43,19 +42,24 @@ class Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
         if isinstance(model, Loaded):
             return model
-        path = os.fspath(model) if isinstance(model, (str, os.PathLike)) else None
+        path = path_of(model)
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
         target = getattr(getattr(pipeline, "training_", None), "target", None)
-        reading = {"target": target or getattr(pipeline[-1], "target_", None)}
+        reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None, "impute": None}
         reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
-        return cls(path, fitted, pipeline, NOT_SAID | reading, details)
+        return cls(path, fitted, pipeline, reading, details)
 
     @property
     def spec(self) -> Any:
         """What determines it. Raises InputError for classes that cannot be saved: nothing tells such from others."""
         return self.details["model"] if self.details else model_identity(self.fitted)
+
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """The encoder with which the pipeline begins; None where it takes arrays."""
+        return encoder_of(self.pipeline)
 
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
@@ -64,13 +68,22 @@ class Loaded:
             raise InputError(f"{self.path!r} holds no map: its features are the columns as they are")
         return replace(self, pipeline=Pipeline(steps))
 
+    def predictor(self) -> Loaded:
+        """Itself. Raises InputError for a pipeline that does not predict."""
+        if not hasattr(self.pipeline, "predict"):
+            raise InputError(
+                f"a model that predicts ends in a classifier or a regressor; {self.path!r} ends in a "
+                f"{type(self.pipeline[-1]).__name__}"
+            )
+        return self
+
     def open(
         self,
         rows: Any,
         y: Any = None,
         *,
         target: str | None = None,
-        weight: str | None = None,
+        sample_weight: Any = None,
         columns: Sequence[Any] | None = None,
         needs_target: bool = False,
         strict: bool = False,
@@ -80,21 +93,21 @@ class Loaded:
         needs_target : whether the target of the training is read where no other one is asked for
         """
         if isinstance(rows, Rows):
-            return rows
-        training, encoder = getattr(self.pipeline, "training_", None), encoder_of(self.pipeline)
-        path = os.fspath(rows) if isinstance(rows, (str, os.PathLike)) else None
-        if columns is not None and (encoder is not None or path is None):
+            return rows.weighted(sample_weight)
+        training, path = getattr(self.pipeline, "training_", None), path_of(rows)
+        if columns is not None and (self.encoder is not None or path is None):
             raise InputError(
                 "columns= names the columns of rows at a path, for a model that does not know them by name"
             )
         if path is not None and training is not None:
             store.read_as(training.csv, path)
-        if encoder is not None and (path is not None or is_table(rows)):
-            usual = self.reading["target"] if needs_target else None
+        if self.encoder is not None and (path is not None or is_table(rows)):
+            if target is None and y is None and not isinstance(rows, Table):
+                target = self.reading["target"]
             dropped = getattr(training, "dropped", False)
-            data = _coded(encoder, rows, y, target if needs_target else None, usual, weight, dropped)
+            data = self._coded(self.encoder, rows, y, target if needs_target else None, dropped)
         elif path is not None:
-            data = self._numbers(path, target, weight, columns, needs_target, strict)
+            data = self._numbers(path, target, y, sample_weight, columns, needs_target, strict)
         elif target is not None:
             raise InputError(
                 f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
@@ -102,10 +115,37 @@ class Loaded:
         else:
             data = Rows(rows, y)
         form = getattr(training, "form", "")
-        return replace(data, form=form) if form else data
+        return replace(data, form=form).weighted(sample_weight)
+
+    def warn_of_drift(self, rows: Any) -> None:
+        """Give a DriftWarning where rows to predict differ from those of the training, by a sample of them."""
+        found = [] if self.encoder is None else self.encoder.find_drift(rows)
+        if found:
+            warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)
+
+    def _coded(self, encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: bool) -> Rows:
+        """A table, read as the encoder read that of its training.
+
+        drop : whether rows without a target are left out
+
+        Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
+        """
+        path = path_of(rows)
+        if path is not None and not is_table_path(path):
+            raise InputError(
+                f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
+            )
+        if target is not None and (y is not None or isinstance(rows, Table)):
+            raise InputError(
+                f"target={target!r} names a column in place of y, or of open_table; give one of them"
+            )
+        kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
+        schema = encoder.reading_schema
+        opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
+        return coded_rows(rows, opened, schema, kinds, y)
 
     def _numbers(
-        self, path: str, target: str | None, weight: str | None, columns: Any, needs_target: bool, strict: bool
+        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool
     ) -> Rows:
         """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
         trained = self.reading
@@ -119,7 +159,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(path, target, columns, trained["impute"], weight=weight, strict=strict)
+        data = open_input(path, target, columns, trained["impute"], y=y, sample_weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
@@ -130,40 +170,9 @@ class Loaded:
         return data
 
 
-def _coded(
-    encoder: TableEncoder,
-    rows: Any,
-    y: Any,
-    target: str | None,
-    usual: str | None,
-    weight: str | None,
-    drop: bool,
-) -> Rows:
-    """A table, read as the encoder read that of its training.
-
-    target, usual : the column of the targets, where there is no y; and of the training, where none is asked for
-    drop : whether rows without a target are left out
-
-    Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
-    """
-    path = os.fspath(rows) if isinstance(rows, (str, os.PathLike)) else None
-    if path is not None and not is_table_path(path):
-        raise InputError(
-            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
-        )
-    if path is None and target is not None and (y is not None or isinstance(rows, Table)):
-        raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
-    schema, target = encoder.reading_schema, target or usual if path is not None or y is None else None
-    table, dropped, kept = rows, 0, None
-    if not isinstance(rows, Table):
-        table, dropped, kept = opened_table(rows, drop and target is not None, target=target, schema=schema)
-    kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
-    described = TableEncoder(schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds})
-    y = table.y if y is None or path is not None else y
-    data = Rows(
-        table.rows(schema), y, encoder=described, kinds=kinds, table=table if path else rows, dropped=dropped, kept=kept
-    )  # fmt: skip
-    return data if path is None else data.at(path, target, weight)
+def predictor(model: Any) -> Loaded:
+    """A model that predicts, from its folder or as it is. Raises InputError for one that does not."""
+    return Loaded.of(model).predictor()
 
 
 def as_pipeline(model: Any) -> Pipeline:
@@ -186,12 +195,23 @@ def _lazily(step: Any) -> Any:
     return Blockwise.of_fitted(step)
 
 
-def predictor(model: Any) -> Loaded:
-    """A model that predicts, from its folder or as it is. Raises InputError for one that does not."""
-    loaded = Loaded.of(model)
-    if not hasattr(loaded.pipeline, "predict"):
-        raise InputError(
-            f"a model that predicts ends in a classifier or a regressor; {loaded.path!r} ends in a "
-            f"{type(loaded.pipeline[-1]).__name__}"
-        )
-    return loaded
+def encoder_of(pipeline: Any) -> TableEncoder | None:
+    """The encoder with which a fitted pipeline begins; None where it takes arrays."""
+    first = pipeline[0]
+    return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
+
+
+def note_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:
+    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone.
+
+    dropped : whether rows without a target were to be left out
+    """
+    pipeline.training_ = replace(pipeline.training_, dropped=dropped)
+    encoder, found = encoder_of(pipeline), {kind.name: kind for kind in kinds}
+    for column in () if encoder is None else encoder.columns_:
+        name, kind = column["name"], found.get(column["name"])
+        if column["why"] == AS_SAID and kind:
+            column["why"] = kind.why
+        if column["unread"] and not (kind and kind.unread):
+            what = f"what is infinite, or no number ({column['unread']:,}): it counts as missing"
+            warn(f"column {name!r} has {what}; give kinds={{{name!r}: 'category'}} for levels", ColumnWarning)

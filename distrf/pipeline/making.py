@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -75,9 +75,10 @@ def make_model(
     model: Any = "auto",
     map: Any = "auto",
     scale: Any = "auto",
-    length_scale: float | str | None = "auto",
     n_components: int | str | None = "auto",
-    raw_columns: bool | str = "auto",
+    alpha: Any = "auto",
+    metric: str = "auto",
+    set: Mapping[str, Any] | None = None,
     random_state: Any = 0,
 ) -> Pipeline:
     """Choose an unfitted pipeline for these rows: a scaling where it helps, a random feature map, a linear model.
@@ -109,14 +110,16 @@ def make_model(
     scale : str, StreamingScaler or None, default="auto"
         "auto" is the best of no scaling, robust and standard units; of a table, of encodings of its numbers. None
         or "none" is no scaling. Or a method of StreamingScaler, or an unfitted one.
-    length_scale : float, str or None, default="auto"
-        "auto" searches multiples of the rule of the map, unless an unfitted map has another than its default. A number or a
-        rule is taken. None leaves that of the map.
     n_components : int, str or None, default="auto"
         Number of features. "auto" takes it from n, d and the memory of a worker, unless an unfitted map has another than its
         default. None leaves that of the map.
-    raw_columns : bool or {"auto"}, default="auto"
-        Whether the linear model gets the columns beside the features. "auto" does so if held-out rows are for it.
+    alpha : float, list of float or "auto", default="auto"
+        Penalty of the model, or those that it compares. "auto" takes it from the race, or leaves that of the model.
+    metric : str, default="auto"
+        The score by which candidates are judged. "auto" is log loss of labels and squared error of numbers.
+    set : mapping of str to object or None, default=None
+        Other parameters of the steps, such as {"map__length_scale": 2.0, "model__loss": "hinge", "scale__center": False}, and
+        of a table "table__numbers"; a text stands for its value. What is set is not searched.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. None draws one seed.
 
@@ -132,7 +135,9 @@ def make_model(
         A classifier is given for numbers that are no labels, or a regressor for text; sampled rows hold NaN or
         infinity, of which the first is named; or a name is not known.
     """
-    options = Options(model, map, scale, length_scale, n_components, raw_columns, draw_seed(random_state))
+    options = Options(
+        model, map, scale, n_components, alpha, metric, set, draw_seed(random_state)
+    ).with_encoder(None)
     y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
     pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
@@ -184,7 +189,7 @@ def prepare(
         sample = reading()
         if can_judge(sample):
             target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
-    learner, why = choose_learner(options.model, target, seed)
+    learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
     if split is not None:
         check_takes_folds(learner, map_)
@@ -251,7 +256,7 @@ def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[st
         plain = encoder.schema is not None and "number" not in (encoder.columns or {}).values()
         return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
     if not (isinstance(scale, str) and scale == "auto"):
-        scaler = asked_scaler(scale)
+        scaler = asked_scaler(options)
         return {"none" if scaler is None else scaler.method: scaler}
     if all_equal(X) or (positive_only(map_) and not sp.issparse(X)):
         methods = []
@@ -451,9 +456,9 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
 
     Raises ParameterError or InputError for what these rows or each other do not take.
     """
-    learner = choose_learner(options.model, target, options.random_state)[0]
+    learner = choose_learner(options, target)[0]
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
-    scaler = getattr(data, "encoder", None) or asked_scaler(options.scale)
+    scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:
         if options.n_components == "auto":
             map_.take_size(auto_components(data.n, 0))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -12,15 +13,21 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from ..errors import InputError
 from ..execution.memory import PROCESS_BYTES
 from ..features import StreamingScaler
-from ..features.base import FeatureEstimator
-from ..parameters import check_parameters
-from ..registry import kind_for, make_map, named_model
+from ..features.base import FeatureEstimator, positive_only
+from ..parameters import check_parameters, name_in, one_of
+from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..splits import Split, check_split, make_split
+from ..tables.encoder import TableEncoder
 from .sample import as_rows, as_targets, look_at_target, wants_labels
+from .settings import by_step, checked, set_parameters
 from .target import Target, check_target
 
 #: Rows from which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
+
+
+#: Parameters of steps that are options of their own.
+_OF_STEPS = (("map", "n_components"), ("model", "alpha"))
 
 
 @dataclass(frozen=True)
@@ -30,44 +37,123 @@ class Options:
     model: Any = "auto"
     map: Any = "auto"
     scale: Any = "auto"
-    length_scale: float | str | None = "auto"
     n_components: int | str | None = "auto"
-    raw_columns: bool | str = "auto"
+    alpha: Any = "auto"
+    metric: str = "auto"
+    set: Mapping[str, Any] | None = None
     random_state: Any = 0
 
     def __post_init__(self) -> None:
-        if self.raw_columns not in (True, False, "auto"):
-            raise InputError(f"raw_columns is True, False or 'auto', got {self.raw_columns!r}")
-        if isinstance(self.map, FeatureEstimator):
-            scale = self.map.scale_parameter()
-            of_map = {
-                "n_components": ["n_components", "base__n_components"],
-                "length_scale": [scale] if scale else [],
-            }
-            for option, names in of_map.items():
-                if getattr(self, option) == "auto" and any(_is_set(self.map, name) for name in names):
-                    object.__setattr__(self, option, None)
+        if not isinstance(self.set, Mapping | None):
+            raise InputError(f"set has parameters by name, {{'map__length_scale': 2.0}}, got {self.set!r}")
+        load_plugins()
+        for name, known in (
+            ("map", name_in(MAPS) | one_of("auto", "none")),
+            ("model", name_in(MODELS) | one_of("auto")),
+        ):
+            if isinstance(value := getattr(self, name), str):
+                known.check(name, value)
+        if self.scale is None or isinstance(self.scale, str):
+            check_scale(self.scale, self.of("scale"))
+        said = by_step(self.set or {})
+        for step, name in _OF_STEPS:
+            if _is_said(getattr(self, name)) and name in said[step]:
+                raise InputError(f"{name} and {step}__{name} of set are one option; leave one out")
+        of_map = self.of("map")
+        if of_map and not _has_map(self.map):
+            raise InputError(
+                f"map={self.map!r} has no features and no parameters; leave {next(iter(of_map))} out"
+            )
+        if "n_components" in said["map"] or (
+            self.n_components == "auto" and _is_set(self.map, "n_components", "base__n_components")
+        ):
+            object.__setattr__(self, "n_components", None)  # which is that of the map
+
+    def of(self, step: str) -> dict[str, Any]:
+        """What was said of a step: {parameter: value, or the text of one}."""
+        short = {name: getattr(self, name) for owner, name in _OF_STEPS if owner == step}
+        return by_step(self.set or {})[step] | {name: value for name, value in short.items() if _is_said(value)}
+
+    def with_encoder(self, encoder: TableEncoder | None) -> Options:
+        """The same options for the coded rows of a table, which the encoder reads; None where there is no table."""
+        given = self.of("table")
+        if encoder is None:
+            if given:
+                raise InputError(
+                    f"table__{next(iter(given))} is of a table whose columns are encoded; these rows are numbers"
+                )
+            return self
+        encoder = clone(encoder)
+        set_parameters(encoder, "table", given)
+        return replace(self, scale=encoder)
+
+    @property
+    def length_scale(self) -> str | None:
+        """ "auto" where the length scale is searched, None where the map has one that was set."""
+        map_ = unfitted_map(self, None, 0)
+        name = map_ and map_.scale_parameter()
+        return None if not name or name in self.of("map") or _is_set(self.map, name) else "auto"
+
+    @property
+    def raw_columns(self) -> bool | str:
+        """Whether the model gets the columns beside the features: "auto" of a map that is chosen or named."""
+        return "auto" if isinstance(self.map, str) else False
 
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken."""
-        return isinstance(self.map, str) and self.map == "auto" and self.raw_columns == "auto"
+        return isinstance(self.map, str) and self.map == "auto"
+
+    @property
+    def numbers(self) -> bool:
+        """Whether columns of a table are numbers as they are: for a scaling, or a map without negative entries."""
+        return (
+            _is_said(self.scale)
+            or self.scale is None
+            or bool(self.of("scale"))
+            or positive_only(unfitted_map(self, None, 0))
+        )
 
 
-def _is_set(map_: Any, name: str) -> bool:
+def _has_map(choice: Any) -> bool:
+    return choice is not None and not (isinstance(choice, str) and choice == "none")
+
+
+def _is_said(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str) and value == "auto")
+
+
+def _is_set(map_: Any, *names: str) -> bool:
     """Whether a parameter of a map, or of its base, was set: it is there, and is neither None nor what it is by itself."""
-    of, _, parameter = name.rpartition("__")
-    step = getattr(map_, of, None) if of else map_
-    value = getattr(step, parameter, None)
-    usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
-    return value is not None and value not in (usual, signature(type(step)).parameters[parameter].default)
+    for name in names if isinstance(map_, FeatureEstimator) else ():
+        of, _, parameter = name.rpartition("__")
+        step = getattr(map_, of, None) if of else map_
+        value = getattr(step, parameter, None)
+        usual = getattr(map_.named_base(getattr(map_, "n_components", 0)), parameter, None) if of else None
+        if value is not None and value not in (usual, signature(type(step)).parameters[parameter].default):
+            return True
+    return False
 
 
-def asked_scaler(requested: Any) -> StreamingScaler | None:
-    """The unfitted scaler that the option `scale` names; None for none, and where "auto" chooses it later."""
+def check_scale(scale: str | None, given: Mapping[str, Any]) -> None:
+    """Raise ParameterError for an unknown scaling, InputError for parameters of none."""
+    if scale not in (None, "none", "auto"):
+        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", scale)
+    elif given:
+        raise InputError(
+            f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={scale!r}"
+        )
+
+
+def asked_scaler(options: Options) -> Any:
+    """The unfitted scaler, or encoder, that the option `scale` names; None for none, and where "auto" chooses it later."""
+    requested = options.scale
+    if isinstance(requested, TableEncoder):
+        return clone(requested)
     if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
         return None
     scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
+    set_parameters(scaler, "scale", options.of("scale"))
     check_parameters(scaler)
     return scaler
 
@@ -87,9 +173,7 @@ def split_for(
         return None
     X, seed = as_rows(X), int(options.random_state)
     y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(
-        choose_learner(options.model, look_at_target(y, seed), seed)[0]
-    )
+    labels = split != "stratified" or is_classifier(choose_learner(options, look_at_target(y, seed))[0])
     return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 
@@ -137,14 +221,24 @@ def check_takes_folds(learner: Any, map_: Any) -> None:
         )
 
 
-def choose_learner(model: Any, target: Target, seed: int) -> tuple[Any, str]:
+def choose_learner(options: Options, target: Target) -> tuple[Any, str]:
     """The unfitted linear model for a target, and why. Raises InputError where they do not go together."""
-    labels = wants_labels(model)
-    if not isinstance(model, str):
+    model = options.model
+    losses: tuple[str, ...] = ()
+    labels, given = wants_labels(model), options.of("model")
+    if isinstance(model, str):
+        kind = named_model(model_name(model, target))
+        learner, losses = kind.make(random_state=options.random_state), kind.losses
+        why = target.why if labels is None else f"as asked; {target.why}"
+    else:
         check_target(type(model).__name__, bool(labels), target)
-        return clone(model), f"as given; {target.why}"
-    learner = named_model(model_name(model, target)).make(random_state=seed)
-    return learner, target.why if labels is None else f"as asked; {target.why}"
+        learner, why = clone(model), f"as given; {target.why}"
+    set_parameters(learner, "model", given)
+    if losses and learner.loss not in losses:
+        one_of(*losses).check("model__loss", learner.loss)
+    if given and hasattr(learner, "check"):
+        learner.check()
+    return learner, why
 
 
 def model_name(model: str, target: Target) -> str:
@@ -155,31 +249,31 @@ def model_name(model: str, target: Target) -> str:
     return model
 
 
-def unfitted_map(options: Options, labels: bool, seed: int) -> Any:
-    """The map as an unfitted estimator that may be changed, or None, with the numbers that the options name."""
-    choice = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
-    if choice is None or (isinstance(choice, str) and choice == "none"):
+def unfitted_map(options: Options, labels: bool | None, seed: int) -> Any:
+    """The map as an unfitted estimator that may be changed, or None, with the parameters that were set.
+
+    labels : whether the targets are; None where there are none
+    """
+    if not _has_map(options.map):
         return None
+    choice = "fourier" if isinstance(options.map, str) and options.map == "auto" else options.map
+    given = options.of("map")
     if isinstance(choice, str):
-        size = {} if options.n_components in ("auto", None) else {"n_components": options.n_components}
-        map_ = make_map(choice, **size, random_state=seed)  # the size of a base follows
-        map_.set_params(**map_.target_parameters(labels))
+        rules = named_map(choice).parameter_rules
+        first = [
+            n for n in ("n_components", "transformer") if n in given and n in rules
+        ]  # of which others follow
+        map_ = make_map(choice, **{n: checked(n, given[n], rules[n]) for n in first}, random_state=seed)
+        if labels is not None:
+            map_.set_params(**{n: v for n, v in map_.target_parameters(labels).items() if n not in given})
     elif isinstance(choice, FeatureEstimator):
         map_ = clone(choice)
-        if options.n_components not in ("auto", None):
-            map_.set_params(n_components=options.n_components)
     else:
         raise InputError(
             f"map is a name or an unfitted map of distrf, got {type(choice).__name__}; wrap a transformer of scikit-learn "
             "in Blockwise"
         )
-    if options.length_scale not in ("auto", None):
-        name = map_.scale_parameter()
-        if name is None:
-            raise InputError(
-                f"length_scale={options.length_scale!r} is for maps with one, and without gamma; got {map_!r}"
-            )
-        map_.set_params(**{name: options.length_scale})
+    set_parameters(map_, "map", given)
     return map_
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +13,6 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from ..errors import InputError, SpecMismatchError
-from ..parameters import NONE, whole
 from ..persistence import check_output, save_model
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.job_lock import hold
@@ -22,18 +21,20 @@ from .rows import Parts
 
 #: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "cg", "passes", "subspace")
-_EVERY = whole() | NONE
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """Where a training keeps its model and its state; see `distrf.train`."""
+    """Where a training keeps its model, and beside it the state of its fit; see `distrf.train`."""
 
     out: str | None = None
-    checkpoint: str | None = None
-    checkpoint_every: int | None = None
     resume: bool = False
     overwrite: bool = False
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The folder of the state."""
+        return None if self.out is None else f"{self.out.rstrip('/')}-state"
 
     @property
     def done(self) -> bool:
@@ -43,16 +44,15 @@ class Outputs:
     def check_places(self, source: str | None) -> None:
         """Raise for outputs that cannot be written, or lie in each other or in the rows."""
         check_apart(self.out, [source], what="the model")
-        check_apart(self.checkpoint, [source], what="checkpoint=")
-        check_apart(self.checkpoint, [self.out], what="checkpoint=", than="the model folder")
+        check_apart(self.checkpoint, [source], what="the state of the fit")
         if not self.done:
-            check_writable(self.out, self.checkpoint)
+            check_writable(self.out)
             if self.out is not None:
                 check_output(self.out, self.overwrite)
 
     def held(self) -> AbstractContextManager[None]:
         """While it lasts, no other job writes here; raises InUseError where one does."""
-        return hold(self.out, self.checkpoint, takeover=self.overwrite)
+        return hold(self.out, takeover=self.overwrite)
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
@@ -72,17 +72,16 @@ class Outputs:
         """Note in the folder of the checkpoint whose state it keeps, before anything runs; map and model learn of it.
 
         They compare their own options. Raises SpecMismatchError for a folder of another job, and for one that holds a
-        state which neither `resume` nor `overwrite` speaks of; InputError for a job without anything to keep.
+        state which neither `resume` nor `overwrite` speaks of.
 
         identity : of the rows
         """
-        steps = [step for step in (estimator, learner) if step is not None]
-        self._check_options(steps)
-        if self.checkpoint is None:
+        keeping = _keeping([step for step in (estimator, learner) if step is not None])
+        if self.checkpoint is None or not keeping:
             return
-        path, keeping = self.checkpoint.rstrip("/"), _keeping(steps)
+        path = self.checkpoint
         if os.path.exists(path) and not os.path.isdir(path):
-            raise InputError(f"checkpoint= is a folder, but {path!r} is a file")
+            raise InputError(f"the state of the fit is kept in {path!r}, which is a file; give another out")
         parameters = {} if estimator is None else estimator.get_params(deep=True)
         spec = to_json({"input": identity, "map": {k: str(v) for k, v in parameters.items()}})
         ours = is_model_folder(f"{path}/job")
@@ -90,38 +89,34 @@ class Outputs:
             self._check_state(path, spec)
         if not (ours and self.resume):
             write_model_folder(f"{path}/job", spec, {}, overwrite=True)
-        given = {"resume": self.resume, "checkpoint_every": self.checkpoint_every}
         for step in keeping:
-            asked = {k: v for k, v in given.items() if v is not None and k in step.parameter_rules}
+            asked = {"resume": self.resume} if "resume" in step.parameter_rules else {}
             step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}", **asked)
 
-    def _check_options(self, steps: list[Any]) -> None:
-        """Raise InputError for `resume` and `checkpoint_every` where there is nothing that they could mean."""
-        _EVERY.check("checkpoint_every", self.checkpoint_every)
-        in_batches = any("checkpoint_every" in step.parameter_rules for step in steps)
-        if self.checkpoint_every is not None and not in_batches:
-            raise InputError("checkpoint_every= is for models and maps that learn in batches: SGD, map='cnm'")
-        if self.checkpoint is None and (self.checkpoint_every is not None or (self.resume and in_batches)):
-            what = "resume=True" if self.resume else "checkpoint_every="
-            raise InputError(f"{what} needs checkpoint=, the folder that keeps the state")
+    def forget_state(self) -> None:
+        """Remove the state, of a fit that is done or is not resumed."""
+        path = f"{self.checkpoint}"
+        if self.checkpoint is None or not is_model_folder(f"{path}/job"):
+            return
+        for folder in ("job", *_FOLDERS):
+            files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
+        with suppress(OSError):  # what others keep there stays
+            os.rmdir(path)
 
     def _check_state(self, path: str, spec: Any) -> None:
         """Refuse the state of another job, and one of which nothing is said; remove one that is not resumed."""
         if self.resume:
             if changed := differences(read_spec(f"{path}/job"), spec):
                 raise SpecMismatchError(
-                    f"the checkpoint {path!r} is of another job ({'; '.join(changed)}); give the options it was "
-                    "started with, or another folder, or leave out resume=True to start anew"
+                    f"the state in {path!r} is of another job ({'; '.join(changed)}); give the options it was "
+                    "started with, or another out, or overwrite=True to start anew"
                 )
         elif not self.overwrite:
             raise SpecMismatchError(
-                f"the checkpoint {path!r} holds the state of a training; resume=True continues it, "
-                "overwrite=True starts anew"
+                f"{path!r} holds the state of a training; resume=True continues it, overwrite=True starts anew"
             )
         else:
-            for folder in _FOLDERS:
-                fs, root = files.filesystem(files.normalise(f"{path}/{folder}"))
-                files.remove(fs, root)
+            self.forget_state()
 
     def save(
         self,
@@ -163,12 +158,7 @@ def _plain(value: Any) -> Any:
     return to_json(value.spec() if hasattr(value, "spec") else value)
 
 
-def _keeping(steps: list[Any]) -> Iterable[Any]:
-    """The steps that keep a state. Raises InputError for none: one pass is not worth it."""
+def _keeping(steps: list[Any]) -> list[Any]:
+    """The steps that keep a state; none where the model alone would, of one pass."""
     keeping = [step for step in steps if getattr(step, "checkpoint_folder", "")]
-    if not keeping or (keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"):
-        raise InputError(
-            "checkpoint= is for jobs of many passes: models logistic, svm, huber, sgd-classifier and sgd-regressor, "
-            "solver='cg', map='tefm', map='cnm' and map='learned'"
-        )
-    return keeping
+    return [] if keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto" else keeping

@@ -13,15 +13,14 @@ from ..errors import InputError
 from ..execution.graph_inputs import input_version
 from ..execution.labelled import reading_of
 from ..execution.open_table import is_table
-from ..execution.writing import write_parts, write_rows
+from ..execution.writing import Written, write_parts, write_rows
 from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .loaded import Loaded, predictor
-from .rows import Rows, check_rows, is_table_path
-from .tables import encoder_of, warn_of_drift
+from .rows import Rows, check_rows, is_table_path, path_of
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -92,52 +91,55 @@ def predict(
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
     trained = predictor(model)
-    pipeline, last = trained.pipeline, trained.pipeline[-1]
-    if out is None:
-        if keys:
-            raise InputError("keys are written beside predictions; give out=")
-        plain = not isinstance(X, (str, os.PathLike, Rows))
-        check_rows(X)
-        rows = X if plain and columns is None else trained.open(X, columns=columns, strict=strict).rows()[0]
-        if not plain or is_table(X):
-            warn_of_drift(encoder_of(pipeline), rows)
-        _check(last, probabilities, interval)
-        if interval is not None:
-            return _ends(pipeline, rows, interval)
-        return pipeline.predict_proba(rows) if probabilities is True else pipeline.predict(rows)
-    out = os.fspath(out)
-    parquet = store.to_parquet(out)
-    data = X  # what is described has been checked
-    if not isinstance(X, Rows):
-        data = open_rows(trained, X, out, keys, probabilities, interval, strict, columns)
+    if out is not None:
+        data = X  # what is described has been checked
+        if not isinstance(X, Rows):
+            data = open_rows(trained, X, os.fspath(out), keys, probabilities, interval, strict, columns)
+        return _write(trained, data, os.fspath(out), keys, probabilities, interval, overwrite)
+    if keys:
+        raise InputError("keys are written beside predictions; give out=")
+    check_rows(X)
+    given = path_of(X) is None and columns is None and not isinstance(X, Rows)
+    rows = X if given else trained.open(X, columns=columns, strict=strict).rows()[0]
+    if not given or is_table(X):
+        trained.warn_of_drift(rows)
+    _headings(trained.pipeline[-1], probabilities, interval, False)
+    if interval is not None:
+        return _ends(trained.pipeline, rows, interval)
+    return trained.pipeline.predict_proba(rows) if probabilities is True else trained.pipeline.predict(rows)
+
+
+def _write(
+    trained: Loaded,
+    data: Rows,
+    out: str,
+    keys: Any,
+    probabilities: bool | str,
+    interval: float | None,
+    overwrite: bool,
+) -> Written:
+    """Write the predictions of described rows."""
+    pipeline, last, parquet = trained.pipeline, trained.pipeline[-1], store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
-    warn_of_drift(encoder_of(pipeline), rows)
-    arrays, headings = {"prediction": pipeline.predict(rows)}, _headings(last, probabilities, parquet)
+    trained.warn_of_drift(rows)
+    arrays, headings = {"prediction": pipeline.predict(rows)}, _headings(last, probabilities, interval, parquet)
     if headings:
         arrays["probability"] = pipeline.predict_proba(rows)
     if interval is not None:
         ends = _ends(pipeline, rows, interval)
         arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
-    read = data.description | input_version([rows])
-    spec = {
-        "model": trained.spec,
-        "input": read,
-        "keys": keys,
-        "probabilities": bool(headings),
-        "interval": interval,
-    }
+    spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
+    spec |= {"probabilities": bool(headings), "interval": interval}
     with hold(out, takeover=overwrite):
         if parquet:
-            source, named = _path_of(data) if keys else None, {"probability": headings}
-            return write_parts(out, arrays, source, keys, spec, overwrite, data.columns, headings=named)
+            source, named = _place_of(data) if keys else None, {"probability": headings}
+            return write_parts(
+                out, arrays, source, keys, spec, overwrite, data.reading.get("columns"), headings=named
+            )
+        classes = [str(c) for c in last.classes_] if arrays["prediction"].dtype.kind == "U" else None
+        made = {"model": trained.path, "source": data.path, "distrf": __version__}
         return write_rows(
-            out,
-            arrays,
-            kind="predictions",
-            spec=spec,
-            classes=[str(c) for c in last.classes_] if arrays["prediction"].dtype.kind == "U" else None,
-            provenance={"model": trained.path, "source": data.path, "distrf": __version__},
-            overwrite=overwrite,
+            out, arrays, kind="predictions", spec=spec, classes=classes, provenance=made, overwrite=overwrite
         )
 
 
@@ -155,46 +157,39 @@ def open_rows(
 
     InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
     """
-    if isinstance(X, (str, os.PathLike)):
-        store.check_apart(out, [X])
+    store.check_apart(out, [path_of(X)])
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
-    data, last = trained.open(X, columns=columns, strict=strict), trained.pipeline[-1]
-    path = _path_of(data)
+    data = trained.open(X, columns=columns, strict=strict)
+    path = _place_of(data)
     if keys and not (store.to_parquet(out) and is_table_path(path)):
         raise InputError(
             f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {path!r}"
         )
-    _check(last, probabilities, interval)
-    named = ["prediction", "low", "high", *_headings(last, probabilities, True)]
-    if twice := sorted(set(keys or ()) & set(named)):
+    headings = _headings(trained.pipeline[-1], probabilities, interval, True)
+    if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
         raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
     return data
 
 
-def _check(model: Any, probabilities: bool | str, interval: float | None) -> None:
-    """Raise InputError for what this model does not have."""
-    name = type(model).__name__
-    if probabilities is True and not hasattr(model, "predict_proba"):
+def _headings(model: Any, probabilities: bool | str, interval: float | None, parquet: bool) -> list[str]:
+    """Names of the columns of probabilities, none where they are not written. Raises InputError for what the model does not have."""
+    name, has = type(model).__name__, hasattr(model, "predict_proba")
+    if probabilities is True and not has:
         raise InputError(
             f"probabilities=True needs a classifier that was calibrated, or has the logistic loss; this is a {name} without; "
             "train it with calibrate=True"
         )
-    if interval is not None and not hasattr(model, "predict_interval"):
-        raise InputError(
-            f"interval= needs a regressor that was calibrated; this is a {name} that was not; train a regressor with "
-            "calibrate=True"
-        )
     if interval is not None:
+        if not hasattr(model, "predict_interval"):
+            raise InputError(
+                f"interval= needs a regressor that was calibrated; this is a {name} that was not; train a regressor with "
+                "calibrate=True"
+            )
         error_bound(model.calibration_, interval)
-
-
-def _headings(model: Any, probabilities: bool | str, parquet: bool) -> list[str]:
-    """Names of the columns of probabilities; none where they are not written."""
-    wanted = bool(probabilities)
-    if probabilities == "auto":
-        wanted = parquet and hasattr(model, "predict_proba") and len(model.classes_) <= _FEW_CLASSES
+    few = parquet and has and len(model.classes_) <= _FEW_CLASSES
+    wanted = few if probabilities == "auto" else probabilities
     return [f"p_{label}" for label in model.classes_.tolist()] if wanted else []
 
 
@@ -203,6 +198,6 @@ def _ends(pipeline: Pipeline, rows: Any, interval: float) -> Any:
     return pipeline[-1].predict_interval(features, interval)
 
 
-def _path_of(data: Rows) -> str | None:
+def _place_of(data: Rows) -> str | None:
     """Where the rows are, or were opened."""
     return data.path or reading_of(data.X).get("path")

@@ -12,31 +12,34 @@ import dask.array as da
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
-from sklearn.base import clone
 
 from .. import store
-from ..errors import InputError, did_you_mean
+from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, with_header
+from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, open_table
+from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.scheduler import computed
+from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
-from ..store.csv_format import said_format
+from ..store.csv_format import current_format, said_format
 from ..store.frames import chosen
 from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
-from ..tables.encoder import TableEncoder
-from ..tables.kinds import ColumnKind
+from ..tables.encoder import TableEncoder, describe_columns
+from ..tables.kinds import ColumnKind, ColumnWarning
 from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
-#: How rows that no path names were read.
-NOT_SAID = {"columns": None, "target": None, "impute": None}
+#: What `kinds` of `train` says of columns.
+KINDS = ("category", "number", "date", "id", "drop")
+#: A table, how many rows it lacks since they had no target, and which of those in memory it has.
+Opened = tuple[Table, int, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,47 +48,42 @@ class Rows:
 
     Attributes
     ----------
-    X, y : as they were given, or lazily opened; of a table coded rows
+    X, y, weights : as they were given, or lazily opened; of a table coded rows
     info : RowsInfo, of rows at a path
-    target, columns, weight : their names, of rows at a path
-    impute : what replaces missing values; `filled` what did, here or when the rows were ingested
+    reading : how they are read at the path: target, columns and impute, as of `open_rows`; the name of the weight; and what tells
+        targets that were given
+    split, by, by_name, by_dates : how rows are held out, by which column, and whether it holds dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
     table : Table or data frame of which X was made, whose columns have names
-    dropped : rows that were left out, since they had no target; `kept` which of those in memory are left
+    dropped : rows that were left out, since they had no target; `present` which of those in memory are left
     form : in which the text of the target writes its numbers
     seen : of `see_target`
     """
 
     X: Any
     y: Any = None
+    weights: Any = None
     info: Any = None
-    target: str | None = None
-    columns: Sequence[Any] | None = None
-    weight: str | None = None
-    impute: Any = None
-    filled: Any = None
+    reading: Mapping[str, Any] = field(default_factory=dict)
+    split: str = "random"
+    by: Any = None
+    by_name: str | None = None
+    by_dates: bool = False
     encoder: TableEncoder | None = None
     kinds: Sequence[ColumnKind] = ()
     table: Any = None
     dropped: int = 0
-    kept: np.ndarray | None = None
+    present: np.ndarray | None = None
     form: str = ""
     seen: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         check_rows(self.X)
 
-    @property
-    def path(self) -> str | None:
-        return None if self.info is None else str(self.info.path)
-
-    @property
-    def n(self) -> int:
-        return int(plain_rows(self.X).shape[0])
-
-    @property
-    def d(self) -> int:
-        return int(self.X.shape[1])
+    path = property(lambda self: None if self.info is None else str(self.info.path))
+    target = property(lambda self: self.reading.get("target"))
+    n = property(lambda self: int(plain_rows(self.X).shape[0]))
+    d = property(lambda self: int(self.X.shape[1]))
 
     @property
     def schema(self) -> TableSchema:
@@ -94,48 +92,42 @@ class Rows:
 
     @property
     def description(self) -> dict[str, Any]:
-        """How the rows were read: part of the spec of whatever is made from them."""
-        if self.path is None:
-            return {"data": tokenize(self.X, self.y), "rows": self.n}
-        kinds = None if self.encoder is None else {kind.name: kind.kind for kind in self.kinds}
-        more = {"weight": self.weight, "csv": said_format() or None, "kinds": kinds}
+        """How the rows were read, and held out: part of the spec of whatever is made from them."""
+        more: dict[str, Any] = {}
+        if self.split != "random":
+            more["split"] = {"split": self.split, "by": self.by_name or tokenize(self.by)}
+        if self.info is None:
+            return {"data": tokenize(self.X, self.y, self.weights), "rows": self.n} | more
+        more |= {"csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None}
+        name = self.reading.get("weight")
+        more |= {
+            "weight": name,
+            "y": self.reading.get("y"),
+            "weights": None if name or self.weights is None else tokenize(self.weights),
+        }
         return {
-            "data": store.fingerprint(self.path),
+            "data": store.fingerprint(self.info.path),
             "rows": self.n,
-            "columns": self.info.columns or self.columns,
-            "target": self.target,
-            "impute": self.filled,
+            "columns": self.info.columns or self.reading["columns"],
+            "target": self.target or self.info.target,
+            "impute": self.reading.get("filled", self.reading["impute"]),
         } | {name: value for name, value in more.items() if value is not None}
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """`description` with one name of the target, whether it was given or is the usual one: to compare jobs."""
-        usual = not is_table_path(self.path) and self.target in (None, self.info.target)
-        return self.description | {"target": "y" if usual else self.target}
 
     @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
-        if self.path is None:
-            return [(self.description["data"], self.n)]
-        return store.part_fingerprints(self.path)
+        return [(tokenize(self.X, self.y), self.n)] if self.path is None else store.part_fingerprints(self.path)
 
     def facts(self) -> dict[str, Any]:
         """What is known of rows at a path without reading them, for reports."""
-        info = self.info
+        info, impute = self.info, self.reading["impute"]
         return {
-            "from": str(info.path),
-            "rows": self.n,
-            "columns": self.d,
+            "from": str(info.path), "rows": self.n, "columns": self.d,
             "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
-            "bytes in memory": info.nbytes,
-            "rows of a block": info.block_rows,
-            "target": self.target or info.target,
-            "weights": self.weight,
-            "classes": None if info.classes is None else len(info.classes),
-            "missing values": None if self.impute is None else "imputed",
-            "fingerprint": store.fingerprint(info.path),
-        }
+            "bytes in memory": info.nbytes, "rows of a block": info.block_rows, "target": self.target or info.target,
+            "weights": self.reading.get("weight"), "classes": None if info.classes is None else len(info.classes),
+            "missing values": None if impute is None else "imputed", "fingerprint": store.fingerprint(info.path),
+        }  # fmt: skip
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
@@ -143,7 +135,7 @@ class Rows:
             if not uniform:
                 return self.X, self.y
             if self.encoder is None:
-                return self._open(uniform=True)  # type: ignore[return-value]
+                return _open(self.path, self.reading, uniform=True)[:2]
             table = self.table.uniform()
             return table.rows(self.schema), table.y
         X = given = plain_rows(self.X)
@@ -157,28 +149,27 @@ class Rows:
             X = with_header(X.rechunk({0: max(sizes)}, method="tasks"), X)
         return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
 
-    def left(self, values: Any) -> Any:
-        """Of values of all rows that were given those of the rows that are left."""
-        if not self.dropped or np.shape(values)[:1] != (self.n + self.dropped,):
-            return values
-        if self.kept is None:
-            raise InputError(
-                f"{self.dropped:,} of {self.n + self.dropped:,} rows have no target and are left out, of a lazy table with what stands "
-                "beside it: name a column of files, or give rows that have a target, and values of these alone"
-            )
-        return as_array(values)[self.kept]
+    def column(self, asked: Any, *, exact: bool = True) -> Any:
+        """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are.
 
-    def column(self, asked: Any) -> Any:
-        """A column of these rows by its name, whether a model has it or not, or one in memory or lazy that is given as it is."""
+        exact : whether whole numbers beyond 2^53 stay what they are
+        """
         if np.ndim(asked):
-            return self.left(as_array(asked))
-        name, coded = str(asked), self.encoder is not None
+            values, n = as_array(asked), self.n + self.dropped
+            if not self.dropped or values.shape[:1] != (n,):
+                return values
+            if self.present is None:
+                raise InputError(
+                    f"{self.dropped:,} of {n:,} rows have no target and are left out, of a lazy table with what stands beside it: "
+                    "name a column of files, or give rows that have a target, and values of these alone"
+                )
+            return values[self.present]
+        name = str(asked)
         if self.path is not None:
-            found = open_column(
-                self.path, name, target=self.target, columns=self.columns, missing=self.impute is not None, coded=coded,
-                exact=not coded or name != self.weight,
-            )  # fmt: skip
-            return self.table.labelled_rows(found) if coded else found
+            reading = {"columns": self.reading["columns"], "missing": self.reading["impute"] is not None}
+            reading |= {"target": self.target, "coded": self.encoder is not None}
+            found = open_column(self.path, name, exact=exact, **reading)
+            return self.table.labelled_rows(found) if isinstance(self.table, Table) else found
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
@@ -186,42 +177,27 @@ class Rows:
         if is_dask_collection(self.table):
             labels = {str(label): label for label in self.table.columns}
             if name in labels:
-                return self.left(as_array(self.table[labels[name]]))
+                return self.column(as_array(self.table[labels[name]]))
         elif (found := chosen(self.table, [name])).num_columns:
-            return self.left(column_values(found.column(0), np.dtype(object)))
+            return self.column(column_values(found.column(0), np.dtype(object)))
         else:
             labels = dict.fromkeys(as_arrow(self.table).column_names)
-        raise InputError(f"by={asked!r} is no column of the table; columns: {list(labels)[:20]}")
+        raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
 
-    def by_column(self, name: str, split: str) -> tuple[Any, bool]:
-        """The column by which rows are split, shape (n,), and whether its numbers are dates in seconds since 1970."""
-        table = self.table
-        if table is None:
-            if not is_table_path(self.path):
-                return self.column(name), False
-            table = open_table(self.path, columns=[name])
-        types = {column.name: column for column in table.schema.columns}
-        if name not in types:
-            target = ", which is the target" if name == table.target else ""
-            raise InputError(
-                f"by={name!r} is no column that is read{target or did_you_mean(name, types)}; columns: {list(types)[:20]}"
-            )
-        found = types[name]
-        if split == "time" and found.base == "text":
-            found = replace(found, base="time")
-        return table.rows(TableSchema((found,)))[:, 0], found.base == "time"
-
-    def weights(self) -> Any:
-        """Lazy weights of rows at a path, with their blocks; None if all weigh alike."""
-        if self.weight is None:
-            return None
-        if self.encoder is not None:
-            return align_rows(self.X, self.column(self.weight), "weight")
-        return self._open(weight=self.weight)[2]
-
-    def _open(self, **more: Any) -> tuple[Any, ...]:
-        """The numbers at the path, opened anew."""
-        return open_rows(str(self.path), target=self.target, columns=self.columns, impute=self.impute, **more)
+    def weighted(self, sample_weight: Any) -> Rows:
+        """The same rows with their weights: those that are given, shape (n,), or a column by its name; None leaves these."""
+        if sample_weight is None:
+            return self
+        name = sample_weight if isinstance(sample_weight, str) else None
+        if name is None and np.ndim(sample_weight) == 0:
+            raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
+        if name is not None and self.path is not None and self.encoder is None:
+            found = _open(self.path, self.reading, weight=name)[2]
+        else:
+            found = self.column(sample_weight, exact=False)
+        if self.path is not None:
+            found = align_rows(self.X, found, "sample_weight")
+        return replace(self, weights=found, reading={**self.reading, "weight": name})
 
     def classes(self, y: da.Array | None) -> list[Any] | None:
         """Names behind labels that are text; where no place holds them, the labels are read."""
@@ -229,25 +205,6 @@ class Rows:
             return None
         known = None if self.info is None else self.info.classes
         return list(known) if known else [str(c) for c in np.unique(computed(da.unique(y))[0])]
-
-    def without(self, name: str) -> Rows:
-        """The same coded rows without a column."""
-        schema = TableSchema(tuple(column for column in self.schema.columns if column.name != name))
-        kinds = [kind for kind in self.kinds if kind.name != name]
-        if not kinds:
-            raise InputError(f"no column is left beside {name!r}, by which rows are split; give others")
-        columns = {kind.name: kind.kind for kind in kinds}
-        encoder = clone(self.encoder).set_params(schema=schema.spec(), columns=columns)
-        return replace(self, X=self.table.rows(schema), encoder=encoder, kinds=kinds)
-
-    def at(self, path: str, target: str | None, weight: str | None) -> Rows:
-        """The same coded rows, of which it is known where they are."""
-        X, names = self.X, self.schema.names
-        info = RowsInfo(
-            path=path, n=X.shape[0], d=X.shape[1], dtype="float64", block_rows=max(X.chunks[0]), classes=None, columns=names,
-            target=target, nbytes=X.nbytes, sparse=False,
-        )  # fmt: skip
-        return replace(self, info=info, target=target, columns=names, weight=weight)
 
 
 def check_rows(X: Any) -> None:
@@ -274,93 +231,257 @@ def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
     return X, read_numbers(y, data.form)
 
 
-def weights_of(data: Rows, sample_weight: Any, weight: str | None) -> Any:
-    """The weights of rows, lazy where these are at a path; None if all weigh alike.
-
-    sample_weight : of rows that are no path; weight : the name of those of rows at a path
-
-    Raises InputError for one of them in place of the other.
-    """
-    at_path = data.path is not None
-    if (sample_weight if at_path else weight) is not None:
-        raise InputError(
-            "weight= names the weights of rows at a path, sample_weight= holds those of other rows; received "
-            f"{'sample_weight= for a path' if at_path else 'weight= for rows that are no path'}"
-        )
-    return data.weights() if at_path else data.left(sample_weight)
+def path_of(X: Any) -> str | None:
+    """The path, where rows are given by one."""
+    return os.fspath(X) if isinstance(X, (str, os.PathLike)) else None
 
 
 def is_table_path(path: Any) -> bool:
     """Whether a path names a table with named columns."""
-    return isinstance(path, (str, os.PathLike)) and store.find_format(os.fspath(path)).table
+    return path_of(path) is not None and store.find_format(os.fspath(path)).table
 
 
-def described(X: Any, y: Any = None, **reading: Any) -> Rows:
-    """Rows at a path, lazy or in memory. reading : of those at a path, see `open_input`"""
-    if isinstance(X, Rows):
-        return X
-    return open_input(os.fspath(X), **reading) if isinstance(X, (str, os.PathLike)) else Rows(X, y)
+def check_kinds(kinds: Any) -> dict[str, str]:
+    """{column: kind} as `kinds` of `distrf.train` names them. Raises InputError for anything else."""
+    if not isinstance(kinds, Mapping | None):
+        raise InputError(f"kinds has what columns are, {{'city': 'category'}}, got {kinds!r}")
+    for name, kind in (kinds or {}).items():
+        one_of(*KINDS).check(f"the kind of {name!r}", kind)
+    return {str(name): kind for name, kind in (kinds or {}).items()}
+
+
+@ruled(columns=COLUMNS, drop_missing_target=FLAG)
+def open_training(
+    X: Any,
+    y: Any = None,
+    *,
+    target: str | None = None,
+    sample_weight: Any = None,
+    columns: Sequence[Any] | None = None,
+    kinds: Mapping[str, str] | None = None,
+    drop_missing_target: bool = False,
+    numbers: bool = False,
+    strict: bool = False,
+    split: str = "random",
+    by: Any = None,
+) -> Rows:
+    """The rows of a training: arrays as they are, tables as coded rows, unless their columns are to be numbers. A few rows are read.
+
+    Parameters
+    ----------
+    X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
+    numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
+    strict : as of `open_rows`
+
+    Raises
+    ------
+    InputError
+        There are no such columns, or they cannot be what they are said to be.
+
+    Warns
+    -----
+    ColumnWarning
+        A column or rows are left out, or a column may not be what it is taken for.
+    """
+    check_split(split, by)
+    path, kinds = path_of(X), check_kinds(kinds)
+    if is_table(X) and (path is None or is_table_path(path)) and not numbers:
+        if drop_missing_target and target is None:
+            raise InputError(
+                "rows without a target are dropped by the column that target= names; leave out rows of y yourself"
+            )
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        data = _open_table(X, y, target, weight, columns, kinds, drop_missing_target, split, by)
+        return data.weighted(sample_weight)
+    asked = {"kinds=": kinds, "drop_missing_target=": drop_missing_target}
+    if refused := [name for name, value in asked.items() if value]:
+        raise InputError(
+            f"{', '.join(refused)}: of Parquet and CSV and other tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
+            "as their format, a scaling or the map asks for; leave them out, or choose by columns="
+        )
+    if path is not None:
+        return open_input(
+            path, target, columns, y=y, sample_weight=sample_weight, strict=strict, split=split, by=by
+        )
+    of_path = {"columns": columns, "target": target, "by": by, "sample_weight": sample_weight}
+    for name, value in of_path.items():
+        if value is not None and (name == "columns" or isinstance(value, str)):
+            raise InputError(
+                f"{name}={value!r} names a column of a table or of rows at a path; X is {type(X).__name__}: give the values of each row, or "
+                f"open them with distrf.open_rows(path, {name}=...)"
+            )
+    X, y = (
+        v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
+    )
+    return Rows(X, y, split=split, by=by).weighted(sample_weight)
+
+
+def _open_table(
+    X: Any,
+    y: Any,
+    target: str | None,
+    weight: str | None,
+    columns: Any,
+    kinds: dict[str, str],
+    drop: bool,
+    split: str,
+    by: Any,
+) -> Rows:
+    """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
+    for, or if it is left out: new rows are of other groups."""
+    name, hidden, dates = by if isinstance(by, str) else None, set[str](), False
+    if name is not None:
+        group = split == "group" and name not in kinds
+        if kinds.get(name) == "drop" or (group if columns is None else name not in columns):
+            hidden = {name}
+    exclude = [column for column, kind in kinds.items() if kind == "drop" and column != name]
+    exclude += [weight] if weight is not None and columns is None else []
+    given = {"target": target, "columns": columns and [*columns, *hidden], "exclude": exclude or None}
+    if isinstance(X, Table) and any(value is not None for value in given.values()):
+        raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
+    opened = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    if name is not None:
+        by, dates = _split_column(opened[0], name, split)
+    kinds |= dict.fromkeys(hidden, "drop")
+    schema, found = describe_columns(opened[0], {c: kind for c, kind in kinds.items() if c not in exclude})
+    schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
+    found = [kind for kind in found if kind.name not in hidden]
+    data = coded_rows(X, opened, schema, found, y)
+    return replace(
+        data, split=split, by=by if name or by is None else data.column(by), by_name=name, by_dates=dates
+    )
+
+
+def opened_table(data: Any, drop: bool, **given: Any) -> Opened:
+    """A table, without its rows that have no target if these are dropped, which a warning counts; what `open_labelled` returns."""
+    if isinstance(data, Table) or not drop:
+        return data if isinstance(data, Table) else open_table(data, **given), 0, None
+    table, dropped, present = open_labelled(data, **given)
+    if dropped:
+        text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
+        is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
+        if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
+            text += "; words such as NA are none: keep_default_na=False makes classes of them"
+        warn(text, ColumnWarning)
+    return table, dropped, present
+
+
+def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
+    """A table that was opened, as coded rows; `y` are its targets where it has none."""
+    table, dropped, present = opened
+    X, path, info = table.rows(schema), path_of(data), None
+    if path is not None:
+        info = RowsInfo(
+            path,
+            X.shape[0],
+            X.shape[1],
+            "float64",
+            max(X.chunks[0]),
+            None,
+            schema.names,
+            table.target,
+            X.nbytes,
+            False,
+        )
+    encoder = TableEncoder(
+        schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=0
+    )
+    return Rows(
+        X, table.y if y is None else plain_rows(y, "y"), info=info,
+        reading={"target": table.target if y is None else None, "columns": schema.names, "impute": None, "y": _token(y)},
+        encoder=encoder, kinds=kinds, table=data if path is None else table, dropped=dropped, present=present,
+    )  # fmt: skip
+
+
+def _split_column(table: Table, name: str, split: str) -> tuple[Any, bool]:
+    """The column by which rows of a table are split, shape (n,), and whether its numbers are dates in seconds since 1970."""
+    types = {column.name: column for column in table.schema.columns}
+    if name not in types:
+        target = ", which is the target" if name == table.target else ""
+        raise InputError(
+            f"by={name!r} is no column that is read{target or did_you_mean(name, types)}; columns: {list(types)[:20]}"
+        )
+    found = types[name]
+    if split == "time" and found.base == "text":
+        found = replace(found, base="time")
+    return table.rows(TableSchema((found,)))[:, 0], found.base == "time"
 
 
 def open_input(
     path: str,
     target: str | None = None,
-    columns: list[Any] | None = None,
-    impute: Any = None,
+    columns: Sequence[Any] | None = None,
+    impute: Sequence[float] | None = None,
     *,
-    weight: str | None = None,
+    y: Any = None,
+    sample_weight: Any = None,
     strict: bool = False,
-    plan: bool = False,
     split: str = "random",
-    by: str | None = None,
+    by: Any = None,
 ) -> Rows:
-    """Describe the rows of numbers at `path`; an imputation rule reads them once to become numbers, but for a plan.
+    """Describe the rows of numbers at `path`.
 
+    impute : what replaces missing values in each column
     split, by : how rows are held out; a column of groups is no column of X, nor one of times that are no numbers, unless
         `columns` names it
 
     Raises StoreError for a missing or unfinished store.
     """
     check_split(split, by)
-    table = is_table_path(path)
-    if by is not None and columns is None:
-        columns = _without(path, target, impute is not None, split, by)
-    if weight is not None and (columns is None or weight in columns):  # which is no column of the rows
-        columns = None if columns is None else [name for name in columns if name != weight]
+    table, name = is_table_path(path), by if isinstance(by, str) else None
+    dates = False
+    if name is not None and table:
+        by, dates = _split_column(open_table(path, columns=[name]), name, split)
+    if name is not None and columns is None:
+        columns = _columns_without(
+            path, target, impute is not None, name, split == "group" or (table and dates)
+        )
+    if isinstance(sample_weight, str) and (
+        columns is None or sample_weight in columns
+    ):  # which is no column of the rows
+        columns = None if columns is None else [column for column in columns if column != sample_weight]
         selection = store.Selection(target=target, columns=columns, missing=impute is not None)
-        without = store.open_weighted(path, weight, selection)[0].columns
+        without = store.open_weighted(path, sample_weight, selection)[0].columns
         if without != store.open_source(path, selection).columns:
             columns = without
     if columns is not None and not table:
         columns = _numbers(columns, store.describe(path, target=target).columns)
-    if strict:  # before anything starts
-        open_rows(path, target=target, columns=columns, strict=True)
-    if plan and impute is not None:
-        impute = 0.0  # whatever it becomes: blocks and bytes are the same
-    elif isinstance(impute, (str, float)):  # fixed numbers, so that later rows are filled as these are
-        impute = store.impute_values(path, impute, target=target, columns=columns)
+    reading = {"target": target, "columns": columns, "impute": impute, "y": _token(y)}
+    X, own = _open(path, reading, strict=strict)
     info = store.describe(path, target=target, columns=columns, impute=impute)
-    filled = impute
-    if impute is None:
-        filled = (store.made_from(path) or {"spec": {}})["spec"].get("impute")
-        if filled is not None and columns is not None:
-            filled = [filled[j] for j in columns]
-    X, y = open_rows(path, target=target, columns=columns, impute=impute)
-    return Rows(X, y, info, target, columns, weight, impute, filled)
+    if impute is None and (filled := (store.made_from(path) or {"spec": {}})["spec"].get("impute")) is not None:
+        reading["filled"] = filled if columns is None else [filled[j] for j in columns]
+    data = Rows(
+        X, own if y is None else y, info=info, reading=reading, split=split, by=by, by_name=name, by_dates=dates
+    )
+    if name is not None and not table:
+        data = replace(data, by=data.column(name))
+    return data.weighted(sample_weight)
 
 
-def _without(path: str, target: str | None, missing: bool, split: str, by: str) -> list[Any] | None:
-    """The columns of X without that of groups, or of times that are no numbers; None where it is none of X, or stays."""
+def _token(y: Any) -> str | None:
+    """What tells targets that were given from others."""
+    return None if y is None else tokenize(y)
+
+
+def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:
+    """The numbers at the path: X, y, and the weights where `more` names them."""
+    return open_rows(path, **{name: reading[name] for name in ("target", "columns", "impute")}, **more)
+
+
+def _columns_without(path: str, target: str | None, missing: bool, name: str, hidden: bool) -> list[Any] | None:
+    """The columns of X without one that is to be hidden; None where it is none of X, or stays."""
+    if not hidden:
+        return None
     if not is_table_path(path):
         known = store.describe(path, target=target).columns
-        return [name for name in known if name != by] if split == "group" and known and by in known else None
-    if split == "time" and open_table(path, columns=[by]).schema.columns[0].base == "number":
-        return None
-    selection = store.Selection(target=target, missing=missing, exclude=(by,))
-    return list(store.open_source(path, selection).columns or [])
+        return [column for column in known if column != name] if known and name in known else None
+    return list(
+        store.open_source(path, store.Selection(target=target, missing=missing, exclude=(name,))).columns or []
+    )
 
 
-def _numbers(names: list[Any], known: list[str] | None) -> list[Any]:
+def _numbers(names: Sequence[Any], known: list[str] | None) -> list[Any]:
     """Names of Zarr columns as numbers; what is neither stays, and is refused with the columns there are."""
     numbers = {name: j for j, name in enumerate(known or ())}
     if not known:

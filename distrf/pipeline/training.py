@@ -5,26 +5,25 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from inspect import signature
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError
-from ..parameters import check_keywords
+from ..execution.labelled import plain_rows
+from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import load_model
 from ..randomness import draw_seed
-from ..splits import check_split
+from ..splits import SPLIT
 from ..store.csv_format import reads_csv, said_format
-from .making import Prepared, make_model, prepare
+from .loaded import note_reasons
+from .making import Prepared, prepare
 from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
-from .rows import Rows as Opened
+from .rows import Rows, open_training
 from .sample import see_target
-from .tables import keep_reasons, open_training, wants_numbers
-from .training_rows import Rows
 
 
 class BaselineWarning(UserWarning):
@@ -33,30 +32,29 @@ class BaselineWarning(UserWarning):
 
 
 @reads_csv
+@ruled(split=SPLIT, columns=COLUMNS, drop_missing_target=FLAG, resume=FLAG, overwrite=FLAG, random_state=SEED)
 def train(
     X: Any,
     y: Any = None,
     *,
+    target: str | None = None,
     sample_weight: Any = None,
-    weight: str | None = None,
     columns: Sequence[Any] | None = None,
-    impute: str | float | None = None,
-    strict: bool = False,
+    kinds: Mapping[str, str] | None = None,
+    drop_missing_target: bool = False,
     split: str = "random",
     by: Any = None,
+    model: Any = "auto",
+    map: Any = "auto",
+    scale: Any = "auto",
+    n_components: int | str | None = "auto",
+    alpha: Any = "auto",
+    metric: str = "auto",
+    set: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int | None = None,
     resume: bool = False,
     overwrite: bool = False,
-    target: str | None = None,
-    exclude: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
-    numeric: Sequence[str] | None = None,
-    date: Sequence[str] | None = None,
-    id: Sequence[str] | None = None,
-    drop_missing_target: bool = False,
-    **options: Any,
+    random_state: Any = 0,
 ) -> Pipeline:
     """Make a model for these rows, and fit it.
 
@@ -68,19 +66,18 @@ def train(
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets: labels, or numbers, one or C for each row. Not needed if `target` names a column of a table, or for a store
         that has an array y.
-    sample_weight : array or Dask array of shape (n,), default=None
-        Weight of each row, in the fit and in all that is judged on the way. Rows of weight 0 count as if they were not
-        there.
-    weight : str or None, default=None
-        The column or array of the weights of rows at a path, which is no column of X. None weighs all alike.
+    target : str or None, default=None
+        The column of a table, or the array of a store, that holds the targets.
+    sample_weight : array or Dask array of shape (n,), str or None, default=None
+        Weight of each row, in the fit and in all that is judged on the way; of a table or of rows at a path also the column or
+        array that holds them, which is no column of X. Rows of weight 0 count as if they were not there.
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
-    impute : str, float or None, default=None
-        What replaces missing values of rows at a path: "mean", "median", "zero" or a number; the columns of a table are then
-        numbers. None refuses missing values of numbers, and leaves those of a table to its encoder.
-    strict : bool, default=False
-        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
-        warning.
+    kinds : mapping of str to str or None, default=None
+        What columns of a table are, whatever they hold: "category", "number", "date", "id" (which names its rows) or "drop".
+        The last two are left out. What is not named is told by a sample.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
     split : {"random", "stratified", "group", "time", "blocks"}, default="random"
         How rows are held out, wherever some are: for choices, for penalties, for early stopping, for probabilities and
         intervals, and for means of the target. "stratified" gives each fold its share of every class, "group" keeps the rows
@@ -88,34 +85,30 @@ def train(
         neighbouring rows together.
     by : str, array or Dask array of shape (n,), default=None
         The group or the time of each row, for these splits: a column of a table by its name, or numbers, text (groups) or
-        dates. Times stay a feature. Groups are one only if `categorical` or `numeric` names their column.
+        dates. Times stay a feature. Groups are one only if `kinds` or `columns` names their column.
+    model : str or estimator, default="auto"
+        As `distrf.make_model` takes it, and so are the next six: what is "auto" is chosen on a sample of the rows.
+    map : str, estimator or None, default="auto"
+        The map of features.
+    scale : str, StreamingScaler or None, default="auto"
+        Units of the columns. Any other than "auto" takes the columns of a table for numbers.
+    n_components : int, str or None, default="auto"
+        Number of features.
+    alpha : float, list of float or "auto", default="auto"
+        Penalty of the model.
+    metric : str, default="auto"
+        The score that judges candidates.
+    set : mapping of str to object or None, default=None
+        Other parameters of these steps.
     out : str, PathLike or None, default=None
-        Folder or URL to save the model to, with what it was asked for.
-    checkpoint : str, PathLike or None, default=None
-        Folder that keeps the state of SGD, each pass of conjugate gradients and TEFM, and of CompactNonlinearMap. The
-        same call with `resume` continues from it, to the same bits.
-    checkpoint_every : int or None, default=None
-        Batches of SGD between two states. None leaves that of the estimator.
+        Folder or URL to save the model to, with what it was asked for. While a fit of many passes runs (models logistic, svm,
+        huber and SGD, solver="cg", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
     resume : bool, default=False
-        Continue from `checkpoint`. A model of the same job that is in `out` already is loaded.
+        Go on where the same call was stopped, to the same bits. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False
-        Replace a model in `out`, and start anew if `checkpoint` holds a state.
-    target : str or None, default=None
-        The column of a table, or the array of a store, that holds the targets.
-    exclude : sequence of str or None, default=None
-        Columns of a table that are left out.
-    categorical : sequence of str or None, default=None
-        Columns that are categories, whatever they hold.
-    numeric : sequence of str or None, default=None
-        Columns that are numbers, such as one that would be taken for an id.
-    date : sequence of str or None, default=None
-        Columns that are dates.
-    id : sequence of str or None, default=None
-        Columns that name their rows; they are left out.
-    drop_missing_target : bool, default=False
-        Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
-    **options : object
-        Options of `make_model`.
+        Replace what is in `out`, and start anew.
+    random_state : int, Generator, RandomState or None, default=0
+        Seed of the sample, the map and the model. None draws one seed.
 
     Returns
     -------
@@ -139,42 +132,29 @@ def train(
         model on the columns; the target was taken for numbers, but is of an integer dtype with many values that each occur
         often, as labels do; the target is the same in all sampled rows.
     """
-    check_keywords("train", options, (*signature(train).parameters, *signature(make_model).parameters))
     if isinstance(y, str):
         raise InputError(
             f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
         )
-    check_split(split, by)
-    of_table: dict[str, Any] = {
-        "exclude": exclude, "categorical": categorical, "numeric": numeric, "date": date, "id": id,
-        "drop_missing_target": drop_missing_target or None,
-    }  # fmt: skip
-    of_table = {name: value for name, value in of_table.items() if value is not None}
-    of_path: dict[str, Any] = {"weight": weight, "columns": columns, "impute": impute, "strict": strict or None}
-    of_path = {name: value for name, value in of_path.items() if value is not None}
-    numbers = options.get("scale", "auto") != "auto" or wants_numbers(options.get("map"))
-    if isinstance(X, (str, os.PathLike)):
-        named = by if isinstance(by, str) else None
-        X = open_training(
-            os.fspath(X), numbers=numbers, target=target, split=split, by=named, **of_path, **of_table
+    if resume and out is None:
+        raise InputError(
+            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
         )
-    if isinstance(X, Opened):
-        rows = Rows.of_path(X, y, sample_weight, split, by)
-    else:
-        rows = Rows.given(X, y, sample_weight, split, by, {"target": target, **of_path}, of_table, numbers)
-    if rows.encoder is not None:
-        options["scale"] = rows.encoder
-    asked = Options(**options)
-    asked = replace(asked, random_state=draw_seed(asked.random_state))
-    out, checkpoint = (None if place is None else os.fspath(place) for place in (out, checkpoint))
-    outputs = Outputs(out, checkpoint, checkpoint_every, resume, overwrite)
-    outputs.check_places(rows.source)
+    asked = Options(model, map, scale, n_components, alpha, metric, set, draw_seed(random_state))
+    rows = X
+    if not isinstance(X, Rows):
+        rows = open_training(
+            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
+            drop_missing_target=drop_missing_target, split=split, by=by,
+        )  # fmt: skip
+    asked = asked.with_encoder(rows.encoder)
+    out = None if out is None else os.fspath(out)
+    outputs = Outputs(out, resume, overwrite)
+    outputs.check_places(rows.path)
     y, form, seen = rows.y, "", None
     if y is not None:
-        y, form, seen = see_target(
-            y, asked.random_state, asked.model, {} if rows.data is None else rows.data.seen
-        )
-    identity = rows.identity() if out is not None or checkpoint is not None else {}
+        y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
+    identity = rows.description if out is not None else {}
     job = job_of(identity, asked) if identity else {}
     if outputs.done:
         outputs.check_same_job(job)
@@ -182,18 +162,16 @@ def train(
     start = time.perf_counter()
     with outputs.held():
         made = prepare(
-            rows.X, y, asked, rows.weight, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(rows.X, y, asked, split, rows.by, rows.by_name, rows.by_dates),
+            rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
+            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, rows.X, y, rows.weight)
+        pipeline = fit_prepared(made, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-        keep_reasons(pipeline, rows.kinds, drop_missing_target)
+        note_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
             seconds = time.perf_counter() - start
-            reading = (
-                identity if rows.data is None else {}
-            )  # of rows at a path other names may stand for the target
-            outputs.save(pipeline, rows.reading | reading, job, seconds, rows.parts, source=rows.source)
+            outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
+            outputs.forget_state()
     return pipeline
 
 

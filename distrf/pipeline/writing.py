@@ -19,7 +19,7 @@ from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from .loaded import Loaded
-from .rows import Rows, described
+from .rows import Rows, open_input, path_of
 
 
 @ruled(out=PLACE)
@@ -138,7 +138,6 @@ def featurize(
     *,
     target: str | None = None,
     columns: list[Any] | None = None,
-    impute: str | float | None = None,
     strict: bool = False,
     save_map: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
@@ -161,8 +160,6 @@ def featurize(
     columns : list or None, default=None
         Columns to read of rows at a path, by name or number. None reads all. Those of a saved map are read as the
         rows that it was fitted to.
-    impute : str, float or None, default=None
-        What replaces missing values of rows at a path: "mean", "median", "zero" or a number. None refuses them.
     strict : bool, default=False
         Refuse a Zarr store of others that lacks chunks; else it is a warning.
     save_map : str, PathLike or None, default=None
@@ -182,23 +179,22 @@ def featurize(
     SpecMismatchError
         `out` holds other features.
     """
-    if isinstance(X, (str, os.PathLike)):
-        check_places(X, out, save_map, map if isinstance(map, (str, os.PathLike)) else None)
-    else:
-        store.existing_store(out)
-    named_steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
-    steps = [(name, step) for name, step in named_steps if hasattr(step, "transform")]
-    if isinstance(map, (str, os.PathLike, Loaded)):
-        steps = []  # as they were fitted
-    elif not steps:
+    path = path_of(X)
+    check_places(path, out, save_map, path_of(map))
+    steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
+    steps = [(name, step) for name, step in steps if hasattr(step, "transform")]
+    saved = path_of(map) is not None or isinstance(map, Loaded)
+    if not steps and not saved:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
-    fitted = all(hasattr(step, "map_") for _, step in steps)
+    fitted = saved or all(hasattr(step, "map_") for _, step in steps)
     with hold(out, save_map, takeover=overwrite):
         if fitted:
             loaded = Loaded.of(map).transformers()
             data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
         else:
-            data = described(X, y, target=target, columns=columns, impute=impute, strict=strict)
+            data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
+            if path is not None:
+                data = open_input(path, target, columns, y=y, strict=strict)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])

@@ -108,7 +108,7 @@ def plan(
     job = _job_of(steps, job)
     known = classes or 0
     if isinstance(X, (str, os.PathLike)):
-        X = open_input(os.fspath(X), plan=True)
+        X = open_input(os.fspath(X))
     if isinstance(X, Rows):
         known = known or len((X.info and X.info.classes) or ())
         X, own = X.rows()

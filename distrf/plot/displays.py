@@ -1,10 +1,10 @@
-"""`displays`: what there is to draw of an evaluation, a model, a search or an importance, by scikit-learn where it can."""
+"""`displays`: what there is to draw of an evaluation, a model or an importance, by scikit-learn where it can."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,11 @@ from ..pipeline.evaluating import Evaluation
 from ..pipeline.importance import Importance
 from ..pipeline.loaded import Loaded
 from ..scores.models import ClassifierSums, RegressorSums
-from ..tuning import Tuned
+from ..scores.ranking import Ranking
 
 #: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas.
 _WRITTEN, _CURVES = 15, 10
+_OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_score": "score on held-out rows"}
 
 
 class Displays(dict[str, Any]):
@@ -38,16 +39,15 @@ def displays(result: Any) -> Displays:
 
     Parameters
     ----------
-    result : Evaluation, estimator, Pipeline, str, PathLike, Tuned or Importance
-        What `distrf.evaluate`, `distrf.tune` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
+    result : Evaluation, estimator, Pipeline, str, PathLike or Importance
+        What `distrf.evaluate` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
 
     Returns
     -------
     dict of str to display
         Each has `plot(ax=)`. Of an evaluation of labels "confusion_matrix", "roc_curve", "precision_recall_curve" and
         "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of 1,000 rows. Of a
-        model "alphas" (errors of several penalties), "epochs" (of SGD) and "spectrum" (of TEFM). Of a search the best score
-        by the values of each number that was searched, and by "rows". Of an importance "importance".
+        model "alphas" (errors of several penalties), "epochs" and "validation" (of SGD) and "spectrum" (of TEFM). Of an importance "importance".
 
     Raises
     ------
@@ -69,8 +69,6 @@ def displays(result: Any) -> Displays:
     if isinstance(result, Evaluation):
         sums = result.sums
         return Displays(_of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums))
-    if isinstance(result, Tuned):
-        return Displays(_of_search(result))
     if isinstance(result, Importance):
         label = f"{result.scoring.replace('_', ' ')} lost where the column is permuted"
         values, deviations = result.importances_mean, result.importances_std
@@ -78,41 +76,12 @@ def displays(result: Any) -> Displays:
     if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
         return Displays(_of_model(Loaded.of(result).pipeline))
     raise InputError(
-        "displays are of a model or its folder, or of what distrf.evaluate, distrf.tune or distrf.permutation_importance "
-        f"returned, got {type(result).__name__}"
+        "displays are of a model or its folder, or of what distrf.evaluate or distrf.permutation_importance returned, "
+        f"got {type(result).__name__}"
     )
 
 
-def plot_training(model: Any) -> Any:
-    """Draw what a training leaves: its epochs or the errors of several alphas, and the spectrum of a TEFM.
-
-    Parameters
-    ----------
-    model : str, PathLike, estimator or Pipeline
-        A fitted model, or its folder.
-
-    Returns
-    -------
-    matplotlib.axes.Axes
-        The first of the axes.
-
-    Raises
-    ------
-    InputError
-        There is nothing to draw: ridge with one alpha.
-    """
-    found = displays(model)
-    if not found:
-        raise InputError(
-            "a training is drawn by epochs, several alphas or a TEFM; this is ridge with one alpha"
-        )
-    axes = new_figure(6.4 * len(found)).subplots(1, len(found), squeeze=False)[0]
-    for ax, display in zip(axes, found.values(), strict=True):
-        display.plot(ax=ax)
-    return axes[0]
-
-
-def new_figure(width: float = 6.4) -> Any:
+def new_figure() -> Any:
     """A figure that no window shows and pyplot does not keep. Raises InputError where matplotlib is not installed."""
     try:
         from matplotlib.figure import Figure
@@ -120,7 +89,7 @@ def new_figure(width: float = 6.4) -> Any:
         raise InputError(
             f'plots need matplotlib, which is not there ({error}); pip install "distrf[plot]"'
         ) from error
-    return Figure(figsize=(width, 4.4), layout="constrained")
+    return Figure(figsize=(6.4, 4.4), layout="constrained")
 
 
 class _Display:
@@ -145,50 +114,35 @@ def plain(text: Any, most: int = 40) -> str:
 
 @dataclass
 class LinesDisplay(_Display):
-    """Lines over a shared axis, some of them measured at the right.
+    """Lines over a shared axis.
 
     Attributes
     ----------
-    lines, right : dict {label: (x, y)}
-        Those measured at the left and at the right.
-    labels : tuple of str
-        Of the horizontal axis, the left one and the right one.
+    lines : dict {label: (x, y)}
+    labels : (str, str)
+        Of the horizontal axis and of the vertical one.
     log : str
         Axes that may be logarithmic, where their numbers span more than a decade.
-    mark : tuple of float and str, or None
-        A point of the first line, and what is said of it.
     """
 
     lines: dict[str, tuple[Any, Any]]
-    labels: tuple[str, ...]
-    right: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    labels: tuple[str, str]
     log: str = ""
-    mark: tuple[float, str] | None = None
 
     def plot(self, *, ax: Any = None) -> LinesDisplay:
         """Draw on axes; None makes new ones."""
-        ax, drawn = self._axes(ax), list[Any]()
-        sides = [(ax, self.lines, self.labels[1])]
-        sides += [(ax.twinx(), self.right, self.labels[2])] if self.right else []
-        for axes, lines, name in sides:
-            axes.set_ylabel(name)
-            for label, xy in lines.items():
-                drawn += axes.plot(*xy, ".-", color=f"C{len(drawn)}", label=label)
-        if self.mark is not None:
-            x, y = next(iter(self.lines.values()))
-            style = {"markersize": 12, "fillstyle": "none", "color": "C3", "label": self.mark[1]}
-            drawn = ax.plot(self.mark[0], np.asarray(y)[np.asarray(x) == self.mark[0]][:1], "o", **style)
+        ax = self._axes(ax)
+        for label, xy in self.lines.items():
+            ax.plot(*xy, ".-" if len(xy[0]) > 1 else "o", label=label)
         for letter in self.log:
             values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in self.lines.values()])
             positive = values[values > 0]
             if len(positive) and positive.max() > 10 * positive.min():  # a penalty may be 0
                 getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
-        if self.labels[0] == "epoch":
-            ax.locator_params(axis="x", integer=True)
-        ax.set_xlabel(self.labels[0])
+        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         ax.grid(alpha=0.3)
-        if len(drawn) > 1 or self.mark is not None:
-            ax.legend(handles=drawn, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        if len(self.lines) > 1:
+            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
         return self
 
 
@@ -269,19 +223,23 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
         found["roc_curve"] = ClassCurves({label: _roc(each[label]) for label in each})
         found["precision_recall_curve"] = ClassCurves({label: _precision(each[label]) for label in each})
     if held.weight > 0:
-        true, said, _ = held.calibration
+        true, told, _ = held.calibration
         words = {"pos_label": plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
-        found["calibration"] = CalibrationDisplay(true, said, None, **words)
+        found["calibration"] = CalibrationDisplay(true, told, None, **words)
     return found
 
 
-def _roc(ranking: Any, **label: str) -> tuple[float, Any]:
-    (fpr, tpr), area = ranking.roc_curve(), ranking.roc_auc()[0]
+def _roc(ranking: Ranking, **label: str) -> tuple[float, Any]:
+    y, score, weight = ranking.weighted_labels
+    fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
+    area = ranking.roc_auc()[0]
     return area, metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **label)
 
 
-def _precision(ranking: Any, of_others: bool = False, **label: str) -> tuple[float, Any]:
-    precision, recall = ranking.precision_recall_curve(of_others)
+def _precision(ranking: Ranking, of_others: bool = False, **label: str) -> tuple[float, Any]:
+    y, score, weight = ranking.weighted_labels
+    y, score = (~y, -score) if of_others else (y, score)
+    precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
     area = ranking.average_precision(of_others)[0]
     known = {"average_precision": area, "prevalence_pos_label": float(precision[0])}
     return area, metrics.PrecisionRecallDisplay(precision, recall, **known, **label)
@@ -301,37 +259,19 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
         lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
         found["spectrum"] = LinesDisplay(lines, ("direction l", "share of the energy |F|²"), log="y")
     if history := getattr(model, "history_", None):
-        scored = [e for e in history if e["validation_score"] is not None]
-        right = {"validation score": _pairs(scored, "validation_score")} if scored else {}
-        words = ("epoch", "loss with penalty, rows of the epoch", "score on held-out rows")
-        found["epochs"] = LinesDisplay({"loss": _pairs(history, "loss")}, words, right, log="y")
+        for name, key in (("epochs", "loss"), ("validation", "validation_score")):
+            scored = [entry for entry in history if entry[key] is not None]
+            line = [entry["epoch"] for entry in scored], [entry[key] for entry in scored]
+            if scored:
+                found[name] = LinesDisplay({key: line}, ("epoch", _OF_EPOCHS[key]), log="y" * (key == "loss"))
     elif getattr(model, "cv_errors_", None) is not None:
         alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
+        errors = np.asarray(model.cv_errors_)
         ends = {alphas.min(): ", the smallest tried", alphas.max(): ", the largest tried"}
         chosen = f"chosen: {model.alpha_:g}{ends.get(model.alpha_, '')}"
-        errors = {"errors": (alphas[order], np.asarray(model.cv_errors_)[order])}
-        labels = "alpha", "mean squared error, held-out rows"
-        found["alphas"] = LinesDisplay(errors, labels, log="xy", mark=(float(model.alpha_), chosen))
-    return found
-
-
-def _pairs(entries: list[dict[str, Any]], name: str) -> tuple[list[int], list[float]]:
-    return [e["epoch"] for e in entries], [e[name] for e in entries]
-
-
-def _of_search(tuned: Tuned) -> dict[str, Any]:
-    """The best score of each sample, and of each value of what was searched, on the last sample that has several."""
-    found: dict[str, Any] = {}
-    for name in ("rows", *tuned.parameters):
-        for level in sorted({trial.level for trial in tuned.trials}, reverse=True):
-            best: dict[float, float] = {}
-            for trial in tuned.trials:
-                value = trial.rows if name == "rows" else trial.parameters.get(name)
-                if (name == "rows" or trial.level == level) and isinstance(value, (int, float)):
-                    best[value] = max(trial.score, best.get(value, -np.inf))
-            if len(best) > 1:
-                words, values = name.rpartition("__")[2], sorted(best)
-                labels = words.replace("_", " "), f"best {tuned.metric}, held-out rows"
-                found[words] = LinesDisplay({"best": (values, [best[v] for v in values])}, labels, log="x")
-                break
+        curves: dict[str, Any] = {
+            "errors": (alphas[order], errors[order]),
+            chosen: ([model.alpha_], errors[alphas == model.alpha_][:1]),
+        }
+        found["alphas"] = LinesDisplay(curves, ("alpha", "mean squared error, held-out rows"), log="xy")
     return found

@@ -56,7 +56,7 @@ def check_report(path: str | os.PathLike[str], *sources: str | None) -> None:
     path = os.fspath(path)
     if not path.lower().endswith((".html", ".htm")):
         raise InputError(f"a report is HTML: its name ends in .html, got {path!r}")
-    check_apart(path, [source for source in sources if source is not None], what="the report")
+    check_apart(path, sources, what="the report")
     check_writable(path)
     fs, root = files.filesystem(files.normalise(path))
     if fs.isdir(root):
@@ -94,7 +94,7 @@ def write_report(
     plan : Plan or None, default=None
         What `distrf.plan` returned for the job.
     command : str or None, default=None
-        What makes the result again. None takes what the folder of a model says.
+        What makes the result again.
 
     Returns
     -------
@@ -120,8 +120,8 @@ def write_report(
     ...     write_report(distrf.evaluate(model, X, y), f"{folder}/scores.html")
     """
     check_report(path)
-    known, spec = dict(facts or {}), None
-    if isinstance(result, Tuned):
+    known, spec, searched = dict(facts or {}), None, isinstance(result, Tuned)
+    if searched:
         section, made = "Search", result.to_dict()
         made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
     elif isinstance(result, Evaluation):
@@ -130,29 +130,37 @@ def write_report(
         loaded = Loaded.of(result)
         steps = ", ".join(type(getattr(step, "base", step)).__name__ for step in loaded.pipeline)
         section, made, spec = "Model", {"steps": steps} | pipeline_facts(loaded.pipeline), loaded.spec
-        known, data, command = _of_folder(loaded, known, data, command)
+        if loaded.path is not None:  # what the folder says of its making, where it is not given
+            of_folder = loaded.details.get("provenance", {})
+            known = {"seconds": of_folder.get("seconds")} | known
+            data = {"from": of_folder.get("source")} | loaded.reading if data is None else data
     else:
         raise InputError(
             "a report is of a model or its folder, or of what distrf.tune or distrf.evaluate returned, got "
             f"{type(result).__name__}"
         )
     facts, listing = made | known, _json(made if spec is None else spec)
-    said = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
+    texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
     peaks = facts.get("peak_bytes_per_worker") or {}
     page = {
         "title": title or section,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "cards": _cards(facts, result),
-        "warnings": dict.fromkeys(itertools.chain(*said)),
+        "warnings": dict.fromkeys(itertools.chain(*texts)),
         "command": command,
         "data": data or {},
         "section": section,
         "known": {name: value for name, value in facts.items() if name not in _APART},
-        "figures": _figures(result),
+        "figures": [] if searched else _figures(result),
         "time": {name: facts.get(name) for name in ("seconds", "rows_per_second")},
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
-        "environment": _environment(),
+        "environment": {"Python": platform.python_version()}
+        | {name: version(name) for name in _PACKAGES}
+        | {
+            "system": platform.platform(terse=True),
+            "processor": f"{platform.machine()}, {os.cpu_count()} logical cores",
+        },
         "listing": ("Result" if spec is None else "Spec", listing[:_LISTING], max(len(listing) - _LISTING, 0)),
         "most": _ROWS,
     }
@@ -161,24 +169,6 @@ def write_report(
     source = resources(__package__).joinpath("report.html.j2").read_text("utf-8")
     fs, root = files.filesystem(files.normalise(os.fspath(path)))
     files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
-
-
-def _environment() -> dict[str, str]:
-    versions = {"Python": platform.python_version(), **{name: version(name) for name in _PACKAGES}}
-    processor = f"{platform.machine()}, {os.cpu_count()} logical cores"
-    return versions | {"system": platform.platform(terse=True), "processor": processor}
-
-
-def _of_folder(loaded: Loaded, facts: dict[str, Any], data: Any, command: str | None) -> tuple[Any, Any, Any]:
-    """What the folder of a model says of its making, where it is not given."""
-    if loaded.path is None:
-        return facts, data, command
-    from ..persistence import model_details
-
-    made = model_details(loaded.path).get("provenance", {})
-    read = {"from": made.get("source")} | loaded.reading
-    said = f"distrf {made['command']}" if made.get("command") else None
-    return {"seconds": made.get("seconds")} | facts, read if data is None else data, command or said
 
 
 def _json(value: Any) -> str:

@@ -15,30 +15,21 @@ from ..targets import checked_weights, float_columns, r2_of_sums
 class ErrorSums(SizedState):
     """Weighted sums over rows: weight, errors, and moments of y, each of shape (outputs,).
 
-    Parameters
-    ----------
-    quantiles : tuple of float, default ()
-        Of which the pinball losses are summed, each above 0 and below 1.
-
     Attributes
     ----------
     weight : float
-    sums : shape (3 + quantiles, outputs)
-        Squared errors, absolute errors, squares of y, and the pinball losses of each quantile.
+    sums : shape (3, outputs)
+        Squared errors, absolute errors and squares of y.
     mean, spread : shape (outputs,)
         Of y, and its squared deviations from it.
     """
 
-    quantiles: tuple[float, ...] = ()
     weight: float = 0.0
     sums: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
     mean: np.ndarray = field(default_factory=lambda: np.empty(0))
     spread: np.ndarray = field(default_factory=lambda: np.empty(0))
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the state of a few outputs."""
-        return 64 * (5 + len(self.quantiles))
+    nbytes = 512  # of a few outputs
 
     def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
@@ -59,9 +50,8 @@ class ErrorSums(SizedState):
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         total, missed = float(w.sum()), y - predicted
         mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        pinball = [np.maximum(q * missed, (q - 1) * missed) for q in self.quantiles]
-        sums = np.stack([w @ losses for losses in (missed**2, np.abs(missed), y**2, *pinball)])
-        self.merge(ErrorSums(self.quantiles, total, sums, mean, w @ (y - mean) ** 2))
+        sums = np.stack([w @ losses for losses in (missed**2, np.abs(missed), y**2)])
+        self.merge(ErrorSums(total, sums, mean, w @ (y - mean) ** 2))
 
     def merge(self, other: ErrorSums) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -98,8 +88,3 @@ class ErrorSums(SizedState):
     def r2(self) -> float:
         """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
         return float(r2_of_sums(self.sums[0], self.spread, self.spread).mean())
-
-    @property
-    def pinballs(self) -> list[float]:
-        """Mean pinball loss of each quantile, the mean over outputs."""
-        return [float(losses.mean()) for losses in self.sums[3:] / self.weight]

@@ -78,11 +78,11 @@ class LabelCounts(SizedState):
         self._learn(predicted)
         self._learn(y)
         k = len(self.labels)
-        true, said = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
-        hits = (true == said) if w is None else w * (true == said)
-        self.counts += np.stack([np.bincount(true, w, k), np.bincount(said, w, k), np.bincount(true, hits, k)])
+        true, told = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
+        hits = (true == told) if w is None else w * (true == told)
+        self.counts += np.stack([np.bincount(true, w, k), np.bincount(told, w, k), np.bincount(true, hits, k)])
         if self.matrix is not None:
-            self.matrix += np.bincount(true * k + said, w, k * k).reshape(k, k)
+            self.matrix += np.bincount(true * k + told, w, k * k).reshape(k, k)
 
     def merge(self, other: LabelCounts) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -133,21 +133,15 @@ class LabelCounts(SizedState):
     @property
     def balanced_accuracy(self) -> float:
         """The mean recall of the labels that have rows."""
-        return mean_recall(self.recalls)
+        return float(np.nanmean(self.recalls))
 
     def mean_of(self, scores: np.ndarray, weighted: bool = False) -> float:
         """The mean of the scores of the labels that occur, in the rows or among the predictions, or by their rows.
 
         A score that is not defined counts as 0.
         """
-        there = self.truth + self.predicted > 0
-        scores = np.nan_to_num(scores[there])
-        return float(np.average(scores, weights=self.truth[there]) if weighted else scores.mean())
-
-
-def mean_recall(recalls: np.ndarray) -> float:
-    """Balanced accuracy: the mean recall of the classes that have rows, whose recall is not NaN."""
-    return float(recalls[~np.isnan(recalls)].mean())
+        weights = self.truth if weighted else self.truth + self.predicted > 0
+        return float(np.average(np.nan_to_num(scores), weights=weights))
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

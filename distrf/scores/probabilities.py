@@ -11,37 +11,35 @@ from ..execution.states import SizedState
 from ..targets import checked_weights
 from .labels import as_labels, codes_of
 
+#: Bins of equal width of what probabilities say.
+_BINS = 10
+
 
 @dataclass
 class ProbabilitySums(SizedState):
     """Weighted sums over rows of losses of probabilities, and of what they say in bins of equal width.
 
-    With up to two classes a bin takes the probability of the second class, and whether the row has it. With more it takes
-    the largest probability, and whether its class is the row's.
+    With two classes a bin takes the probability of the second class, and whether the row has it. With more it takes the
+    largest probability, and whether its class is the row's.
 
     Parameters
     ----------
     classes : array of shape (c,)
-        In ascending order: a column of probabilities for each. Or one class, against all others.
-    n_bins : int, default 10
+        In ascending order: a column of probabilities for each.
 
     Attributes
     ----------
     weight, logs, squares : float
         Weight of the rows, log losses, Brier scores.
-    bins : float64 array of shape (3, n_bins)
+    bins : float64 array of shape (3, 10)
         Weight of the rows, sum of their probabilities, weight of those for which it came true.
     """
 
     classes: np.ndarray
-    n_bins: int = 10
     weight: float = 0.0
     logs: float = 0.0
     squares: float = 0.0
-    bins: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.bins = np.zeros((3, self.n_bins))
+    bins: np.ndarray = field(default_factory=lambda: np.zeros((3, _BINS)))
 
     @property
     def nbytes(self) -> int:
@@ -54,7 +52,7 @@ class ProbabilitySums(SizedState):
         ----------
         y : array of shape (rows,), labels
             The probability of one that is not among the classes is 0.
-        probabilities : array of shape (rows, c), or (rows,) for one class
+        probabilities : array of shape (rows, c), or (rows,) of the second of two classes
         weight : array of shape (rows,), optional
 
         Raises
@@ -62,27 +60,25 @@ class ProbabilitySums(SizedState):
         InputError
             Probabilities outside [0, 1], or that do not sum to 1, or whose columns are not those of the classes.
         """
-        p, one = checked_probabilities(probabilities), probabilities.ndim == 1
-        if len(self.classes) != (1 if one else p.shape[1]):
+        p = checked_probabilities(probabilities)
+        if len(self.classes) != p.shape[1]:
             shape = ("n", *probabilities.shape[1:])
             raise InputError(
                 f"probabilities have a column a class, got shape {shape} for {len(self.classes)} classes"
             )
-        codes = (
-            codes_of(self.classes, as_labels(y)) + one
-        )  # of one class against all others, which are the first then
+        codes = codes_of(self.classes, as_labels(y))
         w = np.ones(len(p)) if weight is None else checked_weights(weight, codes)
         rows, eps, two = np.arange(len(p)), np.finfo(p.dtype).eps, p.shape[1] == 2
-        taken = np.where(codes >= 0, p[rows, codes], 0.0).astype(p.dtype)
-        squares = (p.astype(np.float64) ** 2).sum(axis=1) + (1 - 2 * taken.astype(np.float64))
+        own = np.where(codes >= 0, p[rows, codes], 0.0).astype(p.dtype)
+        squares = (p.astype(np.float64) ** 2).sum(axis=1) + (1 - 2 * own.astype(np.float64))
         self.weight += float(w.sum())
-        self.logs -= float(w @ np.log(np.clip(taken, eps, 1 - eps), dtype=np.float64))
+        self.logs -= float(w @ np.log(np.clip(own, eps, 1 - eps), dtype=np.float64))
         self.squares += float(w @ squares) * (0.5 if two else 1.0)
         best = np.ones(len(p), dtype=np.intp) if two else p.argmax(axis=1)
-        said = p[rows, best]
-        place = np.searchsorted(np.linspace(0.0, 1.0, self.n_bins + 1)[1:-1], said)
-        for total, values in zip(self.bins, (w, w * said, w * (codes == best)), strict=True):
-            total += np.bincount(place, values, self.n_bins)
+        told = p[rows, best]
+        place = np.searchsorted(np.linspace(0.0, 1.0, _BINS + 1)[1:-1], told)
+        for total, values in zip(self.bins, (w, w * told, w * (codes == best)), strict=True):
+            total += np.bincount(place, values, _BINS)
 
     def merge(self, other: ProbabilitySums) -> None:
         """Count the rows of another state, which is left as it is."""
@@ -104,8 +100,8 @@ class ProbabilitySums(SizedState):
     @property
     def calibration(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of each bin that has rows: the share for which it came true, the mean probability, the weight of the rows."""
-        weight, said, true = self.bins[:, self.bins[0] > 0]
-        return true / weight, said / weight, weight
+        weight, told, true = self.bins[:, self.bins[0] > 0]
+        return true / weight, told / weight, weight
 
 
 def checked_probabilities(values: np.ndarray) -> np.ndarray:

@@ -19,8 +19,9 @@ The error. P and N are the weights of the two classes, p and n those in a bin.
 * Average precision is the mean over the rows of the class of the precision at their score. Let a bin have TP and FP of both
   classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the
   precision is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So the rows of the class in the bin add at most
-  p (TP + p) / (TP + p + FP) to P times the mean; and, as the quotient grows with t, at least the integral of
-  (TP + t) / (TP + t + FP + n) over t from 0 to p. The even mixture, f = n t / p, lies between.
+  p (TP + p) / (TP + p + FP) to P times the mean; and at least the integral of (TP + t) / (TP + t + FP + n) over t from 0 to p,
+  as the quotient grows with t, hence at least p times the mean of its ends, as it is concave. The even mixture, f = n t / p,
+  lies between: p times the mean of its ends.
 
 Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so
 the bounds do as 1 / m; what the AUC is really off by is of second order.
@@ -165,40 +166,11 @@ class Ranking(SizedState):
             return _average_precision(self.negative, self.positive, loose)
         return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1])
 
-    def roc_curve(self) -> tuple[np.ndarray, np.ndarray]:
-        """The ROC curve, from the highest score down: a straight line across the rows of each bin.
-
-        Returns
-        -------
-        false, true : float64 arrays of shape (bins + 1,)
-            Shares of the others, and of the rows of the class, that score as high or higher, from 0 to 1. The area under
-            them is that of `roc_auc`.
-        """
-        return _running_share(self.negative[::-1]), _running_share(self.positive[::-1])
-
-    def precision_recall_curve(self, of_others: bool = False) -> tuple[np.ndarray, np.ndarray]:
-        """Precision and recall where the rows of each bin and those above it are said to have the class.
-
-        Parameters
-        ----------
-        of_others : bool, default False
-            As in `average_precision`.
-
-        Returns
-        -------
-        precision, recall : float64 arrays of shape (bins + 1,)
-            From the lowest score up; at the end 1 and 0, as in scikit-learn.
-        """
-        p, n = (self.negative, self.positive) if of_others else (self.positive[::-1], self.negative[::-1])
-        found, false = np.cumsum(p), np.cumsum(n)
-        precision = found / np.maximum(found + false, np.finfo(float).tiny)
-        return np.append(precision[::-1], 1.0), _running_share(p)[::-1]
-
-
-def _running_share(weight: np.ndarray) -> np.ndarray:
-    """0, and the share of the sum up to each; NaN where it is 0."""
-    sums = np.concatenate([[0.0], np.cumsum(weight)])
-    return sums / sums[-1] if sums[-1] > 0 else np.full(len(sums), np.nan)
+    @property
+    def weighted_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The bins as rows: whether they have the class, scores in the order of the bins, and weights; each of shape (2 bins,)."""
+        bins = np.arange(len(self.first))
+        return np.repeat([True, False], len(bins)), np.tile(bins, 2), self.weights.ravel()
 
 
 @dataclass
@@ -291,23 +263,13 @@ def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray) -> tuple
     if not total > 0:
         return np.nan, np.nan
     found, false = np.cumsum(p), np.cumsum(n)
-    tied = p * found / np.maximum(found + false, np.finfo(float).tiny)
-    loose = loose & (p > 0)
-    if not loose.any():
-        return float(tied.sum() / total), 0.0
-    above, false_above = (np.concatenate([[0.0], sums[:-1]])[loose] for sums in (found, false))
-    p, n = p[loose], n[loose]
-    most = p * (above + p) / (above + p + false_above)
-    least = p - _times_log(false_above + n, p, above + false_above + n)
-    ratio = (p + n) / p  # the integral of (above + t) / (above + false_above + ratio t)
-    ahead = above + false_above
-    mixed = p / ratio + _times_log(above - ahead / ratio, ratio * p, ahead) / ratio
-    mixed = np.clip(mixed, least, most)
-    value = tied[~loose].sum() + mixed.sum()
-    return float(value / total), float(max((most - mixed).sum(), (mixed - least).sum()) / total)
+    above, false_above, end = found - p, false - n, _share(found, false)
+    most, least = (p * each for each in (_share(found, false_above), (_share(above, false) + end) / 2))
+    mixed = np.where(loose, np.clip(p * (_share(above, false_above) + end) / 2, least, most), p * end)
+    off = np.maximum(most - mixed, mixed - least)[loose]
+    return float(mixed.sum() / total), float(off.sum() / total)
 
 
-def _times_log(factor: np.ndarray, part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """factor * log(1 + part / whole); 0 where whole is 0, as factor is then."""
-    there = whole > 0
-    return np.where(there, factor * np.log1p(part / np.where(there, whole, 1.0)), 0.0)
+def _share(part: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The share of a part in both; 0 of nothing."""
+    return part / np.maximum(part + other, np.finfo(float).tiny)

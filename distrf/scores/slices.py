@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -35,24 +34,23 @@ class Slices:
     edges: np.ndarray | None = None
 
     @classmethod
-    def of_sample(cls, column: np.ndarray, most: int = VALUES) -> Slices:
+    def of_sample(cls, column: np.ndarray) -> Slices:
         """Choose slices for a column from a sample of its values.
 
         Parameters
         ----------
         column : array of shape (rows,): numbers, booleans or text; NaN and None are missing
-        most : int, default 20
-            Values that get a slice each. Numbers of more values are cut at their quartiles; of text the most frequent do.
+            Up to 20 values get a slice each. Numbers of more values are cut at their quartiles; of text the most frequent get one.
 
         Returns
         -------
         Slices
         """
         values, counts = np.unique(as_column(column)[0], return_counts=True)
-        if len(values) > most and values.dtype.kind != "U":
+        if len(values) > VALUES and values.dtype.kind != "U":
             quartiles = values[np.searchsorted(np.cumsum(counts), np.array([0.25, 0.5, 0.75]) * counts.sum())]
             return cls(edges=np.unique(quartiles.astype(np.float64)))
-        return cls(values=values[np.sort(np.argsort(-counts, kind="stable")[:most])])
+        return cls(values=values[np.sort(np.argsort(-counts, kind="stable")[:VALUES])])
 
     @property
     def names(self) -> list[Any]:
@@ -141,11 +139,5 @@ def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
         values, missing = values.astype(str) if values.dtype.kind == "S" else values, values != values
         return values[~missing], missing
     missing = np.array([is_missing(v) or v != v for v in values.tolist()], dtype=bool)
-    there = [int(v) if isinstance(v, Decimal) and v == int(v) else v for v in values[~missing].tolist()]
-    wide = any(isinstance(value, int) and abs(value) >= 2**63 for value in there)  # NumPy may round those
-    found = np.array(there, dtype=object if wide else None) if there else np.empty(0)
-    if found.dtype.kind not in "biufUO" or (found.dtype.kind == "O" and not wide):
-        raise InputError(
-            f"slices are by values of one type; a column has {there[0]!r} and others of another type"
-        )
-    return found, missing
+    found = np.array(values[~missing].tolist() or np.empty(0))
+    return found if found.dtype.kind in "biufU" else found.astype(str), missing

@@ -234,8 +234,8 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:
         raise InputError(
-            f"columns hold numbers, booleans, text, dates or times; not so {_listed(odd)}; leave them out with "
-            "exclude=, or make such columns of them"
+            f"columns hold numbers, booleans, text, dates or times; not so {listed(odd)}; leave them out with "
+            "kinds={'NAME': 'drop'}, or make such columns of them"
         )
     # Equal texts that are one object are pickled once: schemas travel in tasks.
     return TableSchema(
@@ -248,7 +248,7 @@ def require_distinct(names: Iterable[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(
-            f"columns have distinct names; more than one is called {_listed(map(repr, twice))}; rename them"
+            f"columns have distinct names; more than one is called {listed(map(repr, twice))}; rename them"
         )
 
 
@@ -258,7 +258,7 @@ def row_labels(schema: pa.Schema) -> set[str]:
     return {field.name for field in fields if base_of(field.type) != "time"}
 
 
-def _listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """The first few, and how many more there are."""
     words = list(words)
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
@@ -296,7 +296,7 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
         return None
     return (
         "the rows need the columns that the model was trained with (or that the given schema has); here "
-        f"{_listed(faults)}; rename, add or convert columns, or train without them"
+        f"{listed(faults)}; rename, add or convert columns, or train without them"
     )
 
 
@@ -347,11 +347,16 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
 def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
     kinds = [value_type(kind) for kind in kinds]
     if base != "number":
-        units = ["s", "ms", "us", "ns"]
-        return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
+        return finest_time(kinds)
     whole = [pa.types.is_integer(kind) or getattr(kind, "scale", 1) == 0 for kind in kinds]
     if all(whole) and (pa.uint64() in kinds or not all(map(pa.types.is_integer, kinds))):
         return pa.decimal128(38, 0)  # float64, which NumPy takes, rounds those beyond 2^53
     if any(pa.types.is_decimal(kind) for kind in kinds):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))
+
+
+def finest_time(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """That of the types of times which has the smallest unit; dates have the largest. Of other types the first."""
+    units = ["s", "ms", "us", "ns"]
+    return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)

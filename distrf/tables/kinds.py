@@ -121,16 +121,14 @@ def infer_kinds(
     if not any(kind.used for kind in kinds):
         left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
         raise InputError(
-            f"no column is left to learn from ({left}); give others, or say what they are with categorical=, numeric= or date="
+            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
         )
     return kinds
 
 
 def _as_number(kind: ColumnKind) -> ColumnKind:
     """A column of ascending numbers where there is no other one."""
-    caution = (
-        f"column {kind.name!r} ({kind.why}) is taken for a number; say date=[{kind.name!r}] where it is a time"
-    )
+    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; say kinds={{{kind.name!r}: 'date'}} where it is a time"
     column = kind.column and replace(kind.column, base="number")
     return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
@@ -145,12 +143,10 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
         listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
         listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
         numbers = [k.name for k in left if k.column and (k.column.whole or k.column.base == "number")]
-        as_numbers = (
-            f", numeric={numbers[:_SHOWN]} for numbers, date={numbers[:_SHOWN]} for times" if numbers else ""
-        )
+        ways = "category for levels" + ", number or date" * bool(numbers)
+        asked = dict.fromkeys(names[:_SHOWN], "drop")
         texts.append(
-            f"left out: {listed}; take them with categorical={names[:_SHOWN]} for levels{as_numbers}, or leave them out "
-            f"without this warning with exclude={names[:_SHOWN]}"
+            f"left out: {listed}; take one by its kind ({ways}), or leave out without this warning: kinds={asked}"
         )
     return texts
 
@@ -164,11 +160,10 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
         return ""
     stray = f"not {fact.stray}: such texts count as missing" if fact.stray else ""
     doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
-    levels = f"categorical={[column.name]} for levels"
-    otherwise = f"say {levels}"
+    otherwise = f"say kinds={ {column.name: 'category'} } for levels"
     if fact.found.doubt:
-        numbers = fact.found.doubt == CODES and f"say numeric={[column.name]} for numbers, {levels}"
-        otherwise = numbers or f"write it otherwise, or say {levels}"
+        numbers = f"{otherwise}, 'number' for numbers"
+        otherwise = numbers if fact.found.doubt == CODES else f"write it otherwise, or {otherwise}"
     return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}"
 
 
@@ -180,7 +175,7 @@ def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
     if fact.found is None and kind in _WRITTEN and column.base in ("text", {"date": "number"}.get(kind)):
         raise InputError(
             f"a {kind} is written such as {_WRITTEN[kind]}; half of the values of column {column.name!r} are not; write them so, or "
-            f"do not name it in {'numeric' if kind == 'number' else kind}="
+            "leave its kind out"
         )
 
 
@@ -214,13 +209,3 @@ def _guess(column: ColumnType, fact: ColumnFacts, all_rows: int) -> tuple[str, s
     if distinct:
         return "id", f"text, distinct {rows}", True
     return "category", f"text, {fact.distinct:,} levels {rows}", False
-
-
-def as_said(**lists: Sequence[str] | None) -> dict[str, str]:
-    """Kinds by name, from lists of names by kind. Raises InputError for a name in two lists."""
-    said: dict[str, str] = {}
-    for kind, listed in lists.items():
-        for name in map(str, listed or ()):
-            if said.setdefault(name, kind) != kind:
-                raise InputError(f"column {name!r} is said to be {said[name]} and {kind}; say one of them")
-    return said

@@ -95,7 +95,7 @@ def test_runs_what_the_command_line_runs(cli, tmp_path, two_worker_cluster):
     job = tmp_path / "job.yaml"
     job.write_text(
         "command: train\nX: d.zarr\nout: m\nn_components: 64\nalpha: [1e-6, 1.0e-4]\nmodel: ridge-classifier\nrandom_state: 3\n"
-        f"set: {{map__gamma: 0.5, model__fit_intercept: false, raw_columns: no}}\ncluster: {two_worker_cluster.scheduler_address}\n"
+        f"set: {{map__gamma: 0.5, model__fit_intercept: false}}\ncluster: {two_worker_cluster.scheduler_address}\n"
     )
     assert json.loads(cli("train", "--job", job, "--json").out)["rows"] == 400
     words = [
@@ -107,8 +107,6 @@ def test_runs_what_the_command_line_runs(cli, tmp_path, two_worker_cluster):
         3,
         "--set",
         "map__gamma=0.5",
-        "--set",
-        "raw_columns=no",
     ]
     words += ["--set", "model__fit_intercept=no", "--quiet"]
     cli("train", tmp_path / "d.zarr", tmp_path / "n", *words, cluster=True)
@@ -117,10 +115,7 @@ def test_runs_what_the_command_line_runs(cli, tmp_path, two_worker_cluster):
     assert "holds a model already" in cli("train", "--job", job, code=1).err
     cli("train", "--job", job, "--overwrite", "--set", "map__gamma=0.25", "-D", 32, "--quiet")
     typed = distrf.load_model(tmp_path / "m")
-    assert (typed["map"].gamma, typed["model"].fit_intercept, typed["model"].coef_.shape[1]) == (
-        0.25,
-        False,
-        32,
-    )
+    gamma = typed["map"].get_params()["base__gamma"]
+    assert (gamma, typed["model"].fit_intercept, typed["model"].coef_.shape[1]) == (0.25, False, 64 + 32)
     planned = json.loads(cli("plan", "--job", job, "--cluster", "none", "--json").out)  # of a job of train
     assert (planned["job"], planned["rows"]) == ("train", 400)

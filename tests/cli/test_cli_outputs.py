@@ -18,7 +18,7 @@ from distrf import StreamingRidge, ingest, load_model, save_model
 from distrf.errors import StoreError
 from distrf.store import check_writable
 
-SMALL = ["-D", "16", "--set", "map__gamma=1", "--scale", "none", "--set", "raw_columns=no", "--alpha", "1e-3"]
+SMALL = ["-D", "16", "--set", "map__gamma=1", "--scale", "none", "--alpha", "1e-3"]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from distrf.execution.open_table import is_table
 from distrf.execution.passes import run_pass
 from distrf.execution.states import RowCount
 from distrf.maps.table_missing import MISSING
-from distrf.pipeline.tables import open_training
+from distrf.pipeline.rows import open_training
 from distrf.store import files, frames
 from distrf.store.table_codes import as_arrow, coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of

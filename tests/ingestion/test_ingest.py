@@ -179,23 +179,17 @@ REFUSED = {
     "no format": ("a.jpg", "1 2", {}, "told by the name"),
     "csv, text": ("a.csv", {"a": X[:, 0], "label": LABELS}, {}, r"columns \['label \(string\)'\].*target="),
     "csv, no such target": ("a.csv", {"a": X[:, 0], "b": X[:, 1]}, {"target": "q"}, r"columns \['q'\] are not in .*are \['a', 'b'\]"),
-    "csv, gaps": ("a.csv", GAPS, {}, r"column 'b' has nulls in .*first in row 200; .*impute="),
+    "csv, gaps": ("a.csv", GAPS, {}, r"column 'b' has nulls in .*impute="),
     "csv, gaps in the target": ("a.csv", GAPS, {"target": "b", "impute": 0}, r"column 'b' has nulls in .*first in row 200; drop the rows"),
     "csv, a word": ("a.csv", WORDS, {}, r"columns \['b \(string\)'\]"),
-    "csv, a late word": ("late.csv", LATE, {"columns": ["a", "b"]}, "row 201 of .* has 'two' in column 'b', which holds numbers"),
-    "csv, a late fraction": ("late.csv", LATE, {"target": "t", "columns": ["a"]}, r"row 202 of .* has '3.5' in column 't', which holds numbers .int64."),
+    "csv, a late word": ("late.csv", LATE, {"columns": ["a", "b"]}, r"columns \['b \(string\)'\]"),
     "parquet, gaps": ("a.parquet", HOLES, {"target": "t"}, "column 'a' has nulls in row group 0"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_refused(tmp_path, monkeypatch, case):
-    from distrf.store import csv_source
-
+def test_what_is_refused(tmp_path, case):
     name, content, options, message = REFUSED[case]
-    if name == "late.csv":  # in rows that are not looked at
-        monkeypatch.setattr(csv_source, "_PLACES", 1)
-        monkeypatch.setattr(csv_source, "_PLACE_BYTES", 100)
     with pytest.raises((InputError, StoreError), match=message):
         ingest(written(tmp_path, name, content), tmp_path / "o.zarr", **options)
     if (tmp_path / "o.zarr").exists():  # refused while rows were written

@@ -27,10 +27,10 @@ from distrf import (
     load_model,
     save_model,
 )
-from distrf.cli.steps import Steps
 from distrf.errors import InputError
 from distrf.kernels import DotProductKernel, Exponential, Polynomial, get_kernel
 from distrf.maps import TensorSketchMap
+from distrf.pipeline.options import Options, unfitted_map
 
 KERNELS = [
     Polynomial(1),
@@ -262,7 +262,7 @@ def test_maps_of_the_command_line(name, options, rng):
     X = abs(rng.normal(size=(60, 5)))
     size = {} if name == "blockwise" else {"n_components": "16"}
     given = {f"map__{option}": text for option, text in options.items()}
-    estimator = Steps({"map": name, "random_state": "3", "set": given} | size).made_map()
+    estimator = unfitted_map(Options(map=name, set=given, **size), None, 3)
     planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
     assert type(planned) is type(fitted)
     assert planned.n_components == fitted.n_components

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference
-from sklearn.calibration import calibration_curve
 
 from distrf import metrics
 from distrf.errors import InputError
@@ -44,7 +43,6 @@ def test_regression_scores__equal_scikit_learn(rng, outputs, weighted):
     y = rng.normal(size=(500, *outputs)) + 3.0
     p, w = y + rng.normal(size=y.shape), rng.random(500) if weighted else None
     same_scores(["root_mean_squared_error", "mean_absolute_error", "r2_score"], (y, p), w)
-    same_scores(["mean_pinball_loss"], (y, p), w, alpha=0.9)
 
 
 def test_r2__far_from_zero_and_of_a_constant(rng):
@@ -153,19 +151,6 @@ def test_scores_of_probabilities__equal_scikit_learn(probable, weighted, dtype):
     assert metrics.log_loss(y, both, sample_weight=w) == pytest.approx(one, rel=tol)
 
 
-@pytest.mark.parametrize("label", ["yes", "no"])
-def test_calibration_curve__equals_scikit_learn(probable, label):
-    y, p, _ = probable
-    y, p = np.where(y == 2, "yes", "no"), np.round(p[:, 2], 2)
-    for n_bins in (1, 5, 10):
-        theirs = calibration_curve(y, p, pos_label=label, n_bins=n_bins)
-        for a, b in variants(y, p):
-            ours = metrics.calibration_curve(a, b, pos_label=label, n_bins=n_bins)
-            np.testing.assert_allclose(ours, theirs, rtol=1e-12)
-    weighted = metrics.calibration_curve(y, p, sample_weight=np.full(len(y), 2.0), pos_label=label)
-    np.testing.assert_allclose(weighted, metrics.calibration_curve(y, p, pos_label=label), rtol=1e-12)
-
-
 TWO, P, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500)
 
 
@@ -176,7 +161,6 @@ TWO, P, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500)
         ("root_mean_squared_error", ([], []), {}, "at least one row"),
         ("root_mean_squared_error", (["a"], ["a"]), {}, "numeric"),
         ("r2_score", ([1.0, 2.0], [1.0, np.inf]), {}, "finite"),
-        ("mean_pinball_loss", (TWO, P), {"alpha": 1.0}, "alpha must be"),
         ("accuracy_score", (np.ones((2, 2)), np.ones((2, 2))), {}, "one column"),
         ("accuracy_score", (["a", "b"], [1, 2]), {}, "labels of one kind"),
         ("accuracy_score", (TWO, TWO), {"sample_weight": np.zeros(3)}, "positive sum"),
@@ -207,8 +191,6 @@ TWO, P, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500)
         ("log_loss", ([0, 1, 2], np.full((3, 3), 0.5)), {}, "sum to 1"),
         ("log_loss", ([0, 1, 2], P), {}, "is of two labels"),
         ("log_loss", (TWO, P), {"sample_weight": np.zeros(3)}, "positive sum"),
-        ("calibration_curve", (TWO, np.ones((3, 2))), {}, "one column"),
-        ("calibration_curve", (TWO, P), {"n_bins": 0}, "n_bins must be"),
     ],
 )
 def test_bad_input__is_refused(name, given_arrays, options, match):

@@ -218,7 +218,7 @@ def test_tables(tmp_path, rng):
     folder.mkdir()
     frame[:300].to_csv(folder / "1.csv", index=False)
     learner = StreamingRidge(alpha=1e-3, keep_state=True)
-    distrf.train(folder, target="price", weight="w", model=learner, n_components=64, out=model)
+    distrf.train(folder, target="price", sample_weight="w", model=learner, n_components=64, out=model)
     frame[300:].to_csv(folder / "2.csv", index=False)
     loaded = add_rows(model, folder)
     assert loaded[-1].state_.rows == 400

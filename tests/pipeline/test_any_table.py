@@ -52,7 +52,8 @@ ENTRIES = {
     "stray": st.sampled_from([*map(str, range(40)), "?"]),
     **{form: days.map(("{:" + form + "}").format) for form in DATES},
 }
-NAMES = st.text(min_size=1, max_size=4) | st.sampled_from(
+#: Without NUL, where Arrow's stream interface ends a name.
+NAMES = st.text(min_size=1, max_size=4).filter(lambda name: "\0" not in name) | st.sampled_from(
     ["a,b", "a b", " id", "0", "2019", "ä=1", "[x]", "'q'", '"', "id", "index", "size, mm"]
 )
 TARGETS = [
@@ -242,7 +243,7 @@ def test_what_text_tells_is_learned(values, kind, tmp_path):
     frame.to_csv(tmp_path / "a.csv", index=False)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
-        options = {"categorical": ["c"]} if kind == "category" else {}
+        options = {"kinds": {"c": "category"}} if kind == "category" else {}
         models = [
             distrf.train(rows, target="y", map=None, **options)
             for rows in (frame, tmp_path / "a.parquet", tmp_path / "a.csv")
@@ -292,7 +293,7 @@ def test_slices_by_a_column_whose_name_is_a_number(rng, by):
     frame["y"] = frame[1] * 1.0
     model = distrf.train(frame, target="y", map=None)
     assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
-    with pytest.raises(InputError, match=r"by=7 is no column of the table; columns: \['0', '1', 'y'\]"):
+    with pytest.raises(InputError, match=r"'7' is no column of the table; columns: \['0', '1', 'y'\]"):
         distrf.evaluate(model, frame, by=7)
 
 

@@ -86,7 +86,7 @@ def test_data_frames_keep_their_columns(rows):
     ("options", "message"),
     [
         ({"n_rows": 1}, "n_rows must be"),
-        ({"scoring": "auc"}, "scoring must be"),
+        ({"scoring": "auc"}, "the score 'auc' does not go"),
         ({"scoring": "accuracy"}, "'accuracy' does not go with this model"),
         ({"y": None}, "needs a target"),
         ({"sample_weight": np.zeros(N)}, "zero everywhere"),
@@ -121,3 +121,11 @@ def test_tables_and_the_command(rng, tmp_path, cli):
     said = json.loads(cli(*words).out)["importance"]
     assert [column["name"] for column in said["columns"]] == ["colour", "number", "same"]
     assert said["columns"][0]["each"] == found.importances[1].tolist()
+
+
+def test_columns_that_are_too_many_are_refused(rng):
+    """A million hashed ones never came to an end."""
+    X = sp.csr_array(rng.random((20, 5001)) * (rng.random((20, 5001)) < 0.01))
+    model = StreamingRidge(alpha=1.0).fit(X, np.arange(20.0))
+    with pytest.raises(InputError, match="of at most 5,000 columns; the rows have 5,001; look at the weights"):
+        permutation_importance(model, X, np.arange(20.0))

@@ -43,7 +43,6 @@ def test_who_writes_holds_the_lock(tmp_path):
         "predict": lambda: predict(model, source, out),
         "ingest": lambda: ingest(tmp_path / "rows.npz", out),
         "train": lambda: train(X, X[:, 0], out=out, model="ridge"),
-        "checkpoint": lambda: train(X, X[:, 0], checkpoint=out, model="sgd-regressor"),
     }
     with hold(out, tmp_path / "out.parquet"):
         before = sorted(tmp_path.rglob("*"))

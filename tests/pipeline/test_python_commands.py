@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 
+import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -221,35 +222,48 @@ def test_what_cannot_be_done_is_refused(rows, tmp_path):
 
 @pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 def test_a_training_is_kept_resumed_and_done_once(tmp_path):
-    X = np.random.default_rng(0).normal(size=(200, 3))
-    y = (X[:, 0] > 0).astype(int)
-    made_map = distrf.RandomFourierFeatures(n_components=16, random_state=0)
-    learner = distrf.StreamingSGDClassifier("hinge", n_epochs=2, tol=None, batch_size=50, random_state=0)
-    asked = {"map": made_map, "model": learner, "scale": None, "raw_columns": False}
-    kept = asked | {"out": tmp_path / "m", "checkpoint": tmp_path / "state", "checkpoint_every": 1}
-    first = distrf.train(X, y, **kept)
-    assert learner.checkpoint is None
+    """Its state lies beside the model until that is there."""
+    rows = np.random.default_rng(0).normal(size=(200, 3))
+    y, read, stops, state = (rows[:, 0] > 0).astype(int), [], [27], tmp_path / "m-state"
+
+    def fails_once(block):
+        read.append(len(block))
+        if stops and len(read) == stops[0]:
+            stops.clear()
+            raise RuntimeError("stopped")
+        return block
+
+    X = da.from_array(rows, chunks=(50, 3)).map_blocks(fails_once, dtype=float, name="rows")
+    base = distrf.RandomFourierFeatures(n_components=64, length_scale=2.0, random_state=0)
+    made_map = distrf.TEFM(base, n_components=8, solver="finder", n_iter=2, random_state=0)
+    kept = {"map": made_map, "model": "ridge-classifier", "scale": None, "out": tmp_path / "m"}
+    with dask.config.set(scheduler="synchronous"):
+        with pytest.raises(RuntimeError, match="stopped"):
+            distrf.train(X, y, **kept)
+        for changed in ({"y": 1 - y}, {"map": distrf.TEFM(base, n_components=4, solver="finder")}):
+            with pytest.raises(SpecMismatchError, match="is of another job"):
+                distrf.train(**{"X": X, "y": y} | kept | changed, resume=True)
+        with pytest.raises(SpecMismatchError, match="resume=True continues it"):
+            distrf.train(X, y, **kept)
+        assert state.exists()
+        read.clear()
+        resumed, fewer = distrf.train(X, y, **kept, resume=True), len(read)
+        assert not state.exists()
+        whole = distrf.train(X, y, **kept | {"out": None})
+    assert fewer < len(read) - fewer
+    assert made_map.checkpoint is None
+    np.testing.assert_array_equal(resumed["model"].coef_, whole["model"].coef_)
     with pytest.raises(SpecMismatchError, match="holds a model already"):
         distrf.train(X, y, **kept)
     with pytest.raises(SpecMismatchError, match="model of another job"):
         distrf.train(X, y, **kept | {"scale": "standard"}, resume=True)
     done = distrf.train(X, y, **kept, resume=True)
-    np.testing.assert_array_equal(done["model"].coef_, first["model"].coef_)
-    assert (tmp_path / "m" / "model.json").exists()
-    (tmp_path / "m").rename(tmp_path / "before")
-    again = distrf.train(X, y, **kept, resume=True)  # from its last state
-    np.testing.assert_array_equal(again["model"].coef_, first["model"].coef_)
-    for changed in ({"y": 1 - y}, {"map": distrf.RandomFourierFeatures(n_components=8, random_state=0)}):
-        given = {"X": X, "y": y} | kept | {"out": None} | changed
-        with pytest.raises(SpecMismatchError, match="is of another job"):
-            distrf.train(**given, resume=True)
-    with pytest.raises(SpecMismatchError, match="resume=True continues it"):
-        distrf.train(X, y, **kept | {"out": None})
-    with pytest.raises(InputError, match="jobs of many passes"):
-        distrf.train(X, y, **kept | {"model": "ridge", "out": None, "checkpoint_every": None})
-    assert distrf.evaluate(tmp_path / "before", X, y)["accuracy"] > 0.7
+    np.testing.assert_array_equal(done["model"].coef_, whole["model"].coef_)
+    with pytest.raises(InputError, match="resume=True needs out="):
+        distrf.train(X, y, resume=True)
+    assert distrf.evaluate(tmp_path / "m", rows, y)["accuracy"] > 0.7
     plain = {"map": None, "model": "ridge-classifier", "scale": None, "random_state": np.random.default_rng(1)}
-    distrf.train(X, y, out=tmp_path / "drawn", **plain)
+    distrf.train(rows, y, out=tmp_path / "drawn", **plain)
     assert (tmp_path / "drawn" / "model.json").exists()
 
 

@@ -64,11 +64,11 @@ def test_a_bad_cell_in_a_column_of_numbers_is_said(tmp_path):
         TableEncoder(random_state=0).fit(path)
     with pytest.warns(ColumnWarning, match="not '12kg': such"):
         TableEncoder(random_state=0).fit(made)
-    with pytest.warns(ColumnWarning, match=r"row 8 of .*missing; say categorical=\['weight'\] for levels"):
+    with pytest.warns(ColumnWarning, match=r"row 8 of .*missing; say kinds={'weight': 'category'} for levels"):
         distrf.train(path, target="y", map=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ColumnWarning)
-        distrf.train(path, target="y", map=None, exclude=["weight"])
+        distrf.train(path, target="y", map=None, kinds={"weight": "drop"})
 
 
 def test_train_takes_a_frame_as_it_is(model):
@@ -90,7 +90,7 @@ def test_columns_say_why_they_were_taken_for_what_they_are(model):
     assert reasons["loyal"] == "booleans"
     assert "as said" not in reasons.values()
     table = frame(300)
-    told = distrf.train(table, target="churned", n_components=16, categorical=["zip"], exclude=["since"])
+    told = distrf.train(table, target="churned", n_components=16, kinds={"zip": "category", "since": "drop"})
     assert [column["name"] for column in told[0].columns_ if column["why"] == "as said"] == ["zip"]
 
 
@@ -126,7 +126,7 @@ def test_targets_of_rows_that_no_path_names(model):
     cases = [
         ({"target": "gone"}, "gone"),
         ({"target": "churned", "y": test["churned"]}, "give one of them"),
-        ({"target": "churned", "by": "gone"}, "by='gone' is no column of the table; columns: .'customer_id'"),
+        ({"target": "churned", "by": "gone"}, "'gone' is no column of the table; columns: .'customer_id'"),
     ]
     for options, message in cases:
         with pytest.raises(InputError, match=message):
@@ -157,7 +157,7 @@ def test_a_model_knows_the_target_of_its_table(model, tmp_path):
     for given in (model, tmp_path / "model", load_model(tmp_path / "model")):
         assert distrf.evaluate(given, tmp_path / "new.parquet") == said
     test = frame(300, seed=4)
-    in_memory = distrf.train(test, test["churned"].to_numpy(str), n_components=32, exclude=["churned"])
+    in_memory = distrf.train(test, test["churned"].to_numpy(str), n_components=32, kinds={"churned": "drop"})
     assert in_memory.training_.target is None
 
 
@@ -177,7 +177,7 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(tmp_path, tar
     made[target] = pd.Series(value, dtype=object).where(np.arange(300) % 5 > 0, missing).astype(dtype)
     made.to_parquet(tmp_path / "a.parquet", row_group_size=50)
     made.to_csv(tmp_path / "a.csv", index=False)
-    options = {"target": target, "exclude": ["w"], "map": None, "random_state": 0}
+    options = {"target": target, "kinds": {"w": "drop"}, "map": None, "random_state": 0}
     with pytest.raises(InputError, match=r"drop the rows that have no target .*drop_missing_target=True"):
         distrf.train(tmp_path / "a.parquet", **options)
     found = []
@@ -202,15 +202,15 @@ def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path)
     table.loc[::5, "y"] = np.nan
     left, weight = table[table.y.notna()], table.w.to_numpy()
     model = distrf.train(
-        table, target="y", exclude=["w"], map=None, drop_missing_target=True, sample_weight=weight
+        table, target="y", kinds={"w": "drop"}, map=None, drop_missing_target=True, sample_weight=weight
     )
-    same = distrf.train(left, target="y", exclude=["w"], map=None, sample_weight=left.w)
+    same = distrf.train(left, target="y", map=None, sample_weight="w")
     np.testing.assert_array_equal(model[-1].coef_, same[-1].coef_)
     wanted = distrf.evaluate(model, left, sample_weight=left.w, by="plan")
     table.to_parquet(tmp_path / "a.parquet")
     for rows, weights in (
         (table, {"sample_weight": weight}), (pa.Table.from_pandas(table), {"sample_weight": left.w}),
-        (tmp_path / "a.parquet", {"weight": "w"}),
+        (tmp_path / "a.parquet", {"sample_weight": "w"}),
     ):  # fmt: skip
         found = distrf.evaluate(model, rows, by="plan", **weights)
         assert found["r2"] == pytest.approx(wanted["r2"])
@@ -225,9 +225,11 @@ def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path)
     ("options", "words"),
     [
         ({"target": "nothing"}, "nothing"),
-        ({"target": "churned", "exclude": ["nothing"]}, "nothing"),
-        ({"target": "churned", "numeric": ["plan"]}, "column 'plan' are not; .* numeric="),
-        ({"target": "churned", "categorical": ["age"], "numeric": ["age"]}, "category and number"),
+        ({"target": "churned", "kinds": {"nothing": "drop"}}, "nothing"),
+        ({"target": "churned", "kinds": {"plan": "number"}}, "column 'plan' are not; .* leave its kind out"),
+        ({"target": "churned", "kinds": {"age": "ordinal"}}, "the kind of 'age' must be 'category', "),
+        ({"target": "churned", "kinds": ["age"]}, "kinds has what columns are"),
+        ({"target": "churned", "sample_weight": "w"}, "'w'"),
     ],
 )
 def test_refused(options, words):
@@ -258,9 +260,9 @@ def test_a_store_is_trained_on_by_its_path(tmp_path):
     other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
     assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
     with pytest.raises(
-        InputError, match=r"id=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
+        InputError, match=r"kinds=: of Parquet and CSV .*; those of '.*rows.zarr' are read as numbers"
     ):
-        distrf.train(tmp_path / "rows.zarr", id=["a"], **options)
+        distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
     with pytest.raises(StoreError, match="lengths"):
         distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
 
@@ -308,7 +310,7 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
         if kind == "csv"
         else "column 'missing' has what is infinite, or no number (1)"
     ) in text
-    assert ("numeric=['missing'] for numbers, categorical=['missing'] for levels" in text) == (kind != "csv")
+    assert ("kinds={'missing': 'category'} for levels, 'number' for numbers" in text) == (kind != "csv")
     for trained in (made, load_model(tmp_path / "m")):
         with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
             scores = distrf.evaluate(trained, source)

@@ -54,20 +54,20 @@ def test_a_column_of_parquet(tmp_path):
     assert rows.shape == (N, 1)
     np.testing.assert_array_equal(weight.compute(), WEIGHT)
     assert len(open_rows(path, target="y")) == 2
-    data = open_input(path, "y", weight="w")
+    data = open_input(path, "y", sample_weight="w")
     assert data.info.columns == ["a", "b", "c"]
     assert data.description["weight"] == "w"
-    np.testing.assert_array_equal(data.weights().compute(), WEIGHT)
-    assert open_input(path, "y").weights() is None
+    np.testing.assert_array_equal(data.weights.compute(), WEIGHT)
+    assert open_input(path, "y").weights is None
     assert "weight" not in open_input(path, "y").description
 
 
 def test_a_column_or_an_array_of_zarr(tmp_path):
     ingest(parquet(tmp_path / "rows.parquet"), tmp_path / "rows.zarr", target="y")
-    data = open_input(str(tmp_path / "rows.zarr"), weight="w")
+    data = open_input(str(tmp_path / "rows.zarr"), sample_weight="w")
     assert data.info.columns == ["a", "b", "c"]
     np.testing.assert_array_equal(data.rows()[0].compute(), X)
-    np.testing.assert_array_equal(data.weights().compute(), WEIGHT)
+    np.testing.assert_array_equal(data.weights.compute(), WEIGHT)
     group = zarr.open_group(tmp_path / "others.zarr", mode="w")
     for name, values in {"X": X, "y": Y, "mass": WEIGHT, "many": X}.items():
         group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
@@ -75,7 +75,7 @@ def test_a_column_or_an_array_of_zarr(tmp_path):
     np.testing.assert_array_equal(rows.compute(), X)
     np.testing.assert_array_equal(weight.compute(), WEIGHT)
     np.testing.assert_array_equal(
-        open_input(str(tmp_path / "others.zarr"), weight="mass").weights().compute(), WEIGHT
+        open_input(str(tmp_path / "others.zarr"), sample_weight="mass").weights.compute(), WEIGHT
     )
     with pytest.raises(InputError, match="one value for each of 600 rows; 'many' of"):
         open_rows(tmp_path / "others.zarr", weight="many")
@@ -93,8 +93,8 @@ def test_columns_that_are_no_weight(tmp_path):
         open_rows(path, target="label", weight="none", columns=["a"])
     with pytest.raises(InputError, match="one number for each row; 'label' has shape"):
         open_rows(path, target="y", weight="label", columns=["a"])
-    with pytest.raises(InputError, match="weight=: rows at a path have it, and X is ndarray"):
-        train(X, Y, weight="w")
+    with pytest.raises(InputError, match="sample_weight='w' names a column of a table"):
+        train(X, Y, sample_weight="w")
 
 
 @pytest.mark.parametrize(("bad", "said"), [(-2.0, "-2"), (np.nan, "nan"), (np.inf, "inf")])
@@ -148,7 +148,7 @@ def test_choices_follow_the_weights(lazy):
         given = [rows, y, weight]
         if lazy:
             given = [da.from_array(a, chunks=(500, *a.shape[1:])) for a in given]
-        options = {"n_components": 256, "length_scale": 0.7, "scale": "none", "random_state": 0}
+        options = {"n_components": 256, "set": {"map__length_scale": 0.7}, "scale": "none", "random_state": 0}
         made = train(given[0], given[1], sample_weight=given[2], **options)
         first = made.training_.baseline[0]
         assert (first.linear > 0.95) == linear
@@ -169,14 +169,15 @@ def test_equal_weights_change_nothing():
 # ---- from the command to the model ------------------------------------------------------------------
 
 
-def test_weights_of_the_other_kind(tmp_path):
-    path = parquet(tmp_path / "rows.parquet")
-    model = StreamingRidge().fit(X, Y)
-    with pytest.raises(InputError, match="received sample_weight= for a path"):
-        evaluate(StreamingRidge().fit(np.column_stack([X, WEIGHT]), Y), path, target="y", sample_weight=WEIGHT)
-    with pytest.raises(InputError, match="received weight= for rows that are no path"):
-        evaluate(model, X, Y, weight="w")
-    assert evaluate(model, X, Y, sample_weight=WEIGHT)["r2"] == pytest.approx(model.score(X, Y, WEIGHT))
+def test_weights_of_rows_are_named_or_given(tmp_path):
+    path, model = parquet(tmp_path / "rows.parquet"), StreamingRidge().fit(X, Y)
+    wanted = model.score(X, Y, WEIGHT)
+    assert evaluate(model, X, Y, sample_weight=WEIGHT)["r2"] == pytest.approx(wanted)
+    for weight in ("w", WEIGHT):
+        found = evaluate(model, path, target="y", columns=["a", "b", "c"], sample_weight=weight)
+        assert found["r2"] == pytest.approx(wanted)
+    with pytest.raises(InputError, match="columns are named where rows are at a path or a data frame"):
+        evaluate(model, X, Y, sample_weight="w")
 
 
 def test_counts_of_weighted_rows_are_sums_of_weights():

@@ -29,7 +29,7 @@ def test_values_that_are_few():
     ("values", "names"),
     [
         ([2**60, None, 2**60 + 1], [2**60, 2**60 + 1]),
-        ([Decimal(2**64), pd.NA, Decimal(-1)], [-1, 2**64]),
+        ([Decimal("2.50"), pd.NA, Decimal(-1)], ["-1", "2.50"]),
         ([True, None, False], [False, True]),
         ([1.5, None, 2], [1.5, 2]),
     ],
@@ -39,7 +39,7 @@ def test_exact_values_with_missing_ones(values, names):
     slices = Slices.of_sample(column)
     assert slices.names == [*names, "other values", "missing"]
     assert named(slices, column)[1] == "missing"
-    assert named(slices, column[[0, 2]]) == [values[0], values[2]]
+    assert {*named(slices, column[[0, 2]])} == {*names}
 
 
 def test_text():

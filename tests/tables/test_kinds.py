@@ -15,7 +15,7 @@ from distrf.store.table_codes import as_arrow, coded
 from distrf.store.table_facts import column_facts
 from distrf.store.table_schema import BASES, TableSchema, schema_of
 from distrf.store.text_forms import PER_SECOND
-from distrf.tables.kinds import POSSIBLE, as_said, cautions, infer_kinds
+from distrf.tables.kinds import POSSIBLE, cautions, infer_kinds
 
 N = 200
 RNG = np.random.default_rng(0)
@@ -73,8 +73,8 @@ def test_guess(name, values, kind):
     silent = name in ("row", "count", "counted text", "id")
     assert len(warned) == (kind in ("id", "text") and not silent)
     for text in warned:
-        assert f"left out: {name!r} ({found.why}); take them with categorical=[{name!r}]" in text
-        assert text.endswith(f"exclude=[{name!r}]")
+        assert f"left out: {name!r} ({found.why}); take one by its kind (category for levels" in text
+        assert text.endswith(f"kinds={ {name: 'drop'} }")
 
 
 # name, texts, form, words of the reason, a text that counts as missing
@@ -115,7 +115,9 @@ def test_text_that_writes_numbers(name, texts, form, words, stray):
     assert (kind.kind, kind.column.form) == ({"da": "date", "cl": "clock"}.get(form[:2], "number"), form)
     assert words in kind.why
     warned = cautions([kind])
-    assert [stray in text and f"categorical=[{name!r}]" in text for text in warned] == [True] * bool(stray)
+    assert [stray in text and f"kinds={ {name: 'category'} }" in text for text in warned] == [True] * bool(
+        stray
+    )
     as_text = kinds_of(columns, {name: "category"})[name]
     assert (as_text.kind, as_text.column.form, cautions([as_text])) == ("category", "", [])
 
@@ -205,7 +207,7 @@ def test_ascending_numbers_are_no_id_where_there_is_nothing_else():
     schema = schema_of(table.schema)
     (kind,) = infer_kinds(schema, column_facts(table, schema))
     assert kind.kind == "number"
-    assert "say date=['year'] where it is a time" in cautions([kind])[0]
+    assert "say kinds={'year': 'date'} where it is a time" in cautions([kind])[0]
 
 
 def test_what_is_said_counts():
@@ -227,9 +229,9 @@ def test_what_is_said_counts():
     [
         ({"y": "number"}, "said by name"),
         ({"x": "text"}, "can be number, category, date, id, drop; received 'text'"),
-        ({"city": "number"}, "a number is written such as .*'city' are not.*numeric="),
-        ({"city": "date"}, "a date is written such as .*'city' are not.*date="),
-        ({"x": "drop", "city": "id"}, "no column is left.*categorical=, numeric= or date="),
+        ({"city": "number"}, "a number is written such as .*'city' are not.*leave its kind out"),
+        ({"city": "date"}, "a date is written such as .*'city' are not.*leave its kind out"),
+        ({"x": "drop", "city": "id"}, "no column is left.*what they are, kinds="),
     ],
 )
 def test_what_cannot_be_said(said, words):
@@ -252,8 +254,8 @@ def test_a_column_without_values_in_the_rows_looked_at_is_said():
     schema = schema_of(table.schema)
     warned = [cautions(infer_kinds(schema, column_facts(table, schema), None, rows)) for rows in (2, 3)]
     assert warned[0] == []
-    assert "left out: 'late' (no value in 2 rows looked at); take them with" in warned[1][0]
-    assert "numeric=['late'] for numbers, date=['late'] for times" in warned[1][0]
+    assert "left out: 'late' (no value in 2 rows looked at); take one by its kind" in warned[1][0]
+    assert "(category for levels, number or date)" in warned[1][0]
 
 
 def test_levels_that_may_have_been_rounded_are_said():
@@ -270,8 +272,5 @@ def test_infinite_numbers_are_said():
     assert text == "column 'x' has infinite numbers in 2 of 6 rows looked at: they count as missing"
 
 
-def test_as_said():
-    assert as_said(category=["a"], date=["b"], id=None) == {"a": "category", "b": "date"}
-    with pytest.raises(InputError, match="category and id"):
-        as_said(category=["a"], id=["a"])
+def test_every_base_has_kinds():
     assert set(POSSIBLE) == set(BASES)
