@@ -75,7 +75,6 @@ OPTIONS: dict[str, Any] = {
     "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),
     "dtype": _text("Type of X: float32 or float64."),
-    "impute": _text("For missing values: mean, median, zero, a number."),
     "n_features": _number("Columns of svmlight text."),
     "zero_based": _text("Whether svmlight text counts from 0: yes or no."),
     "append": _flag("--append", "Append the rows to the store that is there."),

@@ -57,7 +57,6 @@ def ingest(
     seed: int = 0,
     block_rows: int | None = None,
     dtype: Any = None,
-    impute: str | float | None = None,
     split: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -93,8 +92,6 @@ def ingest(
         or more.
     dtype : {"float32", "float64"}, dtype or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
-    impute : {"mean", "median", "zero"}, float or None, default=None
-        What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
     n_features : int or None, default=None
@@ -121,7 +118,7 @@ def ingest(
     Raises
     ------
     InputError
-        Missing or infinite values, text features, unknown columns: with the row and the column. A parameter breaks
+        Infinite values, text features, unknown columns: with the row and the column. A parameter breaks
         its rule.
     SpecMismatchError
         `out` holds a store of other data or options; with `append`, it holds these rows.
@@ -137,7 +134,7 @@ def ingest(
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"sparse": sparse, "dtype": dtype, "impute": impute}
+    how = {"sparse": sparse, "dtype": dtype}
     if append:
         given = {"columns": columns, "block_rows": block_rows, "n_features": n_features, **how}
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
@@ -162,7 +159,6 @@ def ingest(
             "target": target,
             "columns": None if columns is None else list(columns),
             "split": split,
-            "impute": rows.impute,
             "shuffle": None if order is None else {"seed": order},
             **(
                 {} if counted is None else {"zero_based": counted}
@@ -198,9 +194,7 @@ def _append(source: Place, out: Place, selection: Selection, seed: int | None, a
     content = content_of_files(file_lists.all_files(source))  # of what is read from now on
     with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
         sparse = "csr" if X.sparse else "dense"
-        rows = Prepared.open(
-            source, selection, sparse, dtype if dtype.kind == "f" else None, spec.get("impute")
-        )
+        rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     if rows.width != d:

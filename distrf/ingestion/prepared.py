@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError, first_not_finite
-from ..store import missing_values
+from ..errors import InputError, first_entry, first_not_finite
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.zarr_arrays import joined
-from ..store.zarr_reader import fill_nan
 from .shuffle import shuffled
 
 PIECE_BYTES = 8 * 2**20
@@ -41,8 +39,6 @@ class Prepared:
         Mean entries of a row of X.
     classes : list of str, optional
         Class names of text labels, which become int32 codes.
-    impute : tuple of float, optional
-        What replaces NaN, one number for each column.
     """
 
     source: RowSource
@@ -52,12 +48,9 @@ class Prepared:
     width: int
     entries: int
     classes: list[str] | None = None
-    impute: tuple[float, ...] | None = None
 
     @classmethod
-    def open(
-        cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None, impute: Any = None
-    ) -> Prepared:
+    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
         """The rows at a path.
 
         Parameters
@@ -69,8 +62,6 @@ class Prepared:
             None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
         dtype : optional
             Another floating-point type.
-        impute : "mean", "median", "zero", a number or one for each column, optional
-            What replaces NaN.
 
         Returns
         -------
@@ -81,12 +72,10 @@ class Prepared:
         StoreError
             Nothing can be read there.
         InputError
-            There are no such columns, target or split; CSR rows, or columns without values, cannot be filled.
+            There are no such columns, target or split.
         """
-        X = open_source(path, replace(selection, in_order=True, missing=impute is not None))
+        X = open_source(path, replace(selection, in_order=True))
         n, d = X.shape
-        if impute is not None and not X.sparse and X.dtype.kind == "f":
-            X = X.filled((np.nan,) * d)
         labels = X.target_source()
         for source in (X, labels):
             if source is not None:
@@ -99,8 +88,6 @@ class Prepared:
             stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
         if rows.sparse:
             rows = replace(rows, entries=max(1, stored // max(1, n)))
-        if impute is not None and X.dtype.kind == "f":  # of integers none is missing
-            rows = rows._filled(impute)
         return rows if dtype is None else replace(rows, dtype=np.dtype(dtype))
 
     @property
@@ -122,19 +109,6 @@ class Prepared:
             arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
 
-    def _filled(self, rule: Any) -> Prepared:
-        if self.sparse:
-            raise InputError('impute= works on dense rows; pass sparse="dense"')
-
-        def numbered() -> Iterator[tuple[int, np.ndarray]]:
-            row = 0
-            for X, _ in self.read_source():
-                yield row, self._converted(X)
-                row += X.shape[0]
-
-        names: Any = self.source.columns or range(self.width)
-        return replace(self, impute=missing_values.resolve(rule, numbered(), self.n_rows, names))
-
     def read_source(self) -> Pieces:
         """The rows as the source has them."""
         return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
@@ -151,12 +125,21 @@ class Prepared:
         order: Any = None if names is None else np.argsort(names)  # those of an append come last
         for rows, y in self.read_source():
             X = self._converted(rows)
-            if (bad := first_not_finite(X)) is not None:
+            infinite = (
+                None if self.sparse or X.dtype.kind != "f" else np.isinf(X)
+            )  # NaN of dense rows are missing values
+            bad = (
+                first_not_finite(X)
+                if infinite is None
+                else first_entry(X, infinite)
+                if infinite.any()
+                else None
+            )
+            if bad is not None:
                 i, j, value = bad
                 name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
                 raise InputError(
-                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; pass "
-                    'impute="mean", "median", "zero" or a number for missing values, or clean the data'
+                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
                 )
             if y is not None and names is not None:
                 y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
@@ -178,7 +161,6 @@ class Prepared:
             if self.sparse:
                 return sp.csr_array(X).astype(self.dtype, copy=False)
             X = X.toarray() if sp.issparse(X) else X
-            X = X if self.impute is None else fill_nan(X, self.impute)
             return X.astype(self.dtype, copy=False)
 
     def blocks(self, block_rows: int, first_rows: int, seed: int | None, folder: str) -> Blocks:

@@ -102,9 +102,7 @@ class Options:
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken: not where a parameter of the map was set."""
-        return (
-            isinstance(self.map, str) and self.map == "auto" and not self.of("map").keys() - {"n_components"}
-        )
+        return isinstance(self.map, str) and self.map == "auto" and not self.of("map").keys() - {"n_components"}
 
     @property
     def numbers(self) -> bool:

@@ -15,7 +15,7 @@ _NAMES = {
     ),
     "zarr_source": ("ZarrSource",),
     "row_source": ("RowReader", "RowSource", "RowsInfo", "Selection"),
-    "rows": ("describe", "impute_values", "open_weighted", "read_block"),
+    "rows": ("describe", "open_weighted", "read_block"),
     "formats": (
         "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
     ),

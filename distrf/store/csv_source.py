@@ -36,7 +36,7 @@ _FAULT = re.compile(
     r"(?:In CSV column #(?P<column>\d+): |CSV parse error: |)Row #(?P<row>\d+): (?P<what>.*)", re.DOTALL
 )
 _VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
-#: Rows and bytes of a row group, at most.
+#: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
 #: Times that a file is read anew for one column that becomes text, so that the row is known; from then on for all at once.
 _TURNS = 16
@@ -210,11 +210,12 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
                 held.clear()
 
         for batch in reader:
+            more = sum(map(len, held)) + len(batch), sum(one.nbytes for one in held) + batch.nbytes
+            if more[0] > _GROUP_ROWS or more[1] > _GROUP_BYTES:
+                flush()
             held.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
             done += len(batch)
             last = batch.column(len(types) - 1)[-1] if len(batch) else last
-            if sum(map(len, held)) >= _GROUP_ROWS or sum(one.nbytes for one in held) >= _GROUP_BYTES:
-                flush()
             if tell is not None and size:
                 tell("CSV", done, max(done, int(done * size / plain.done)))
         flush()

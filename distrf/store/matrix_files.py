@@ -15,7 +15,6 @@ from ..errors import InputError, StoreError
 from . import files
 from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
-from .zarr_reader import fill_nan
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
 
@@ -37,8 +36,6 @@ class MatrixSource(RowSource):
         Of the columns that are read; None for all.
     goal : str or int, optional
         The member, or the column, of the target.
-    impute : tuple of float, optional
-        What replaces NaN.
     """
 
     options: ClassVar[tuple[str, ...]] = ("split",)
@@ -46,7 +43,6 @@ class MatrixSource(RowSource):
     version: str
     numbers: tuple[int, ...] | None = None
     goal: str | int | None = None
-    impute: tuple[float, ...] | None = None
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -100,7 +96,7 @@ class MatrixSource(RowSource):
         """The member, or the column, of the target."""
         if self.goal is None:
             return None
-        labels = replace(self, goal=None, impute=None, sparse=False, numbers=None)
+        labels = replace(self, goal=None, sparse=False, numbers=None)
         if isinstance(self.goal, int):
             return replace(labels, shape=self.shape[:1], numbers=(self.goal,))
         y = _array(self.path, self.goal, self.version)
@@ -114,17 +110,12 @@ class MatrixSource(RowSource):
         dtype = y.astype(str).dtype if y.dtype.kind == "S" else y.dtype.newbyteorder("=")
         return replace(labels, shape=y.shape, dtype=dtype, member=self.goal)
 
-    def filled(self, values: tuple[float, ...]) -> Self:
-        """NaN read as these numbers."""
-        return replace(self, impute=values)
-
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``."""
         rows: Any = _array(self.path, self.member, self.version)
         _check_version(self.path, self.version)  # of what is mapped
         rows = rows[first:last]
         rows = (rows if self.numbers is None else rows[:, list(self.numbers)]).astype(self.dtype)
-        rows = rows if self.impute is None else fill_nan(rows, self.impute)
         return rows if len(self.shape) == rows.ndim else rows[:, 0]
 
     @property

@@ -53,9 +53,8 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
                 groups.append(Group(name, state, row, count, number, tuple(values.items()), made_of))
             row += count
     facts = {"kind": "parquet", "row_groups": sum(metadata.num_row_groups for metadata in footers)}
-    return Found(
-        tuple(groups), schemas, file_lists.version_of(origins), facts, footers, lists=tuple(lists.items())
-    )
+    version = file_lists.version_of(origins)
+    return Found(tuple(groups), schemas, version, facts, lists=tuple(lists.items()))
 
 
 def _lists(names: Sequence[files.Place], footers: Sequence[pq.FileMetaData]) -> dict[str, int]:

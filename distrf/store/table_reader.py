@@ -112,12 +112,12 @@ class TableRows:
         Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
     fingerprint : str
         Names this version of the files in the keys of tasks.
-    impute : tuple of float, optional
-        What replaces nulls and NaN, one number for each column.
     kinds : tuple of pa.DataType
         The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
-        A single column, as an array of shape (n,). Its nulls are not replaced: with ``impute`` they are NaN or None.
+        A single column, as an array of shape (n,).
+    missing : bool
+        Nulls are NaN, or None of an object.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
     lists : tuple of (str, int)
@@ -128,9 +128,9 @@ class TableRows:
     columns: tuple[str, ...]
     dtype: str
     fingerprint: str
-    impute: tuple[float, ...] | None = None
     kinds: tuple[pa.DataType, ...] = ()
     vector: bool = False
+    missing: bool = True
     coded: TableSchema | None = None
     lists: tuple[tuple[str, int], ...] = ()
 
@@ -184,7 +184,7 @@ class TableRows:
         # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet.
         groups = [group._replace(file=group.origin or group.file) for group in self.groups]
         return (
-            "TableRows", groups, self.columns, self.dtype, self.fingerprint, self.impute, self.vector,
+            "TableRows", groups, self.columns, self.dtype, self.fingerprint, self.missing, self.vector,
             None if self.coded is None else self.coded.spec(),
         )  # fmt: skip
 
@@ -194,7 +194,7 @@ class TableRows:
         Raises
         ------
         InputError
-            A null without ``impute``: the message names the column and the place. Of coded rows, a value that cannot
+            A null of a target, or among integers: the message names the column and the place. Of coded rows, a value that cannot
             be read as the schema says.
         StoreError
             A file is damaged, gone, or changed since it was opened.
@@ -261,14 +261,12 @@ class TableRows:
                 few[j] = self._column(part, name, dtype)
                 if dtype.kind == "f":
                     _refuse_rounding(table.column(name), few[j], name, part.where)
-                if self.impute is not None and dtype.kind == "f":
-                    few[j, np.isnan(few[j])] = self.impute[i + j]
             out[:, i : i + _TRANSPOSED] = few.T
         return out
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
-        if column.null_count and (self.impute is None or dtype.kind not in "fO"):
+        if column.null_count and (not self.missing or dtype.kind not in "fO"):
             raise self.null_fault(part, name)
         return column_values(column, dtype)
 

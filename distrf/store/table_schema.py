@@ -62,11 +62,11 @@ def is_number(kind: pa.DataType) -> bool:
     return test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
 
 
-def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
+def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
     """The dtype of X for columns of these types.
 
-    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is, unless X
-    must hold NaN. Anything else is float32.
+    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
+    Anything else is float32.
     """
     wide = any(
         pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
@@ -74,7 +74,7 @@ def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
     )
     if wide:
         return np.dtype(np.float64)
-    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]) and not imputed:
+    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]):
         return np.dtype(kinds[0].to_pandas_dtype())
     return np.dtype(np.float32)
 
@@ -87,18 +87,14 @@ def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
     return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
 
 
-def null_error(
-    name: str, where: str, row: int | None = None, target: bool = False, hint: str = ""
-) -> InputError:
-    """The error for a null in a column, at a place in words and, where it is known, in a row; hint : of the format, for targets.
-
-    Those of features can be replaced, but a row without a target teaches nothing.
-    """
-    at = "" if row is None else f", the first in row {row}"
-    remedy = 'pass impute="mean", "median", "zero" or a number, or leave the column out'
+def null_error(name: str, where: str, row: int, target: bool = False, hint: str = "") -> InputError:
+    """The error for a null in a column, at a place in words and in a row; hint : of the format, for targets."""
+    remedy = "leave the column out, or write it as floating-point numbers"
     if target:
         remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
-    return InputError(f"values may not be missing; column {name!r} has nulls in {where}{at}; {remedy}")
+    return InputError(
+        f"values may not be missing; column {name!r} has nulls in {where}, the first in row {row}; {remedy}"
+    )
 
 
 def base_of(kind: pa.DataType) -> str | None:

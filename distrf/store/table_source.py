@@ -6,14 +6,13 @@ import itertools
 import warnings
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError, did_you_mean, warn
 from .file_lists import folder_values
@@ -32,7 +31,6 @@ from .table_schema import (
     is_text,
     listed,
     merged,
-    null_error,
     require_distinct,
     row_labels,
     schema_of,
@@ -67,7 +65,6 @@ class Found(NamedTuple):
         For ``distrf inspect``.
     strays : tuple of (str, str)
         As of `TableSource`.
-    footers : sequence of pq.FileMetaData
     lists : tuple of (str, int)
         As of `TableRows`.
     """
@@ -76,7 +73,6 @@ class Found(NamedTuple):
     schemas: Sequence[tuple[str, pa.Schema]]
     version: str
     facts: Mapping[str, Any]
-    footers: Sequence[pq.FileMetaData]
     strays: tuple[tuple[str, str], ...] = ()
     lists: tuple[tuple[str, int], ...] = ()
 
@@ -118,8 +114,7 @@ class TableSource(RowSource):
         if not (groups := place.groups):
             raise StoreError(f"{path!r} has no rows; give files that have some")
         layout = lay_out(path, place.schemas, selection)
-        if layout.coded is None and not selection.missing:
-            _refuse_nulls(place, layout.names)
+        dtype = layout.dtype
         rows = TableRows(
             groups=groups,
             columns=tuple(layout.names),
@@ -127,9 +122,9 @@ class TableSource(RowSource):
             fingerprint=place.version,
             lists=place.lists,
         )
-        cuts = cut_blocks(groups, len(layout.names) * layout.dtype.itemsize, selection)
+        cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
         source = cls(
-            path=path, shape=(groups[-1].last, len(layout.names)), dtype=layout.dtype, columns=layout.names,
+            path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
             block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
             schema=layout.schema, strays=place.strays,
         )  # fmt: skip
@@ -192,9 +187,7 @@ class TableSource(RowSource):
         if fault := drift(schema, self.schema):
             strays = (f"; {name!r} has {stray}" for name, stray in self.strays if repr(name) in fault)
             raise InputError(f"{fault} (in {self.path!r}{''.join(strays)})")
-        rows = replace(
-            self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", impute=None, vector=False
-        )
+        rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
 
@@ -206,8 +199,8 @@ class TableSource(RowSource):
         dtype = target_dtype(self.schema.field(self.target).type, max(1, width))
         return self._column(self.target, dtype)
 
-    def _column(self, name: str, dtype: np.dtype, impute: tuple[float, ...] | None = None) -> Self:
-        rows = replace(self.rows, columns=(name,), dtype=dtype.str, impute=impute, vector=True, coded=None)
+    def _column(self, name: str, dtype: np.dtype, missing: bool = False) -> Self:
+        rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
     def column_source(self, name: str, exact: bool = False) -> Self:
@@ -219,7 +212,7 @@ class TableSource(RowSource):
         decimals = pa.types.is_decimal(kind) and kind.scale == 0
         wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
         dtype = np.dtype(object if is_text(kind) or wide else np.float64)
-        return self._column(name, dtype, (float("nan"),))
+        return self._column(name, dtype, missing=True)
 
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
@@ -248,10 +241,6 @@ class TableSource(RowSource):
         cuts = cut_blocks(self.rows.groups, 8 * self.shape[1], Selection(uniform=True))
         return replace(self, cuts=cuts, block_lengths=tuple(last - first for _, first, last in cuts))
 
-    def filled(self, values: tuple[float, ...]) -> Self:
-        """Nulls and NaN read as these numbers."""
-        return replace(self, rows=replace(self.rows, impute=values))
-
     def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in blocks, each group decoded once.
 
@@ -276,19 +265,6 @@ class TableSource(RowSource):
         kinds = tuple(self.schema.field(name).type for name in names)
         rows = replace(self.rows, coded=None, columns=tuple(names), kinds=kinds)
         return list(replace(self, rows=rows).blocks())
-
-
-def _refuse_nulls(place: Found, names: Collection[str]) -> None:
-    """Raise InputError for nulls that the footers count, before any row is read: that may take hours."""
-    for (file, schema), footer in zip(place.schemas, place.footers, strict=True):
-        leaves = {footer.schema.column(j).path: j for j in range(footer.num_columns)}
-        if absent := set(names) - set(schema.names):
-            raise null_error(min(absent), f"{file!r}, which has no such column")
-        for group in range(footer.num_row_groups):
-            for name in [name for name in names if name in leaves]:
-                statistics = footer.row_group(group).column(leaves[name]).statistics
-                if statistics is not None and statistics.has_null_count and statistics.null_count:
-                    raise null_error(name, f"row group {group} of {file!r}")
 
 
 def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection) -> Layout:
@@ -334,7 +310,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
             "columns=, name the target with target=, or train on the table as it is: `distrf train` encodes its columns"
         )
-    return Layout(names, schema, common_dtype(kinds, selection.missing), None)
+    return Layout(names, schema, common_dtype(kinds), None)
 
 
 def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

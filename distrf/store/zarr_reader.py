@@ -29,8 +29,6 @@ class ZarrRows:
         Names this version of the data in the keys of tasks.
     columns : tuple of int, optional
         Which columns, in this order.
-    impute : tuple of float, optional
-        What replaces NaN, one number for each column.
     version : str, optional
         One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
     decode : bool
@@ -41,7 +39,6 @@ class ZarrRows:
     array: str
     fingerprint: str
     columns: tuple[int, ...] | None = None
-    impute: tuple[float, ...] | None = None
     version: str | None = None
     decode: bool = False
 
@@ -53,7 +50,7 @@ class ZarrRows:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key.
         return (
-            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.impute, self.decode,
+            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.decode,
         )  # fmt: skip
 
     def read(self, first: int, last: int) -> Any:
@@ -64,7 +61,7 @@ class ZarrRows:
         StoreError
             A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        opened = _opened(replace(self, columns=None, impute=None))
+        opened = _opened(replace(self, columns=None))
         try:
             block: Any = opened.read(first, last)
         except Exception as error:
@@ -86,17 +83,7 @@ class ZarrRows:
             return opened.classes[block]
         if self.columns is not None:
             block = block[:, list(self.columns)]
-        if self.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
-            block = fill_nan(block, self.impute)
         return block
-
-
-def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
-    """The block with NaN replaced by one value a column."""
-    missing = np.isnan(block)
-    if not missing.any():
-        return block
-    return np.where(missing, np.asarray(values, block.dtype), block)
 
 
 class _Opened:

@@ -247,7 +247,7 @@ class ZarrSource(RowSource):
                 )
             return self._dense(self.store, node, array, self.block_lengths)
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
-        rows = replace(self.rows, columns=chosen, impute=None)
+        rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
     def read(self, first: int, last: int) -> Any:
@@ -257,10 +257,6 @@ class ZarrSource(RowSource):
     def blocks(self) -> Iterator[tuple[ZarrRows, int, int]]:
         """The same reader for all blocks."""
         return ((self.rows, first, last) for _, first, last in super().blocks())
-
-    def filled(self, values: tuple[float, ...]) -> ZarrSource:
-        """NaN read as these numbers."""
-        return replace(self, rows=replace(self.rows, impute=values))
 
     @classmethod
     def fingerprint(cls, path: str) -> str:

@@ -244,7 +244,7 @@ class TableEncoder(FeatureEstimator):
         """
         if not is_table(X):
             rows = _number_rows(X, self.n_features_in_)
-            return rows if self.schema is not None else _coded_numbers(rows)
+            return rows if self.schema is not None else coded_numbers(rows)
         if self.schema_ is None:
             raise InputError(
                 "the encoder was fitted to an array; give an array of the same columns, or fit it to the table"
@@ -321,7 +321,7 @@ class TableEncoder(FeatureEstimator):
             if unknown := [name for name in said if name not in names]:
                 raise InputError(f"columns of an array are called x0, x1, ...; received {unknown[:10]}")
             kinds = [ColumnKind(name, said.get(name, "number"), "a column of an array") for name in names]
-            return None, kinds, _coded_numbers(rows)
+            return None, kinds, coded_numbers(rows)
         table = X if isinstance(X, Table) else open_table(X)
         schema, kinds = describe_columns(table, said)
         return schema, kinds, table.rows(schema)
@@ -453,8 +453,8 @@ def _number_rows(X: Any, d: int | None = None) -> Any:
     return X
 
 
-def _coded_numbers(X: Any) -> Any:
-    """Numbers as coded rows."""
+def coded_numbers(X: Any) -> Any:
+    """Numbers as coded rows: of NaN and infinities what stands for missing values."""
     return X.map_blocks(_coded_block, dtype=np.float64) if is_dask_collection(X) else _coded_block(X)
 
 

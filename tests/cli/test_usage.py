@@ -129,7 +129,6 @@ OTHERS = [
     ("ingest {d}/rows.npz {o} --columns 7", 1, "7"),
     ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: Not a directory"),
     ("ingest {d}/rows.csv {o}", 1, r"word \(string\)"),
-    ("ingest {d}/holes.csv {o} --target y", 1, "in row group 0 .*; pass --impute mean"),
     ("ingest {d}/holes.csv {o} --target y --columns a", 1, "the first in row 2; drop the rows"),
     ("predict {d}/none {d}/rows.zarr {o}", 1, "nothing exists at"),
     ("predict {d}/rows.zarr {d}/rows.zarr {o}", 1, "is not a model.*model is a folder"),

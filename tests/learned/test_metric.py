@@ -371,7 +371,9 @@ def test_penalties_may_be_an_array_beside_a_checkpoint(tmp_path, rng):
 
 def test_refuses():
     X, y = made(50, d=12)
-    with pytest.raises(InputError, match="with phase='paired' and an even number of features, got RandomFourierFeatures"):
+    with pytest.raises(
+        InputError, match="with phase='paired' and an even number of features, got RandomFourierFeatures"
+    ):
         LearnedMetric(base(phase="offset")).fit(X, y)
     with pytest.raises(InputError, match="with phase='paired', got NystroemFeatures"):
         LearnedMetric(NystroemFeatures()).fit(X, y)

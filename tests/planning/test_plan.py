@@ -72,9 +72,7 @@ def test_train_runs_the_tasks_that_were_planned(cli, store, tmp_path, monkeypatc
     real = passes.compute
     monkeypatch.setattr(passes, "compute", lambda task, *to: every.extend(dict(task.dask)) or real(task, *to))
     for D in (64, 512):
-        words = (
-            f"--map fourier -D {D} --scale none --alpha 1e-6 --set map__gamma=0.1".split()
-        )
+        words = f"--map fourier -D {D} --scale none --alpha 1e-6 --set map__gamma=0.1".split()
         made = planned(cli, store, *words)
         every.clear()
         cli("train", store, tmp_path / str(D), *words, "--quiet", cluster=True)

@@ -187,16 +187,6 @@ def test_default_blocks_of_foreign_stores(tmp_path):
         assert open_rows(tmp_path / "a.zarr")[0].chunksize == (8000, 1000)
 
 
-def test_impute(tmp_path):
-    X = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 8.0]])
-    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(2, 2))
-    for rule, value in (("mean", 6), ("median", 6), ("zero", 0), (2.5, 2.5)):
-        got, _ = open_rows(tmp_path / "a.zarr", impute=rule)
-        np.testing.assert_array_equal(run(got), [[1, value], [3, 4], [5, 8]])
-    with pytest.raises(InputError, match="impute= is"):
-        open_rows(tmp_path / "a.zarr", impute="mode")
-
-
 def test_describe(path, tmp_path):
     got = describe(path)
     assert (got.n, got.d, got.dtype, got.block_rows, got.nbytes) == (35, 4, "float32", 10, 35 * 16)
