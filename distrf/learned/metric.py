@@ -238,8 +238,9 @@ class LearnedMetric(FeatureEstimator):
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
                 f"RandomFourierFeatures with phase='paired' and an even number of features, got {base!r}"
             )
-        given = self.base is not None or self.n_components is None
-        return base if given else base.set_params(n_components=self.n_components + self.n_components % 2)
+        if self.base is not None or self.n_components is None:
+            return base
+        return base.set_params(n_components=self.n_components + self.n_components % 2)
 
     def _sized(self, map_: Any) -> FourierMap:
         """The map with as many features as were asked for."""
