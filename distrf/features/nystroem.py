@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
 from ..execution.planned import Costs, PlannedRows
+from ..execution.sampling import sampled_rows, take_rows
 from ..kernels import FAMILIES
 from ..kernels.base import AnyKernel, kernel_with
 from ..kernels.dot_product import DOT_PRODUCTS
+from ..kernels.exact import lean
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import Kernel
 from ..maps import FeatureMap
@@ -25,12 +31,18 @@ from ..parameters import (
     param,
     whole,
 )
-from ..typing import RandomState
+from ..randomness import raw_words, sample_indices
+from ..typing import ArrayLike, RandomState
 from .base import FeatureEstimator
 from .fourier import GAMMA, NU, kernel_trial
-from .landmarks import RULES, choose_landmarks
 from .laplace import SEMIGROUP_PARAMETER, resolve_semigroup_kernel
-from .length_scale import LENGTH_SCALE, resolve_gamma, resolve_length_scale, rule_costs
+from .length_scale import LENGTH_SCALE, refuse_not_finite, resolve_gamma, resolve_length_scale, rule_costs
+
+#: How landmarks are chosen.
+LANDMARKS = ("uniform", "k-means++", "kmeans")
+#: The rules but "uniform" choose from a sample: so many rows for each landmark, and so many bytes at most.
+_PER_LANDMARK = 10
+_SAMPLE_BYTES = 256 * 2**20
 
 
 @estimator
@@ -68,7 +80,7 @@ class NystroemFeatures(FeatureEstimator):
         m, the number of landmarks; fewer where X has fewer rows.
     landmarks : {"uniform", "k-means++", "kmeans"}, default="uniform"
         "uniform" draws distinct rows. The others choose within 10 m sampled rows, see
-        `distrf.features.landmarks.choose_landmarks`.
+        `distrf.features.nystroem.choose_landmarks`.
     rank : int or None, default=None
         Most directions to keep; their number is D, the number of features. None keeps all above rounding.
     n_jobs : int or None, default=-1
@@ -111,7 +123,7 @@ class NystroemFeatures(FeatureEstimator):
     lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
     nu: float = param(default=1.5, rule=NU)
     n_components: int = param(default=512, rule=whole())
-    landmarks: str = param(default="uniform", rule=one_of(*RULES))
+    landmarks: str = param(default="uniform", rule=one_of(*LANDMARKS))
     rank: int | None = param(default=None, rule=whole() | NONE)
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
@@ -142,3 +154,55 @@ class NystroemFeatures(FeatureEstimator):
 
     def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
         return rule_costs(rows, self.kernel, self.length_scale, self.gamma)
+
+
+def choose_landmarks(rule: str, X: ArrayLike, m: int, seed: int) -> np.ndarray:
+    """Choose landmark rows from the rows of X.
+
+    Parameters
+    ----------
+    rule : "uniform" (distinct rows), or, within a sample of 10 m rows (fewer where they pass 256 MiB):
+        "k-means++" (spread out by squared distance: scikit-learn's seeding), "kmeans" (centres of
+        scikit-learn's MiniBatchKMeans: Zhang, Tsang & Kwok 2008)
+    X : array, CSR matrix or Dask array of shape (n, d)
+    m : int, number of landmarks
+    seed : int, of all draws
+
+    Returns
+    -------
+    Rows of shape (min(m, n), d), in the dtype of X.
+
+    Raises
+    ------
+    InputError : an unknown rule, or sampled rows that are not finite
+    """
+    n, d = X.shape
+    m = min(m, n)
+    if rule == "uniform":
+        rows = take_rows(X, sample_indices(seed, "landmarks", n, m))
+    else:
+        size = max(m, min(_PER_LANDMARK * m, _SAMPLE_BYTES // (8 * d)))
+        # Sampling eight neighbours at a time reads fewer blocks, but may leave out seven of the m rows wanted.
+        rows = take_rows(X, sampled_rows(n, size + 8, seed, "landmarks"))
+    refuse_not_finite(rows)
+    if rule == "uniform" or len(rows) <= m:
+        return rows
+    state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)
+    if rule == "k-means++":
+        from sklearn.cluster import kmeans_plusplus  # on first use: cold workers start quickly
+
+        return rows[np.sort(kmeans_plusplus(lean(rows), m, random_state=state)[1])]
+    return _centres(rows, m, state)
+
+
+def _centres(rows: np.ndarray, m: int, state: int) -> np.ndarray:
+    from sklearn.cluster import MiniBatchKMeans
+
+    batch = max(1024, min(len(rows), 4 * m))
+    clusters = MiniBatchKMeans(
+        m, n_init=1, max_iter=20, batch_size=batch, init_size=len(rows), random_state=state
+    )
+    with warnings.catch_warnings():
+        # Fewer distinct rows than landmarks: the map drops the directions that repeat.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return clusters.fit(lean(rows)).cluster_centers_.astype(rows.dtype, copy=False)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.phase_gradients import cos_sin_planes
+from ..compiled.cosine import cos_sin_planes
 from ..kernels.exact import kernel_block
 from ..kernels.shift_invariant import Kernel
 from ..maps.frequencies import Frequencies, get_frequencies

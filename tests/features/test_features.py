@@ -42,21 +42,6 @@ from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
 from distrf.kernels import Gaussian, Matern
 
-PAIRED_IS_EVEN = "the check asks for n_components=1, but paired features come in twos; phase='offset' passes it"
-SETS_ONE_COMPONENT = (
-    "check_dont_overwrite_parameters",
-    "check_methods_sample_order_invariance",
-    "check_methods_subset_invariance",
-    "check_fit2d_1feature",
-    "check_fit2d_predict1d",
-)
-
-
-def expected_failures(estimator):
-    if isinstance(estimator, RandomFourierFeatures) and estimator.phase == "paired":
-        return dict.fromkeys(SETS_ONE_COMPONENT, PAIRED_IS_EVEN)
-    return {}
-
 
 @parametrize_with_checks(
     [
@@ -70,9 +55,7 @@ def expected_failures(estimator):
             for method in ("standard", "minmax", "maxabs", "robust", "l1-rows", "l2-rows")
         ),
         StreamingScaler("divide", divisor=255.0),
-    ],
-    expected_failed_checks=expected_failures,
-    xfail_strict=True,
+    ]
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf.compiled.phase_gradients import cos_sin_planes
+from distrf.compiled.cosine import cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from distrf.losses import LOSSES

@@ -46,11 +46,7 @@ def base(D=64, **options):
 
 SMALL = {"n_rounds": 1, "length_scales": (1.0,)}
 SEVERAL = "the length scale is measured on rows, and rows are the folds: repeated rows make others than one weighted row"
-PAIRED = "the check asks for n_components=1, but paired features come in twos"
-ONE_COMPONENT = ("dont_overwrite_parameters", "methods_sample_order_invariance", "methods_subset_invariance")
-ONE_COMPONENT += ("fit2d_1feature", "fit2d_1sample", "fit2d_predict1d")
-FAILURES = {f"check_{name}": PAIRED for name in ONE_COMPONENT}
-FAILURES |= {f"check_sample_weight_equivalence_on_{kind}_data": SEVERAL for kind in ("dense", "sparse")}
+FAILURES = {f"check_sample_weight_equivalence_on_{kind}_data": SEVERAL for kind in ("dense", "sparse")}
 
 
 @parametrize_with_checks(
@@ -371,11 +367,9 @@ def test_penalties_may_be_an_array_beside_a_checkpoint(tmp_path, rng):
 
 def test_refuses():
     X, y = made(50, d=12)
-    with pytest.raises(
-        InputError, match="with phase='paired' and an even number of features, got RandomFourierFeatures"
-    ):
+    with pytest.raises(InputError, match="an even number of features, got RandomFourierFeatures"):
         LearnedMetric(base(phase="offset")).fit(X, y)
-    with pytest.raises(InputError, match="with phase='paired', got NystroemFeatures"):
+    with pytest.raises(InputError, match="an even number of features, got NystroemFeatures"):
         LearnedMetric(NystroemFeatures()).fit(X, y)
     with pytest.raises(InputError, match="base must be a feature estimator"):
         LearnedMetric(StreamingRidge()).fit(X, y)

@@ -23,7 +23,7 @@ from strategies import chunk_bytes, chunked, dtypes
 from distrf import NystroemFeatures, StreamingRidge, load_model, save_model
 from distrf.errors import InputError
 from distrf.execution.row_blocks import ARRAYS_PREFIX
-from distrf.features.landmarks import RULES, choose_landmarks
+from distrf.features.nystroem import LANDMARKS, choose_landmarks
 from distrf.kernels import (
     FAMILIES,
     Cauchy,
@@ -180,7 +180,7 @@ def test_equal_landmarks(dtype, rng):
 def test_all_rows_equal():
     est = NystroemFeatures(length_scale=1.0, n_components=5).fit(np.ones((20, 3)))
     np.testing.assert_allclose(est.transform(np.ones((4, 3))), np.ones((4, 1)), rtol=1e-12)
-    for rule in RULES:
+    for rule in LANDMARKS:
         made = clone(est).set_params(landmarks=rule).fit_transform(np.ones((100, 3)))
         assert made.shape == (100, 1)
 
@@ -223,7 +223,7 @@ def test_uniform_landmarks(rng):
     np.testing.assert_array_equal(made, X[sample_indices(7, "landmarks", 500, 40)])
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", LANDMARKS)
 def test_landmarks(rule, rng):
     X = rng.normal(size=(900, 3)).astype(np.float32)
 
@@ -242,7 +242,7 @@ def test_landmarks(rule, rng):
         assert (L[:, None] == X).all(axis=2).any(axis=1).all()  # rows of X
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", LANDMARKS)
 def test_landmarks_of_text(rule):
     """Rows of few entries go through the rules as CSR, whatever they come as."""
     X = sp.random_array((200, 300), density=0.02, rng=np.random.default_rng(1), format="csr")
@@ -261,7 +261,7 @@ def test_far_rows_are_found(rng):
     X[rare] += rng.normal(size=(10, 2)) * 20
     K = Gaussian()(X)
     errors = {}
-    for rule in RULES:
+    for rule in LANDMARKS:
         found = []
         for seed in range(5):
             map_ = (
@@ -289,7 +289,7 @@ def test_kmeans_beats_uniform(rng):
     assert np.mean(kmeans) < np.mean(uniform) - 2 * np.std(uniform) / np.sqrt(8)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", LANDMARKS)
 def test_landmarks_read_a_sample(rule, tmp_path):
     X = np.random.default_rng(0).normal(size=(100_000, 2)).astype(np.float32)
     dX = da.from_array(X, chunks=(100, 2)).map_blocks(
