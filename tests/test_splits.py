@@ -15,7 +15,6 @@ from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
 from distrf.splits import hold_copies_together, make_split
-from distrf.tuning import read_sample as tuning_sample
 
 pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 N = 4000
@@ -145,10 +144,9 @@ def test_samples_keep_to_the_split(kind, n):
     split = make_split(kind, rows, y, None if by is None else by[:n])
     sample = samples.read_sample(rows, y, 0, split=split)
     weighted = samples.read_sample(rows, y, 0, (GROUP[:n] % 7 > 0) * 1.0, split=split)
-    tuned = tuning_sample(rows, y, n, 0, split=split)
     pairs = [(s.X[rest], s.X[held]) for s in (sample, weighted) for rest, held in s.splits]
     assert len(sample.splits) == (1 if n > 2000 or kind == "time" else 5)
-    for rest, held in [*pairs, (tuned.X, tuned.Xv)]:
+    for rest, held in pairs:
         assert len(rest) + len(held) > 0.8 * n
         assert 0.1 < len(held) / len(rest) < 0.5
         if kind == "group":

@@ -20,12 +20,11 @@ from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..features import RandomFourierFeatures
 from ..features.base import BASE, FeatureEstimator, seed_base
-from ..features.length_scale import SAMPLE, median_distance, resolve_length_scale
+from ..features.length_scale import SAMPLE, resolve_length_scale
 from ..features.with_columns import column_scale
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
 from ..maps import FourierMap, WithColumnsMap
-from ..maps.fourier import times_root
 from ..maps.tiles import FeatureTiles
 from ..parameters import (
     FLAG,
@@ -51,12 +50,10 @@ from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState
-from .outer_products import average_outer_product
+from .outer_products import average_outer_product, metric_root
 
 #: Columns up to which "auto" learns a matrix.
 _FULL_UP_TO = 1024
-#: What is added to the metric, in units of its mean over columns of unit variance: no direction is lost for good.
-_FLOOR = 1e-6
 #: Share of the frequencies of few columns that are drawn whatever was learned.
 _UNIFORM = 0.2
 
@@ -367,20 +364,12 @@ class LearnedMetric(FeatureEstimator):
 
     def _next(self, last: _Round, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
         """The map of the next round."""
-        map_, M, spread = last.map, last.outer, sample.std(axis=0)
-        spread = np.where(spread > 0, spread, 1.0)
-        energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * spread**2
+        map_, M = last.map, last.outer
         if map_.order is not None:
-            shares = np.sqrt(energy) / np.sqrt(energy).sum()
+            shares = np.sqrt(np.maximum(M, 0.0)) * sample.std(axis=0)
+            shares /= shares.sum()
             return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
-        if M.ndim == 1:
-            root = np.sqrt(energy / energy.mean() + _FLOOR) / spread
-        else:
-            values, vectors = np.linalg.eigh(spread[:, None] * M * spread / energy.mean())
-            root = (vectors * np.sqrt(np.maximum(values, 0.0) + _FLOOR)) @ vectors.T / spread[:, None]
-        before = np.ones(len(root)) if map_.root is None else map_.root
-        old, new = (median_distance(times_root(sample, A), map_.kernel.metric) for A in (before, root))
-        root *= old / new if old > 0 < new else 1.0
+        root = metric_root(M, sample, map_.root, map_.kernel.metric)
         length = map_.length_scale
         if isinstance(base.length_scale, str) and base.gamma is None:
             length = resolve_length_scale(map_.kernel, base.length_scale, None, sample, seed, root)

@@ -28,6 +28,12 @@ from typing import Any
 
 import numpy as np
 
+from ..features.length_scale import median_distance
+from ..maps.fourier import times_root
+
+#: What is added to a metric, in units of its mean over columns of unit variance: no direction is lost for good.
+_FLOOR = 1e-6
+
 
 def average_outer_product(
     S: np.ndarray,
@@ -61,3 +67,30 @@ def average_outer_product(
     linear = np.broadcast_to(linear, drift.shape)
     mixed = drift @ linear.T
     return W.T @ U @ W + mixed + mixed.T + linear @ linear.T
+
+
+def metric_root(M: np.ndarray, rows: np.ndarray, before: np.ndarray | None, norm: str) -> np.ndarray:
+    """The root of a metric in which the median distance of rows is that before.
+
+    Parameters
+    ----------
+    M : average outer product, shape (d, d), or its diagonal, shape (d,)
+    rows : shape (n, d)
+    before : root of the metric before, or its diagonal; None is the identity
+    norm : in which distances are measured, as of a kernel
+
+    Returns
+    -------
+    A matrix A of shape (d, d), where A A' is the metric, or its diagonal, shape (d,).
+    """
+    spread = rows.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    mean = float(np.mean((M if M.ndim == 1 else np.diag(M)).clip(0.0) * spread**2)) or 1.0
+    if M.ndim == 1:
+        root = np.sqrt(M.clip(0.0) * spread**2 / mean + _FLOOR) / spread
+    else:
+        values, vectors = np.linalg.eigh(spread[:, None] * M * spread / mean)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0) + _FLOOR)) @ vectors.T / spread[:, None]
+    old, new = (median_distance(rows if A is None else times_root(rows, A), norm) for A in (before, root))
+    scaled: np.ndarray = root * (old / new if old > 0 < new else 1.0)
+    return scaled

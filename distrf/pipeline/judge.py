@@ -83,7 +83,7 @@ def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[flo
     Z : features, shape (rows, P), float32, dense or CSR; CSR rows are not centred, which would make them dense
     """
     w = np.full(Z.shape[0], 1.0 / Z.shape[0]) if weight is None else weight / weight.sum()
-    mean, centre = np.asarray(w @ Z).ravel(), w @ Y
+    mean, centre = np.asarray(w.astype(np.float32) @ Z).ravel(), w @ Y
     root = np.sqrt(w)[:, None].astype(np.float32)
     B = (Y - centre).astype(np.float32) * root
     primal = not sp.issparse(Z) and Z.shape[1] <= Z.shape[0]
@@ -91,7 +91,8 @@ def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[flo
         inner, cross = (Z @ Z.T).toarray(), np.asarray(Z @ mean)
         G = ((inner - cross - cross[:, None] + mean @ mean) * root * root.T).astype(np.float32)
     else:
-        A = (Z - mean.astype(np.float32)) * root
+        A = Z - mean
+        A *= root if weight is not None else root[0]
         G = A.T @ A if primal else A @ A.T
     R = A.T @ B if primal else B
     solved = [(a, W) for a in alphas if (W := _solve(G, R, a)) is not None]

@@ -25,7 +25,6 @@ from ..ridge.path import is_short
 from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .options import (
-    MOST_FEATURES_ROWS,
     Options,
     asked_scaler,
     auto_components,
@@ -54,12 +53,12 @@ from .target import Target, tell_apart
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
 #: Columns up to which a linear model takes the solver that it takes, and what conjugate gradients get beyond.
 _GRAM_COLUMNS, _WIDE_DIRECTIONS, _WIDE_TOL = 4096, 16, 1e-2
-#: Times the energy of the columns: the penalty of a constant.
-_CONSTANT = 1e9
+#: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
+_CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _MANY_ROWS = 0.6, 3
-#: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
+#: Rows and features at most by which a metric of coded columns is learned, and what its length scale is multiplied by.
+_METRIC_ROWS, _METRIC_FEATURES, _METRIC_LENGTHS = 8000, 512, (1.0,)
 #: Rows from which one fifth compares the last penalties.
 _HOLDOUT_ROWS = 2000
 
@@ -116,7 +115,7 @@ def make_model(
     alpha : float, list of float or "auto", default="auto"
         Penalty of the model, or those that it compares. "auto" takes it from the race, or leaves that of the model.
     metric : str, default="auto"
-        The score by which candidates are judged. "auto" is log loss of labels and squared error of numbers.
+        The score by which candidates are judged: log loss of labels, squared error of numbers. There is no other yet.
     set : mapping of str to object or None, default=None
         Other parameters of the steps, such as {"map__length_scale": 2.0, "model__loss": "hinge", "scale__center": False}, and
         of a table "table__numbers"; a text stands for its value. What is set is not searched.
@@ -237,14 +236,14 @@ def can_judge(sample: Sample) -> bool:
 def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, seed)
-    units = _units(sample, options, map_, labels)
+    units = units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
     return Race(
         sample, labels, seed, {name: units[name]}, map_, options.length_scale == "auto", options.raw_columns
     )
 
 
-def _units(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
+def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
     """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
     scale, X = options.scale, sample.X
     if isinstance(scale, TableEncoder):
@@ -286,23 +285,31 @@ class _Chosen:
     def pipeline(self) -> Pipeline:
         """The unfitted pipeline."""
         options, sample, labels = self.options, self.sample, is_classifier(self.learner)
-        units = _units(sample, options, self.map_, labels)
+        units = units_tried(sample, options, self.map_, labels)
         most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
         if not can_judge(sample):
             name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-            self._note_units(name, "the sample cannot judge")
+            self._noteunits_tried(name, "the sample cannot judge")
             if self.map_ is not None and options.n_components == "auto" and not options.optional_map:
                 self._size(most, "the sample cannot judge")
             return self._steps(units[name], None if options.optional_map else self.map_)
+        asked = None if options.n_components == "auto" else getattr(self.map_, "n_components", None)
         race = Race(
-            sample, labels, self.seed, units, self.map_, options.length_scale == "auto", options.raw_columns
+            sample,
+            labels,
+            self.seed,
+            units,
+            self.map_,
+            options.length_scale == "auto",
+            options.raw_columns,
+            asked,
         )
-        optional, many = options.optional_map or self.map_ is None, self.n >= MOST_FEATURES_ROWS
-        outcome = race.run(optional, self._chooses_penalty, most, many, self._plenty)
+        optional = options.optional_map or self.map_ is None
+        outcome = race.run(optional, self._chooses_penalty, most, self._plenty)
         self._compare(outcome, labels)
         best = outcome.best
         name = best.units if best is not None else next(iter(race.units))
-        self._note_units(name, self._reason(outcome, labels))
+        self._noteunits_tried(name, self._reason(outcome, labels))
         if best is None or not best.mapped:
             self._note("features", "columns" if best is not None else "constant", self._reason(outcome, labels))
             self._set_penalty(outcome, race.scales[name] ** 2)
@@ -319,19 +326,18 @@ class _Chosen:
         anew = "metric" in best.more and isinstance(scaler, TableEncoder)
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
-            if anew and best.start is not None:
-                length, why = best.start, "before the metric, whose rounds choose theirs"
-            elif self._plenty:
+            if self._plenty:
                 length, why = _SHORTER * length, f"{_SHORTER:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         if anew:  # coded columns of all rows are not those of the sample
-            D, labels = map_.n_components, is_classifier(self.learner)
-            base = map_.set_params(n_components=min(D, _METRIC_FEATURES))
+            D, alpha = map_.n_components, outcome.found.alpha
             map_ = LearnedMetric(
-                base, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
-            )
+                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                n_rounds=best.rounds, alpha=[alpha / 10, alpha], length_scales=_METRIC_LENGTHS,
+                labels=is_classifier(self.learner), random_state=self.seed,
+            )  # fmt: skip
         else:
             map_.set_params(**best.more)
         for what, value in best.more.items():
@@ -354,11 +360,11 @@ class _Chosen:
     def _note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
 
-    def _note_units(self, name: str, why: str) -> None:
+    def _noteunits_tried(self, name: str, why: str) -> None:
         table = isinstance(self.options.scale, TableEncoder)
-        self._note("numbers" if table else "scale", name, why if self._chooses_units() else "as given")
+        self._note("numbers" if table else "scale", name, why if self._choosesunits_tried() else "as given")
 
-    def _chooses_units(self) -> bool:
+    def _choosesunits_tried(self) -> bool:
         scale = self.options.scale
         return (
             scale.numbers == "auto"
@@ -405,8 +411,11 @@ class _Chosen:
             learner.set_params(solver="cg", n_directions=_WIDE_DIRECTIONS, tol=_WIDE_TOL)
         if not self._chooses_penalty:
             return
-        alpha = float(f"{outcome.found.alpha * unit:.3g}")
-        alphas = [alpha] if self.sample.copies and learner.keep_state else [float(f"{alpha / 10:.3g}"), alpha]
+        alpha = max(outcome.found.alpha, _LEAST_ALPHA)
+        alphas = (
+            [alpha] if self.sample.copies and learner.keep_state else [max(alpha / 10, _LEAST_ALPHA), alpha]
+        )
+        alphas = sorted({float(f"{a * unit:.3g}") for a in alphas})
         if outcome.best is None:
             alphas = [_CONSTANT * unit]
         learner.set_params(alpha=alphas)
@@ -437,7 +446,7 @@ class _Chosen:
             rare = np.unique(self.sample.y)[int(given[0])]
             self.warnings.append(
                 f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "
-                "them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
+                "them apart; rank rows by their probability, or give the label more often by set={'model__class_weight': 'balanced'}"
             )
         elif linear.beats(found):
             self.warnings.append(
@@ -466,25 +475,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-def scaler_for_map(
-    X: Any,
-    y: Any,
-    labels: bool,
-    map_: Any,
-    scale: Any,
-    seed: int,
-    weight: Any = None,
-    split: Split | None = None,
-) -> Any:
-    """The unfitted scaler that `make_model` chooses for a given map, or None; arguments as of `make_model`."""
-    X = as_rows(X)
-    sample = read_sample(X, as_targets(X, y), seed, weight, split=split)
-    units = _units(sample, Options(scale=scale), map_, labels)
-    if len(units) < 2 or not can_judge(sample):
-        return list(units.values())[-1]
-    outcome = Race(sample, labels, seed, units, map_, joined=False).run(map_ is None, False, 256, False)
-    assert outcome.best is not None
-    return units[outcome.best.units]
-
-
-__all__ = ["Prepared", "make_model", "prepare", "scaler_for_map"]
+__all__ = ["Prepared", "can_judge", "make_model", "prepare", "units_tried"]

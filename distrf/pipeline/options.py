@@ -22,7 +22,7 @@ from .sample import as_rows, as_targets, look_at_target, wants_labels
 from .settings import by_step, checked, set_parameters
 from .target import Target, check_target
 
-#: Rows from which more than 2,048 features may pay.
+#: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
 
 
@@ -53,6 +53,7 @@ class Options:
         ):
             if isinstance(value := getattr(self, name), str):
                 known.check(name, value)
+        one_of("auto").check("metric", self.metric)  # the race judges by log loss and squared error alone
         if self.scale is None or isinstance(self.scale, str):
             check_scale(self.scale, self.of("scale"))
         said = by_step(self.set or {})
@@ -178,7 +179,7 @@ def split_for(
 
 
 def auto_components(n: int, memory: int) -> int:
-    """Features at most: 4,096 from 20,000 rows on, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
+    """Features at most: 4,096 beyond 20,000 rows, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
 
     Parameters
     ----------
@@ -190,7 +191,7 @@ def auto_components(n: int, memory: int) -> int:
     int
         A power of two, at least 256.
     """
-    components = 4096 if n >= MOST_FEATURES_ROWS else 2048 if n >= 5000 else 1024
+    components = 4096 if n > MOST_FEATURES_ROWS else 2048 if n >= 5000 else 1024
     while components > max(256, 2 * n):
         components //= 2
     left = max(memory - PROCESS_BYTES, memory // 4)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
@@ -22,21 +23,21 @@ from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..learned.outer_products import average_outer_product
+from ..learned.outer_products import average_outer_product, metric_root
 from ..randomness import permutation
 from .judge import Judged, count_losses, log_losses, number_losses, ridge
 from .sample import Sample
 
-#: What the length scale of a rule is multiplied by.
-MULTIPLES = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6)
+#: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
+MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
 #: Of each rung: rows and features of a candidate, how many go on, and penalties: first these, then those around the best.
-RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
+RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
 _ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
-#: Metrics that are learned one after the other, columns up to which, and what is added to one in units of its mean.
-_ROUNDS, _METRIC_COLUMNS, _FLOOR = 3, 256, 1e-4
+#: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
+_ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +46,7 @@ class Candidate:
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
     more : parameters of the map
-    start : of a learned metric, the length scale before any
+    rounds : of the metric
     """
 
     units: str
@@ -54,7 +55,7 @@ class Candidate:
     length: float | None = None
     multiple: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
-    start: float | None = None
+    rounds: int = 0
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
@@ -92,6 +93,7 @@ class Race:
     map_ : unfitted map; None for none
     search : bool, whether multiples of the rule for its length scale are tried
     joined : bool or {"auto"}, whether columns stand beside the features
+    components : int, features that were asked for: no candidate has more; None leaves them to the race
     """
 
     def __init__(
@@ -103,7 +105,9 @@ class Race:
         map_: Any,
         search: bool = True,
         joined: bool | str = "auto",
+        components: int | None = None,
     ):
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined = search, joined
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
@@ -160,32 +164,47 @@ class Race:
     def _trial(self, D: int) -> Any:
         return self.map_.trial_map(D, self.seed)
 
-    def features(self, candidate: Candidate, D: int, rows: np.ndarray) -> tuple[Any, Any]:
-        """The features of some rows, float32, and the fitted map."""
+    def features(
+        self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None
+    ) -> tuple[Any, Any]:
+        """The features of some rows, float32, and the fitted map.
+
+        D : None takes the map itself, which is then fitted to the first rows, so many as `learn`, and their targets
+        """
         X = self.units[candidate.units][rows]
         columns = X * np.float32(1.0 / self.scales[candidate.units])
         if not candidate.mapped:
             return columns, None
-        trial = self._trial(D)
+        trial = clone(self.map_) if D is None else self._trial(D)
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
         trial.set_params(**candidate.more)
-        Z = trial.fit(X).map_(X)
+        if D is None:
+            trial.fit(X[:learn], self.sample.y[rows[:learn]])
+        else:
+            trial.fit(X)
+        Z = trial.map_(X)
         Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
         if candidate.joined:
             Z = np.hstack([columns.toarray() if sp.issparse(columns) else columns, Z])
         return Z, trial.map_
 
     def judge(
-        self, candidate: Candidate, rows: int, D: int, alphas: Sequence[float], splits: int = 5
+        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
     ) -> Judged:
-        """Ridge on so many training rows of each split; the rows that it holds out judge."""
+        """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
         weight, scores, held_rows = self.sample.weight, list[np.ndarray](), list[np.ndarray]()
+        several = D is not None and min(splits, len(self.sample.splits)) > 1
+        every = self.features(candidate, D, np.arange(len(self.sample.y)))[0] if several else None
         for train, held in self.sample.splits[:splits]:
             part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
-            Z, _ = self.features(candidate, D, np.concatenate([part, held]))
-            fit = ridge(Z[: len(part)], self.Y[part], None if weight is None else weight[part], alphas)
-            F = fit.scores(Z[len(part) :])
+            if every is None:
+                Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
+                learned, judged = Z[: len(part)], Z[len(part) :]
+            else:
+                learned, judged = every[part], every[held]
+            fit = ridge(learned, self.Y[part], None if weight is None else weight[part], alphas)
+            F = fit.scores(judged)
             at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
             scores.append(F[at])
             held_rows.append(held)
@@ -213,119 +232,136 @@ class Race:
         return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
 
     @_ONE_THREAD
-    def run(self, optional: bool, constant: bool, most: int, many: bool, plenty: bool = False) -> Outcome:
+    def run(self, optional: bool, constant: bool, most: int, plenty: bool = False) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
-        most : features at most; many : whether rows are so many that more features than 2,048 may pay
-        plenty : whether they are some times those of the sample; then features need no standard error to be delivered
+        most : features at most
+        plenty : whether rows are some times those of the sample: they are worth more to features than to columns, which then
+            need no standard error to be delivered
         """
-        found, order = self._climb(self.candidates())
-        mean = self.constant()
-        mapped = [c for c in order if c.mapped]
-        linear = next(c for c in order if not c.mapped)
-        # More rows than the sample has are worth more to features than to columns.
+        found, mean, components = self._climb(self.candidates()), self.constant(), 0
         errors = 0.0 if plenty else 1.0
-        best = (
-            mapped[0] if mapped and (not optional or found[mapped[0]].beats(found[linear], errors)) else linear
-        )
-        if best.mapped:
-            found |= self._refined(best, found[best])
-            order = sorted(found, key=lambda c: found[c].loss)
-            top = next(c for c in order if c.mapped)
+        linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
+        mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
+        if mapped:
+            best = mapped[0]
+            half = {best: found[best]} | self._refined(best, found[best])
+            found |= {c: self._tried(c, judged.alpha, 2) for c, judged in half.items()}
+            top = min(half, key=lambda c: found[c].loss)
             best = top if found[top].beats(found[best], errors) else best
-        components = self._components(best, found[best], most, many, errors) if best.mapped else 0
-        table = [(str(c), found[c].loss) for c in order]
+            if optional and not found[best].beats(found[linear], errors):
+                best = linear
+            else:
+                components = self._components(best, half[best], found[best], most, plenty)
+        table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
         delivered = None if optional and constant and not found[best].beats(mean) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components)
 
-    def _climb(self, candidates: list[Candidate]) -> tuple[dict[Candidate, Judged], list[Candidate]]:
-        """What the last rung says of those that reached it, and these, the best first."""
+    def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
+        """What the last rung says of those that reached it."""
         tried: dict[Candidate, Sequence[float]] = dict.fromkeys(candidates, ALPHAS)
         found: dict[Candidate, Judged] = {}
-        for i, (rows, D, keep) in enumerate(RUNGS):
-            last = i + 1 == len(RUNGS)
-            if not last and len(tried) <= RUNGS[i + 1][2]:
+        for i, (rows, D, most) in enumerate(self.rungs):
+            last = i + 1 == len(self.rungs)
+            if not last and len(tried) <= self.rungs[i + 1][2]:
                 continue
-            splits = 5 if last or len(self.sample.y) <= 500 else 1
+            splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
             found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
             if not last:
-                kept = _of_each_units(order, keep)
-                if all(c.mapped for c in kept):
-                    kept.append(next(c for c in order if not c.mapped))
-                if not any(c.mapped for c in kept) and (mapped := [c for c in order if c.mapped]):
-                    kept.append(mapped[0])
-                tried = {c: around(found[c].alpha) for c in kept}
-        return found, order
+                going = _of_each_units(order, most)
+                for mapped in (False, True):  # the best columns and the best features, whatever is better
+                    going += [
+                        c for c in order if c.mapped is mapped and not any(g.mapped is mapped for g in going)
+                    ][:1]
+                tried = {c: around(found[c].alpha) for c in going}
+        return found
 
-    def _refined(self, best: Candidate, found: Judged) -> dict[Candidate, Judged]:
-        """The best candidate with frequencies of two columns each, and in metrics that are learned one after the other."""
+    def _tried(self, candidate: Candidate, alpha: float, times: int = 1) -> Judged:
+        """What a candidate is worth on the last rung, with so many times its features."""
+        rows, D, _ = self.rungs[-1]
+        return self.judge(candidate, rows, times * D, around(alpha))
+
+    def _refined(self, best: Candidate, half: Judged) -> dict[Candidate, Judged]:
+        """The best candidate with frequencies of two columns each, and in the last of its learned metrics, where these do better.
+
+        Each is worth what half the features of the last rung say, as of `half` that of the best.
+        """
         map_, d = self.map_, self.units[best.units].shape[1]
         plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
         if not plain or best.length is None or map_.metric is not None or map_.order is not None:
             return {}
-        rows, D, _ = RUNGS[-1]
-        refined, last, loss = dict[Candidate, Judged](), replace(best, start=best.length), found.loss
-        if d > 2:
-            few = self._at_best_length(replace(best, more={"order": 2}), found.alpha)
-            refined[few] = self.judge(few, rows, D, around(found.alpha))
+        refined = [self._near(replace(best, more={"order": 2}), half.alpha)] if d > 2 else []
         # No metric learns from rows that judge it: of few rows each is held out once.
-        for _ in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
-            learned = replace(last, more={"metric": self._metric(last, found.alpha)})
-            learned = self._at_best_length(learned, found.alpha)
-            judged = self.judge(learned, rows, D, around(found.alpha))
-            if judged.loss >= loss:
+        last = best, half
+        for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
+            metric = self._metric(*last)
+            candidate = replace(last[0], more={"metric": metric}, rounds=k + 1)
+            learned = (
+                self._near(candidate, last[1].alpha)
+                if k == 0
+                else (candidate, self._tried(candidate, last[1].alpha))
+            )
+            if learned[1].loss >= last[1].loss:
                 break
-            refined[learned], last, loss = judged, learned, judged.loss
-        return refined
+            last = learned
+        refined.append(last)
+        return {c: judged for c, judged in refined if judged.loss < half.loss}
 
-    def _at_best_length(self, candidate: Candidate, alpha: float) -> Candidate:
-        """The candidate at the best of three length scales, by half the features of the last rung."""
-        rows, D, _ = RUNGS[-1]
+    def _near(self, candidate: Candidate, alpha: float) -> tuple[Candidate, Judged]:
+        """The candidate at the best of its own and near length scales."""
         assert candidate.length is not None
         assert candidate.multiple is not None
-        each = [
-            replace(candidate, length=f * candidate.length, multiple=float(f"{f * candidate.multiple:.3g}"))
-            for f in (0.7, 1.0, 1.4)
-        ]
-        return min(each, key=lambda c: self.judge(c, rows, D // 2, around(alpha), 1).loss)
+        judged = self._tried(candidate, alpha)
+        for f in _NEAR:
+            other = replace(
+                candidate, length=f * candidate.length, multiple=float(f"{f * candidate.multiple:.3g}")
+            )
+            found = self._tried(other, judged.alpha)
+            if found.loss < judged.loss:
+                return other, found
+        return candidate, judged
 
-    def _metric(self, candidate: Candidate, alpha: float) -> np.ndarray:
-        """The average outer product of the gradients of a candidate; mean squared distances stay as they are."""
+    def _metric(self, candidate: Candidate, judged: Judged) -> np.ndarray:
+        """The metric of the gradients of a candidate: their average outer product."""
         train = self.sample.splits[0][0]
         X = self.units[candidate.units][train].astype(np.float64)
-        Z, map_ = self.features(candidate, RUNGS[-1][1] // 2, train)
-        weight = None if self.sample.weight is None else self.sample.weight[train]
-        fit, d = ridge(Z, self.Y[train], weight, [alpha]), X.shape[1] if candidate.joined else 0
+        Z, map_ = self.features(candidate, self.rungs[-1][1], train)
+        weight = self.sample.weights_of(train)
+        fit, d = ridge(Z, self.Y[train], weight, [judged.alpha]), X.shape[1] if candidate.joined else 0
         W, Z = fit.weights[0], Z[:, d:]
         w = np.full(len(Z), 1.0 / len(Z)) if weight is None else weight / weight.sum()
         S = ((Z * w[:, None].astype(np.float32)).T @ Z).astype(np.float64)
         linear = W[:d] / self.scales[candidate.units] if d else 0.0
         M = average_outer_product(S, w @ Z, W[d:].astype(np.float64), map_.frequencies(), linear)
-        spread = X.std(axis=0)
-        M += np.diag(_FLOOR * np.mean(np.diag(M) * spread**2) / np.where(spread > 0, spread, 1.0) ** 2)
-        before = candidate.more.get("metric", np.eye(len(M)))
-        covariance = np.atleast_2d(np.cov(X.T))
-        metric: np.ndarray = M * np.sum(before * covariance) / max(np.sum(M * covariance), 1e-300)
-        return (metric + metric.T) / 2
+        root = metric_root(M, X[:_MEASURED], map_.root, "euclidean")
+        metric: np.ndarray = root @ root.T
+        return metric
 
-    def _components(self, best: Candidate, found: Judged, most: int, many: bool, errors: float) -> int:
-        """1,024 features, doubled while the last doubling gained so many standard errors."""
-        D, (rows, last, _) = min(RUNGS[-1][1], most), RUNGS[-1]
-        before = self.judge(best, rows, last // 2, around(found.alpha))
-        while most >= 2 * D and found.beats(before, errors):
-            D *= 2
-            if not many or most < 2 * D:
-                break
-            before, found = found, self.judge(best, rows, D, around(found.alpha))
-        return D
+    def _components(self, best: Candidate, half: Judged, found: Judged, most: int, plenty: bool) -> int:
+        """Twice the features of the last rung; again twice where rows are plenty or that gained a standard error.
+
+        Of plenty of rows a third doubling is judged, if so many features are allowed.
+        """
+        D = min(2 * self.rungs[-1][1], most)
+        if not (plenty or found.beats(half)) or most < 2 * D:
+            return D
+        if not plenty or most < 4 * D:
+            return 2 * D
+        return 4 * D if self._tried(best, found.alpha, 4).beats(found) else 2 * D
+
+    def best_units(self) -> str:
+        """The units in which the given map does best, or columns where there is none."""
+        best = self.run(self.map_ is None, False, 256).best
+        assert best is not None
+        return best.units
 
     @_ONE_THREAD
     def nats(self) -> float:
         """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
-        rows, D, _ = RUNGS[1]
+        rows, D, _ = self.rungs[1]
         each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates((1.0, 2.8))]
         best = min(each, key=lambda judged: judged.loss)
         if self.labels:
@@ -336,17 +372,17 @@ class Race:
         return min(float(np.mean(losses * w)) for losses in laws)
 
 
-def _of_each_units(order: list[Candidate], keep: int) -> list[Candidate]:
+def _of_each_units(order: list[Candidate], most: int) -> list[Candidate]:
     """The best, of each units no more than half: what few rows cannot tell apart, more rows may."""
-    taken: Counter[str] = Counter()
-    kept = []
+    seen: Counter[str] = Counter()
+    best = []
     for c in order:
-        taken[c.units] += 1
-        if taken[c.units] <= -(-keep // 2):
-            kept.append(c)
-    return kept[:keep]
+        seen[c.units] += 1
+        if seen[c.units] <= -(-most // 2):
+            best.append(c)
+    return best[:most]
 
 
 def around(alpha: float) -> list[float]:
-    """Penalties beside one that was best among fewer."""
+    """Penalties around one that was best among fewer."""
     return [a for a in (alpha / 10, alpha, 10 * alpha) if a > 5e-9]

@@ -192,7 +192,7 @@ def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target
 
 def see_target(y: Any, seed: int, model: Any, seen: dict[Any, Any]) -> tuple[Any, str, Target]:
     """The target and its form as of `numbers_of`, and what `look_at_target` says of it; `seen` keeps it from being read again."""
-    key = seed, model if isinstance(model, str) else wants_labels(model)
+    key = seed, wants_labels(model) if as_columns(y).dtype.kind == "U" else None
     if key not in seen:
         numbers, form = numbers_of(y, seed, model)
         seen[key] = numbers, form, look_at_target(numbers, seed)
@@ -206,9 +206,15 @@ def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
 
 
 def read_sample(
-    X: Any, y: Any, seed: int, weight: Any = None, coded: bool = False, split: Split | None = None
+    X: Any,
+    y: Any,
+    seed: int,
+    weight: Any = None,
+    coded: bool = False,
+    split: Split | None = None,
+    most: int = _ROWS,
 ) -> Sample:
-    """At most 6,000 seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
+    """At most so many seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
     weights in memory that no fit would take.
 
     weight : of the rows, shape (n,), by which they are judged: those of weight 0 are left out
@@ -229,10 +235,10 @@ def read_sample(
         n = len(counted)
     else:
         counted = None
-    size = min(n, _ROWS if d <= _WIDE else _WIDE_ROWS)
+    size = min(n, most if d <= _WIDE else min(most, _WIDE_ROWS))
     sparse = blocks_are_csr(X)
     if not sparse:
-        size = max(100, min(size, _BYTES // (8 * d)))
+        size = max(min(n, 100), min(size, _BYTES // (8 * d)))
     rows = sampled_rows(n, size, seed, "choices")
     rows = rows if counted is None else counted[rows]
     marks = [] if split is None else [split.folds.values, *([] if split.groups is None else [split.groups])]
