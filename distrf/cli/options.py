@@ -59,11 +59,10 @@ OPTIONS: dict[str, Any] = {
     "split": _text("random, stratified, group, time or blocks.", "NAME"),
     "by": _text("Column of groups, times or, for evaluate, slices.", "NAME"),
     # the pipeline
-    "model": _text("auto, ridge, ridge-classifier, logistic, svm, huber, sgd-regressor or sgd-classifier.", "NAME"),
+    "model": _text("auto, ridge, ridge-classifier; by passes: logistic, svm, huber; sgd-regressor, sgd-classifier.", "NAME"),
     "map": _text("auto, none, fourier, laplace, tensor-sketch, binning, nystroem, tefm, cnm, learned or blockwise.", "NAME"),
     "n_components": _text("D, number of random features, or auto.", "INT", "--n-components", "-D"),
     "alpha": _text("Penalty, several between commas, or auto."),
-    "metric": _text("Score that judges candidates, else log loss or squared error.", "NAME"),
     "scale": _text("Units: auto, none, standard, robust, divide, ...", "NAME"),
     "random_state": _text("Seed of samples, map and model.", "INT", "--seed"),
     "set": _pairs("Other parameters: map__phase=offset, model__cv=5."),
@@ -106,7 +105,7 @@ OPTIONS: dict[str, Any] = {
 ROWS = ("target", "weight", "columns", "kind", "strict", "drop_missing_target", "csv")
 SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
-MODEL = ("model", "alpha", "metric", *MAP)
+MODEL = ("model", "alpha", *MAP)
 ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
 #: What a job of `train` or `featurize` says of its outputs, which a plan does without.
 _OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")

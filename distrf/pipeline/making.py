@@ -115,7 +115,7 @@ def make_model(
     alpha : float, list of float or "auto", default="auto"
         Penalty of the model, or those that it compares. "auto" takes it from the race, or leaves that of the model.
     metric : str, default="auto"
-        The score by which candidates are judged. "auto" is log loss of labels and squared error of numbers.
+        The score by which candidates are judged: log loss of labels, squared error of numbers. There is no other yet.
     set : mapping of str to object or None, default=None
         Other parameters of the steps, such as {"map__length_scale": 2.0, "model__loss": "hinge", "scale__center": False}, and
         of a table "table__numbers"; a text stands for its value. What is set is not searched.
@@ -446,7 +446,7 @@ class _Chosen:
             rare = np.unique(self.sample.y)[int(given[0])]
             self.warnings.append(
                 f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "
-                "them apart; rank rows by decision_function, or give a model with class_weight='balanced'"
+                "them apart; rank rows by their probability, or give the label more often by set={'model__class_weight': 'balanced'}"
             )
         elif linear.beats(found):
             self.warnings.append(

@@ -53,6 +53,7 @@ class Options:
         ):
             if isinstance(value := getattr(self, name), str):
                 known.check(name, value)
+        one_of("auto").check("metric", self.metric)  # the race judges by log loss and squared error alone
         if self.scale is None or isinstance(self.scale, str):
             check_scale(self.scale, self.of("scale"))
         said = by_step(self.set or {})

@@ -97,7 +97,7 @@ def train(
     alpha : float, list of float or "auto", default="auto"
         Penalty of the model.
     metric : str, default="auto"
-        The score that judges candidates.
+        The score that judges candidates; there is no other yet.
     set : mapping of str to object or None, default=None
         Other parameters of these steps.
     out : str, PathLike or None, default=None
