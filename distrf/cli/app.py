@@ -149,7 +149,9 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, "\n".join(shown))
 
 
-_INGEST = "target columns csv impute split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
+_INGEST = (
+    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
+)
 
 
 @command(*_INGEST.split())

@@ -46,7 +46,7 @@ class Loaded:
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
         target = getattr(getattr(pipeline, "training_", None), "target", None)
-        reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None, "impute": None}
+        reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None}
         reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
         return cls(path, fitted, pipeline, reading, details)
@@ -167,7 +167,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(path, target, columns, trained["impute"], y=y, sample_weight=weight, strict=strict)
+        data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
