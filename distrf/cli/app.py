@@ -37,16 +37,12 @@ def _version(wanted: bool) -> None:
         raise typer.Exit()
 
 
-_VERSION = typer.Option(
-    False, "--version", help="Print the version and stop.", is_eager=True, callback=_version
-)
+Version = typer.Option("--version", help="Print the version and stop.", is_eager=True, callback=_version)
+Debug = typer.Option("--debug", help="Show where an error arose; before the command.")
 
 
 @app.callback()
-def _options(
-    version: bool = _VERSION,
-    debug: bool = typer.Option(False, "--debug", help="Show where an error arose; before the command."),
-) -> None:
+def _options(version: Annotated[bool, Version] = False, debug: Annotated[bool, Debug] = False) -> None:
     console.debug = debug
 
 
@@ -81,7 +77,7 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
         def called(ctx: Any, **typed: Any) -> None:
             given = given_options(ctx, typed)
             csv, words = given.pop("csv", {}), [given.pop(name) for name in arguments]
-            session = Session(ctx, **{name: given.pop(name) for name in ALL if name in given})
+            session = Session(**{name: given.pop(name) for name in ALL if name in given})
             with csv_reading(csv), session.hearing():
                 copy_context().run(function, session, *words, given)  # a model may set how its CSV is read
 
@@ -105,7 +101,6 @@ def _default(kind: Any) -> Any:
 
 Rows = Annotated[str, typer.Argument(help="Rows: a Zarr store, Parquet or CSV.", metavar="X")]
 Source = Annotated[str, typer.Argument(help="Rows, also .npy, .npz or .svmlight.", metavar="SOURCE")]
-Store = Annotated[str, typer.Argument(help="The Zarr store to write.", metavar="OUT")]
 Parts = Annotated[str, typer.Argument(help="The Zarr store, or .parquet folder, to write.", metavar="OUT")]
 Model = Annotated[str, typer.Argument(help="The folder of the model.", metavar="MODEL")]
 Out = Annotated[str, typer.Argument(help="The folder of the model to write.", metavar="OUT")]
@@ -118,8 +113,11 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    names = {"weight": "sample_weight", "kind": "kinds"}
-    named = {names[name]: value for name, value in _of(given, *names).items()}
+    named = {
+        "kinds" if name == "kind" else "sample_weight": given[name]
+        for name in ("kind", "weight")
+        if name in given
+    }
     return named | _of(given, "target", "columns", "strict", "drop_missing_target", *more)
 
 
@@ -131,9 +129,6 @@ def _asked(given: Given) -> Any:
 
     seed = checked("random_state", given.get("random_state", 0), whole(0))
     return Options(**_of(given, *MODEL) | {"random_state": seed})
-
-
-# ---- data ----
 
 
 @command("rows", "n_components", "out", "seed")
@@ -160,7 +155,7 @@ _INGEST = (
 
 
 @command(*_INGEST.split())
-def ingest(session: Session, source: Source, out: Store, given: Given) -> None:
+def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     """Copy rows into a chunked Zarr store.
 
     Started again, it resumes.
@@ -179,7 +174,7 @@ def ingest(session: Session, source: Source, out: Store, given: Given) -> None:
 
 
 @command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
-def featurize(session: Session, x: Rows, out: Store, given: Given) -> None:
+def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
     Started again, it resumes.
@@ -253,9 +248,6 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     session.finish(result, console.document(result))
 
 
-# ---- models ----
-
-
 @command(*ROWS, *SPLIT, *MODEL, "what", "workers", "classes")
 def plan(session: Session, x: Rows, given: Given) -> None:
     """Say what a training would take: tasks, bytes, memory.
@@ -284,7 +276,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
         pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
-    sizes |= {"n_components": "auto"} if options.n_components == "auto" else {}
+    sizes |= _of(vars(options), "n_components") if options.n_components == "auto" else {}
     made = session.planned(what, pipeline, data, **sizes, **session.where)
     session.finish(made.to_dict(), str(made))
     made.check()
@@ -332,7 +324,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
         fitted = fit(data, **options)
         seconds = time.perf_counter() - start
     found = pipeline_facts(fitted)
-    read = sum(entry["rows"] for entry in found["history"]) if "history" in found else data.n
+    read = sum(entry["rows"] for entry in found.get("history", [{"rows": data.n}]))
     result |= {"rows_per_second": read / seconds, **found}
     session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import logging
+import os
+import re
 import shlex
 import sys
 import time
@@ -20,6 +23,8 @@ from .options import OPTIONS
 _LOG = logging.getLogger(__name__)
 _MOST = 400  # letters of a message that others wrote
 _ROWS = 50  # of a table that are printed
+#: Names of Python that are typed otherwise.
+_TYPED = {"random_state": "seed", "sample_weight": "weight", "for": "for"}
 #: Whether errors print where they arose, and workers log them.
 debug = False
 
@@ -30,21 +35,17 @@ class Session:
     Progress and remarks go to standard error; the result goes to standard output, as JSON with `--json`.
     """
 
-    def __init__(self, ctx: Any, *, quiet: bool = False, json: bool = False, **where: str):
+    def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
         self.started, self.quiet, self.json = time.perf_counter(), quiet, json
         self.plan: Any = None
         self.report: str | None = None
         self.warnings: list[str] = []
         self.peaks: dict[str, int] = {}
         self.where: dict[str, Any] = {"cluster": None, "memory_limit": None, "tls": None} | where
-        cluster, limit = self.where["cluster"], self.where["memory_limit"]
-        if limit and running(cluster) and ctx.get_parameter_source("memory_limit").name == "DEFAULT_MAP":
-            self.say(f"memory_limit of the job file is of local workers: left out, as {cluster} has its own")
-            self.where["memory_limit"] = limit = None
-        if limit or self.where["tls"]:
+        if self.where["memory_limit"] or self.where["tls"]:
             from ..cluster import check_memory_limit, tls_settings  # half a second, which most never need
 
-            check_memory_limit(limit, cluster)
+            check_memory_limit(self.where["memory_limit"], self.where["cluster"])
             tls_settings(self.where["tls"])
 
     def say(self, text: str) -> None:
@@ -115,8 +116,6 @@ class Session:
         if not debug:
             quieten()
         with connect(**self.where) as client:
-            if not debug and not running(self.where["cluster"]):
-                _quieten_workers(client)
             workers = client.scheduler_info(n_workers=-1)["workers"]
             self.say(f"{len(workers)} workers, dashboard {client.dashboard_link}")
             with self.progress():
@@ -157,7 +156,7 @@ class Session:
 
     def _print_warnings(self, texts: list[str]) -> None:
         for text in dict.fromkeys(texts):
-            print_line("warning", text)
+            print_line("warning", spelled(text))
 
     def _try_report(
         self, path: str, result: dict[str, Any], about: Any, title: str, data: Any
@@ -188,7 +187,8 @@ class _NoTracebacks(logging.Filter):
 
 
 def quieten() -> None:
-    """Log no traceback of Dask in this process."""
+    """Log no traceback of Dask in this process, and none but what ends a worker in those that it starts."""
+    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")
     names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in ("distributed", "tornado")]
     loggers = [logging.getLogger(name) for name in ("asyncio", *names)]  # asyncio has no handler of its own
     for place in {*loggers, *(h for logger in loggers for h in logger.handlers)}:
@@ -196,38 +196,17 @@ def quieten() -> None:
             place.addFilter(_NoTracebacks())
 
 
-def _quieten_workers(client: Any) -> None:
-    """In the workers of a cluster of our own, those that come later too."""
-    from distributed import WorkerPlugin
-
-    from ..execution.workers import register
-
-    class Quiet(WorkerPlugin):
-        name = "distrf-quiet"
-
-        def setup(self, worker: object) -> None:
-            quieten()
-
-    register(client, Quiet(), Quiet.name)
-
-
 def print_error(error: Exception) -> int:
     """Print what went wrong; the exit code, 2 for a value that breaks the rule of a parameter and else 1."""
     if debug:
         traceback.print_exception(error)
     if isinstance(error, ParameterError):
-        name = {"random_state": "seed", "for": "for"}.get(error.parameter, error.parameter)
-        spelled = (
-            f"--set {name}"
-            if "__" in name
-            else f"--{name.replace('_', '-')}"
-            if name in (*OPTIONS, "for")
-            else name
-        )
-        print_line("error", f"{spelled} must be {error.rule}, got {error.value}")
+        name = error.parameter
+        typed = f"--set {name}" if "__" in name else spelled(f"{name}=")
+        print_line("error", f"{typed.rstrip('=')} must be {error.rule}, got {error.value}")
         return 2
     if isinstance(error, DistrfError) or (isinstance(error, OSError) and error.errno is not None):
-        print_line("error", str(error))  # of the system: no such file, not permitted, no space left
+        print_line("error", spelled(str(error)))  # of the system: no such file, not permitted, no space left
     elif isinstance(error, MemoryError):
         remedy = "`distrf plan` says what a job needs; use smaller blocks"
         print_line("error", f"not enough memory: {error}; {remedy}")
@@ -237,6 +216,30 @@ def print_error(error: Exception) -> int:
         fault = "This is a fault of distrf or of its input; `distrf --debug ...` shows where it arose"
         print_line("error", f"unexpected {type(error).__name__}: {text}. {fault}")
     return 1
+
+
+_NAMED = re.compile(
+    r"\b(?P<pairs>set|kinds)=(?P<values>\{[^{}]*\})"
+    rf"|(?<![\w(-])(?P<name>{'|'.join((*OPTIONS, *_TYPED))})=(?P<value>'[^']*'|\"[^\"]*\"|\[[^]]*\]|[\w.]*\w)?"
+)
+
+
+def spelled(text: str) -> str:
+    """A message with the options that it names as they are typed: target='price' is --target price."""
+
+    def typed(found: re.Match[str]) -> str:
+        if found["pairs"]:
+            values = {
+                n: v if isinstance(v, str) else json.dumps(v)
+                for n, v in ast.literal_eval(found["values"]).items()
+            }
+            return " ".join(
+                f"--{found['pairs'].removesuffix('s')} {name}={value}" for name, value in values.items()
+            )
+        name, value = _TYPED.get(found["name"], found["name"]), (found["value"] or "").strip("'\"")
+        return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
+
+    return _NAMED.sub(typed, text)
 
 
 def print_line(title: str, text: str) -> None:

@@ -27,10 +27,11 @@ def growing(model: Any) -> Loaded:
     if not hasattr(last, "state_"):
         name = "the model" if loaded.path is None else f"the model {loaded.path!r}"
         keeps = "keep_state" in getattr(last, "parameter_rules", {})
-        other = "only ridge keeps sums: train StreamingRidge or StreamingRidgeClassifier with keep_state=True"
+        again = "train it again with set={'model__keep_state': True}"
+        other = f"only ridge keeps sums: {again} and model='ridge' or 'ridge-classifier'"
         raise InputError(
             f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
-            f"{'train it again with keep_state=True' if keeps else other}"
+            f"{again if keeps else other}"
         )
     return loaded
 
@@ -130,20 +131,12 @@ def add_rows(
     return loaded.fitted
 
 
-def open_more(
-    loaded: Loaded,
-    X: Any,
-    y: Any = None,
-    *,
-    target: str | None = None,
-    sample_weight: Any = None,
-    strict: bool = False,
-) -> Rows:
+def open_more(loaded: Loaded, X: Any, y: Any = None, *, sample_weight: Any = None, **reading: Any) -> Rows:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
     if path_of(X) is not None:
         store.check_apart(loaded.path, [X], what="the model")
         sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
-    return loaded.open(X, y, target=target, sample_weight=sample_weight, needs_target=True, strict=strict)
+    return loaded.open(X, y, sample_weight=sample_weight, needs_target=True, **reading)
 
 
 def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:

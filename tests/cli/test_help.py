@@ -131,7 +131,7 @@ def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_warnings_are_printed_even_if_quiet(capsys, quiet):
-    session = Session(None, quiet=quiet)
+    session = Session(quiet=quiet)
     with session.hearing():
         import warnings
 

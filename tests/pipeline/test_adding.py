@@ -167,7 +167,7 @@ def test_new_labels(rows, tmp_path):
 def test_models_that_cannot_take_rows(rows, tmp_path):
     X, y = rows
     save_model(machine(StreamingRidge(alpha=0.1)).fit(X, y), tmp_path / "plain")
-    with pytest.raises(InputError, match="keep_state=True"):
+    with pytest.raises(InputError, match="model__keep_state"):
         add_rows(tmp_path / "plain", X, y)
     with pytest.raises(InputError, match="only ridge keeps sums"):
         add_rows(machine(StreamingSGDRegressor(n_epochs=1)).fit(X, y), X, y)
