@@ -83,23 +83,17 @@ def check_apart(
     InputError
         With both paths, before anything is created.
     """
-    if out is None:
-        return
+    place = None if out is None else _place(out)
     for source in inputs:
-        if source is None:
-            continue
-        place = _place(out)
-        for other in _places(source):
-            if _inside(place, other):
-                how = "is" if _inside(other, place) else "lies inside"
-            elif _inside(other, place):
-                how = "lies around"
-            else:
-                continue
-            raise InputError(
-                f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
-                f"({place} and {other}); choose another path for {what}"
-            )
+        for other in [] if place is None or source is None else _places(source):
+            if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
+                how = (
+                    "is" if place == other else "lies inside" if len(str(place)) > len(other) else "lies around"
+                )
+                raise InputError(
+                    f"{what} must lie apart from {than}: {os.fspath(out or '')!r} {how} {os.fspath(source or '')!r} "
+                    f"({place} and {other}); choose another path for {what}"
+                )
 
 
 def _places(path: str | os.PathLike[str]) -> Iterator[str]:
@@ -120,11 +114,6 @@ def _place(path: str | os.PathLike[str]) -> str:
         return os.path.realpath(text)
     fs, root = files.filesystem(Place(text.rsplit("::", 1)[-1], text.options))
     return str(fs.unstrip_protocol(root)).rstrip("/")
-
-
-def _inside(inner: str, outer: str) -> bool:
-    """Whether a place is another one or lies inside it."""
-    return f"{inner}/".startswith(f"{outer}/")
 
 
 def place_of_array(value: Any) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..errors import InputError, StoreError
+from ..errors import InputError
 from . import files
 from .files import Options
 from .formats import open_source
@@ -49,24 +49,13 @@ def open_weighted(
     ):
         if there:
             raise InputError(f"the weight {weight!r} is {what}; give another column, or leave it out there")
-    others = replace(selection, columns=[name for name in names if name != weight])
-    if source.table:
-        source = open_source(path, others) if weight in names else source
-        weights = open_source(path, replace(selection, target=weight, columns=source.columns)).target_source()
-    else:
-        try:
-            weights = open_source(path, replace(selection, target=weight)).target_source()
-        except StoreError:
-            try:
-                weights = open_source(path, replace(selection, columns=[weight]))
-            except InputError:
-                weights = None
-            if weights is None:
-                raise
-            source = open_source(path, others) if weight in names else source
-    if weights is None or weights.dtype.kind not in "fiub" or weights.shape[1:] not in ((), (1,)):
-        got = "" if weights is None else f"; {weight!r} has shape {weights.shape} and dtype {weights.dtype}"
-        raise InputError(f"a weight is one number for each row{got}; give another column")
+    weights = source.column_source(weight)
+    if weights.dtype.kind not in "fiub":
+        raise InputError(
+            f"a weight is one number for each row; {weight!r} has shape {weights.shape} and dtype {weights.dtype}; give another column"
+        )
+    if weight in names:
+        source = open_source(path, replace(selection, columns=[name for name in names if name != weight]))
     return source, weights
 
 

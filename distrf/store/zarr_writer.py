@@ -215,7 +215,7 @@ def begin_append(
         else [*(known or ()), *(c for c in classes if c not in (known or ()))],
     }
     append: dict[str, Any] | None = old.append
-    if append is None or {key: append[key] for key in wanted} != wanted:
+    if append is None or to_json({key: append[key] for key in wanted}) != to_json(wanted):
         if append is not None:  # another one, which was interrupted: what it has written behind the old rows
             _resize(old, append["n_rows"], old.n_rows)
             _forget_marks(path)

@@ -22,7 +22,7 @@ from distrf import (
     train,
     tune,
 )
-from distrf.errors import InputError, StoreError
+from distrf.errors import InputError
 from distrf.pipeline.judge import ridge
 from distrf.pipeline.rows import open_input
 
@@ -77,9 +77,9 @@ def test_a_column_or_an_array_of_zarr(tmp_path):
     np.testing.assert_array_equal(
         open_input(str(tmp_path / "others.zarr"), sample_weight="mass").weights.compute(), WEIGHT
     )
-    with pytest.raises(InputError, match="a weight is one number for each row; 'many' has shape"):
+    with pytest.raises(InputError, match="one value for each of 600 rows; 'many' of"):
         open_rows(tmp_path / "others.zarr", weight="many")
-    with pytest.raises(StoreError, match="'none' is no dense array"):
+    with pytest.raises(InputError, match="column 'none' is not in"):
         open_rows(tmp_path / "others.zarr", weight="none")
 
 

@@ -6,7 +6,6 @@ environment. All requests go through a proxy, which counts them and answers some
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import pickle
@@ -38,7 +37,6 @@ from distrf import (
     append_rows,
     load_model,
     open_rows,
-    open_table,
     save_model,
     write_rows,
 )
@@ -176,24 +174,6 @@ def test_parquet_and_models(s3):
     np.testing.assert_array_equal(arrays["w"], np.arange(4))
 
 
-def test_tables(s3):
-    """A block of CSV is one request beside that for the size of its file."""
-    rows = [f"{i},word {i % 3},{i % 2}" for i in range(3000)]
-    text = "\n".join(["x,t,y", *rows]).encode()
-    s3.fs.pipe_file(f"{s3.bucket}/data.csv", text)
-    with s3.fs.open(f"{s3.bucket}/data.parquet", "wb") as file:
-        pq.write_table(pa.csv.read_csv(io.BytesIO(text)), file, row_group_size=1000)
-    expected = open_table(pa.csv.read_csv(io.BytesIO(text)), target="y")
-    for name in ("data.parquet", "data.csv"):
-        table = open_table(f"{s3.url}/{name}", target="y", rows_per_block=1000)
-        s3.proxy.requests.clear()
-        np.testing.assert_array_equal(table.rows().compute(scheduler="sync"), expected.rows())
-        if name == "data.csv":
-            assert len(s3.proxy.requests) == 3 * 2
-        np.testing.assert_array_equal(table.y.compute(scheduler="sync"), expected.y)
-        assert table.sample(100).num_rows == 99
-
-
 def test_a_job_holds_its_output(s3):
     """It is created under a condition, read and removed: three requests. Of a job that was killed it is taken when that is said."""
     s3.proxy.requests.clear()
@@ -254,23 +234,6 @@ def test_what_the_environment_lacks(s3):
         open_rows(f"{s3.url}/a.zarr")
 
 
-def some(status, share, seed=0):
-    """Answer a share of all requests so."""
-    rng = np.random.default_rng(seed)
-    return lambda request: status if rng.random() < share else None
-
-
-def test_throttled(s3):
-    """One request in twenty is told to slow down: the same bytes."""
-    url = write(f"{s3.url}/a.zarr", 20)
-    featurize(MAP, url, f"{s3.url}/calm.zarr")
-    s3.proxy.fault = some(503, 0.05)
-    featurize(MAP, url, f"{s3.url}/busy.zarr")
-    s3.proxy.fault = lambda request: None
-    calm, busy = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("calm", "busy"))
-    assert calm == busy
-
-
 def after(count, pattern, act):
     """From the request on that is number `count` of those to match, call `act`."""
     seen = []
@@ -311,21 +274,6 @@ def test_training_resumed(s3):
         fit(**kept)
     s3.proxy.fault = lambda request: None
     np.testing.assert_array_equal(fit(**kept, resume=True), whole)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_commands(s3, cli):
-    """A job file, its input, its model and the predictions, all in a bucket; paths are relative to the job file."""
-    write(f"{s3.url}/a.zarr")
-    job = "X: ../a.zarr\nout: ../model\nmap: fourier\nn_components: 16\nalpha: 1e-3\n"
-    s3.fs.pipe_file(f"{s3.bucket}/jobs/train.yaml", job.encode())
-    cli("train", "--job", f"{s3.url}/jobs/train.yaml")
-    cli("predict", f"{s3.url}/model", f"{s3.url}/a.zarr", f"{s3.url}/p.parquet")
-    with s3.fs.open(f"{s3.bucket}/p.parquet/part-000000.parquet", "rb") as file:
-        assert pq.read_table(io.BytesIO(file.read())).num_rows == 10
-    said = cli("evaluate", f"{s3.url}/model", f"{s3.url}/a.zarr", "--json")
-    assert "accuracy" in str(said)
 
 
 class Listing(SimpleHTTPRequestHandler):

@@ -19,16 +19,12 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.datasets import dump_svmlight_file
 
-from distrf import RandomFourierFeatures as Fourier
-from distrf import StreamingRidge, add_rows, append_rows, featurize, ingest, open_rows, save_model, write_rows
+from distrf import append_rows, ingest, open_rows, write_rows
 from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
 from distrf.store import (
-    StoreInfo,
     begin_append,
-    create,
     finish,
     info,
     part_fingerprints,
@@ -233,46 +229,6 @@ def test_an_append_that_is_killed_at_any_change_of_a_file(tmp_path, monkeypatch,
     assert 12 < step < 50
 
 
-def test_another_append_takes_the_place_of_one_that_was_killed(tmp_path, monkeypatch):
-    """At any step; it leaves nothing of the first."""
-    old, path = tmp_path / "old.zarr", tmp_path / "a.zarr"
-    write_rows(blocks_of(rows(25), 10), old)
-    wanted = np.concatenate([rows(25), rows(7, seed=2)])
-    write_rows(blocks_of(wanted, 10), tmp_path / "b.zarr")
-    for step in range(1, 12):
-        shutil.rmtree(path, ignore_errors=True)
-        shutil.copytree(old, path)
-        assert killed(monkeypatch, step, lambda: append_rows(rows(30, seed=1), path))
-        if info(path).n_rows == 55:
-            break
-        append_rows(rows(7, seed=2), path)
-        assert data_of(path) == data_of(tmp_path / "b.zarr")
-    assert step > 8
-
-
-def test_an_interrupted_append_goes_on_with_the_same_bytes_alone(tmp_path, monkeypatch):
-    """Neither size nor edges of another file tell, nor does the time of the same one."""
-    source, path, old, new = tmp_path / "new.npy", tmp_path / "a.zarr", rows(9_000), rows(20_000, seed=1)
-    write_rows(blocks_of(old, 4_000), path)
-
-    def append(values=new, steps=None):
-        np.save(source, values)
-        os.utime(source, (0, 0))
-        if steps is None:
-            return ingest(source, path, append=True)
-        assert killed(monkeypatch, steps, lambda: ingest(source, path, append=True))
-        return json.loads((path / "zarr.json").read_text())["attributes"]["distrf"]["append"]["id"]
-
-    assert append(steps=6) == append(steps=3)
-    other = new.copy()
-    other[10_000] += 1
-    append(other)
-    np.testing.assert_array_equal(read(path)[0], np.concatenate([old, other]))
-    append(new)
-    with pytest.raises(SpecMismatchError, match="has these rows already"):
-        append(new)
-
-
 # ---- what is refused ------------------------------------------------------------------------------------------
 
 
@@ -300,22 +256,6 @@ def test_refusals(tmp_path):
         append_rows(X[:5] + 1, path, y[:5])
     append_rows(X[:5] + 1, path, y[:5], again=True)
     assert info(path).n_rows == 35
-
-
-def test_places_that_are_refused(tmp_path):
-    X = rows(25)
-    with pytest.raises(StoreError, match=r"no such store|no store|is not"):
-        append_rows(X, tmp_path / "nothing.zarr")
-    featurize(Fourier(n_components=4, length_scale=1.0, random_state=0), X, tmp_path / "f.zarr")
-    with pytest.raises(StoreError, match="holds features"):
-        append_rows(X, tmp_path / "f.zarr")
-    create(tmp_path / "a.zarr", StoreInfo.of({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
-    with pytest.raises(StoreError, match="complete store"):
-        append_rows(X, tmp_path / "a.zarr")
-    write_rows(blocks_of(X, 10), tmp_path / "b.zarr")
-    lazy, _ = open_rows(tmp_path / "b.zarr")
-    with pytest.raises(InputError, match="apart"):
-        append_rows(lazy, tmp_path / "b.zarr")
 
 
 @pytest.mark.parametrize("how", ["missing", "flipped"])
@@ -365,100 +305,6 @@ def test_tables_are_read_as_the_store_was(tmp_path):
     assert ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True, again=True).n_rows == 70
 
 
-def test_sparse_text_may_be_narrower(tmp_path):
-    X = rows(40, 6, sparse=True, dtype="f8").tolil()
-    X[20:, 5] = 0
-    X = X.tocsr()
-    for name, part in (("1", slice(0, 20)), ("2", slice(20, 40))):
-        dump_svmlight_file(X[part], np.arange(40)[part], str(tmp_path / f"{name}.svmlight"))
-    ingest(tmp_path / "1.svmlight", tmp_path / "a.zarr", sparse="csr", block_rows=16)
-    ingest(tmp_path / "2.svmlight", tmp_path / "a.zarr", append=True)
-    got, y = read(tmp_path / "a.zarr")
-    np.testing.assert_allclose(got, X.toarray(), rtol=1e-12)
-    np.testing.assert_array_equal(y, np.arange(40))
-
-
-def test_new_rows_are_shuffled_alone(tmp_path):
-    X = rows(40, 1, dtype="f8")
-    np.save(tmp_path / "1.npy", X[:20])
-    np.save(tmp_path / "2.npy", X[20:])
-    ingest(tmp_path / "1.npy", tmp_path / "a.zarr", block_rows=8)
-    ingest(tmp_path / "2.npy", tmp_path / "a.zarr", append=True, shuffle=True, seed=3)
-    got = read(tmp_path / "a.zarr")[0][:, 0]
-    np.testing.assert_array_equal(got[:20], X[:20, 0])
-    assert (got[20:] != X[20:, 0]).any()
-    np.testing.assert_array_equal(np.sort(got[20:]), np.sort(X[20:, 0]))
-    assert [p.name for p in tmp_path.iterdir() if p.name.startswith(".")] == []
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"columns": [0]}, "leave out columns"),
-        ({"dtype": "float32"}, "leave out dtype"),
-        ({"sparse": "dense", "block_rows": 4}, "leave out block_rows, sparse"),
-        ({"overwrite": True}, "leave out overwrite"),
-    ],
-)
-def test_options_that_the_store_decides(tmp_path, options, message):
-    np.save(tmp_path / "1.npy", rows(20, dtype="f8"))
-    ingest(tmp_path / "1.npy", tmp_path / "a.zarr")
-    with pytest.raises(InputError, match=message):
-        ingest(tmp_path / "1.npy", tmp_path / "a.zarr", append=True, **options)
-    with pytest.raises(InputError, match="append=True"):
-        ingest(tmp_path / "1.npy", tmp_path / "b.zarr", again=True)
-
-
-def test_rows_of_other_tables(tmp_path):
-    np.save(tmp_path / "1.npy", rows(20, dtype="f8"))
-    np.save(tmp_path / "2.npy", rows(20, 2, dtype="f8"))
-    np.savez(tmp_path / "3.npz", X=rows(5, dtype="f8"), y=np.arange(5))
-    ingest(tmp_path / "1.npy", tmp_path / "a.zarr")
-    with pytest.raises(InputError, match="has 3 columns, the new rows have 2"):
-        ingest(tmp_path / "2.npy", tmp_path / "a.zarr", append=True)
-    with pytest.raises(InputError, match="has no targets"):
-        ingest(tmp_path / "3.npz", tmp_path / "a.zarr", append=True)
-
-
-def test_command_and_models(tmp_path, cli):
-    """Of a store that was appended to, a model that knows the old rows takes the new ones."""
-    X = rows(300, dtype="f8")
-    y = X @ [1.0, 2.0, 3.0]
-    for name, part in (("1", slice(0, 200)), ("2", slice(200, 260)), ("3", slice(260, 300))):
-        np.savez(tmp_path / f"{name}.npz", X=X[part], y=y[part])
-    store, model = tmp_path / "a.zarr", tmp_path / "m"
-    cli("ingest", tmp_path / "1.npz", store, "--block-rows", 64)
-    cli("train", store, model, "--map", "none", "--alpha", 1e-6, "--set", "model__keep_state=true")
-    said = json.loads(cli("ingest", tmp_path / "2.npz", store, "--append", "--json").out)
-    assert (said["rows"], said["blocks"], said["complete"]) == (260, 5, True)
-    assert [rows for _, rows in part_fingerprints(store)] == [200, 60]
-    said = json.loads(cli("add", model, store, "--json").out)
-    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (60, 200, 260)
-    cli("ingest", tmp_path / "3.npz", store, "--append")
-    assert json.loads(cli("add", model, store, "--json").out)["rows_in_all"] == 300
-    assert "already" in cli("add", model, store, code=1).err
-    assert "already" in cli("ingest", tmp_path / "3.npz", store, "--append", code=1).err
-    cli("evaluate", model, store)
-    one = StreamingRidge(alpha=1e-6, keep_state=True).fit(X[:200], y[:200])
-    save_model(one, tmp_path / "n")
-    assert add_rows(tmp_path / "n", store).state_.rows == 500  # saved without a word of its rows
-
-
-def test_a_store_that_another_job_makes_anew_during_an_append(tmp_path):
-    path = str(tmp_path / "a.zarr")
-    write_rows(blocks_of(rows(20), 10), path)
-    append = begin_append(path, 5, {"fingerprint": "new"})
-    write_block(path, 2, {"X": rows(5)}, store_id=append.id)
-    write_rows(blocks_of(rows(30, seed=1), 10), path, overwrite=True)
-    for step in (
-        lambda: write_block(path, 2, {"X": rows(5)}, store_id=append.id),
-        lambda: finish(path, store_id=append.id),
-    ):
-        with pytest.raises(InUseError, match="another job has made it anew"):
-            step()
-    np.testing.assert_array_equal(read(path)[0], rows(30, seed=1))
-
-
 def test_two_appends_to_one_store(tmp_path):
     """The second begins anew; the first writes nothing more."""
     path = str(tmp_path / "a.zarr")
@@ -485,3 +331,38 @@ def test_an_unfinished_append_does_not_hinder_the_first_command(tmp_path):
     assert ingest(tmp_path / "old.npz", tmp_path / "a.zarr", block_rows=10).n_rows == 25
     assert pending_blocks(tmp_path / "a.zarr") == []
     assert finish(tmp_path / "a.zarr", store_id=append.id).n_rows == 30
+
+
+def test_new_rows_are_shuffled_alone(tmp_path):
+    X = rows(40, 1, dtype="f8")
+    for name, part in (("1", X[:20]), ("2", X[20:]), ("3", rows(20, 2))):
+        np.save(tmp_path / f"{name}.npy", part)
+    store = tmp_path / "a.zarr"
+    ingest(tmp_path / "1.npy", store, block_rows=8)
+    ingest(tmp_path / "2.npy", store, append=True, shuffle=True, seed=3)
+    got = read(store)[0][:, 0]
+    np.testing.assert_array_equal(got[:20], X[:20, 0])
+    assert (got[20:] != X[20:, 0]).any()
+    np.testing.assert_array_equal(np.sort(got[20:]), np.sort(X[20:, 0]))
+    with pytest.raises(InputError, match="has 1 columns, the new rows have 2"):
+        ingest(tmp_path / "3.npy", store, append=True)
+    with pytest.raises(InputError, match="leave out block_rows, dtype, overwrite"):
+        ingest(tmp_path / "1.npy", store, append=True, dtype="float32", block_rows=4, overwrite=True)
+    with pytest.raises(InputError, match="append=True"):
+        ingest(tmp_path / "1.npy", tmp_path / "b.zarr", again=True)
+
+
+def test_the_command_and_a_model_that_takes_the_new_rows(tmp_path, cli):
+    X = rows(260, dtype="f8")
+    for name, part in (("1", slice(0, 200)), ("2", slice(200, 260))):
+        np.savez(tmp_path / f"{name}.npz", X=X[part], y=X[part] @ [1.0, 2.0, 3.0])
+    store, model = tmp_path / "a.zarr", tmp_path / "m"
+    cli("ingest", tmp_path / "1.npz", store, "--block-rows", 64)
+    cli("train", store, model, "--map", "none", "--alpha", 1e-6, "--set", "model__keep_state=true")
+    said = json.loads(cli("ingest", tmp_path / "2.npz", store, "--append", "--json").out)
+    assert (said["rows"], said["blocks"], said["complete"]) == (260, 5, True)
+    assert [rows for _, rows in part_fingerprints(store)] == [200, 60]
+    said = json.loads(cli("add", model, store, "--json").out)
+    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (60, 200, 260)
+    for again in (("add", model, store), ("ingest", tmp_path / "2.npz", store, "--append")):
+        assert "already" in cli(*again, code=1).err
