@@ -50,7 +50,9 @@ def current_client() -> Any:
 
 def workers_are_here() -> bool:
     """Whether all workers see the temporary files of this machine: there is no cluster, or they run on this machine."""
-    client = current_client()
+    client = None
+    with suppress(InputError):  # an asynchronous one is of who calls
+        client = current_client()
     if client is None or type(client.cluster).__name__ == "LocalCluster":
         return True
     import psutil

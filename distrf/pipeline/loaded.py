@@ -115,7 +115,8 @@ class Loaded:
         else:
             data = Rows(rows, y)
         form = getattr(training, "form", "")
-        return replace(data, form=form).weighted(sample_weight)
+        data = replace(data, form=form)
+        return data if data.weights is not None else data.weighted(sample_weight)
 
     def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
         """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training."""

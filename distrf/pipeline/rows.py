@@ -225,12 +225,10 @@ def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
     frame = data.path is None and is_frame(data.X) and data.y is not None
     X, y = (data.X, as_columns(data.y)) if frame else data.rows()
     if y is None:
-        remedy = (
-            "give y, or target= where X is a table"
-            if data.path is None
-            else f"{data.path!r} has none; give target=, or ingest it with one"
+        at_path = f"{data.path!r} has none; give target=, or ingest it with one"
+        raise InputError(
+            f"{job} needs a target: {'give y, or target= where X is a table' if data.path is None else at_path}"
         )
-        raise InputError(f"{job} needs a target: {remedy}")
     return X, read_numbers(y, data.form)
 
 
@@ -333,16 +331,8 @@ def _with_missing(data: Rows) -> Rows:
 
 
 def _open_table(
-    X: Any,
-    y: Any,
-    target: str | None,
-    weight: str | None,
-    columns: Any,
-    kinds: dict[str, str],
-    drop: bool,
-    split: str,
-    by: Any,
-) -> Rows:
+    X: Any, y: Any, target: str | None, weight: str | None, columns: Any, kinds: dict[str, str], drop: bool, split: str, by: Any
+) -> Rows:  # fmt: skip
     """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
     for, or if it is left out: new rows are of other groups."""
     name, hidden, dates = by if isinstance(by, str) else None, set[str](), False
