@@ -117,7 +117,7 @@ def peers(p: Problem, epsilon: float) -> dict[str, Any]:
         made["HuberRegressor"] = HuberRegressor(alpha=1 / C)
     elif p.loss == "squared_hinge":
         made["LinearSVC"] = LinearSVC(C=C, dual=False)
-    else:
+    elif p.loss == "multinomial" or len(np.unique(p.y)) == 2:  # of more classes it is multinomial
         made["LogisticRegression, lbfgs"] = LogisticRegression(C=C, max_iter=200)
         if len(np.unique(p.y)) == 2:  # of more classes its Hessian has the square of the classes
             made["LogisticRegression, newton-cholesky"] = LogisticRegression(C=C, solver="newton-cholesky")
