@@ -80,7 +80,6 @@ def make_model(
     scale: Any = "auto",
     n_components: int | str | None = "auto",
     alpha: Any = "auto",
-    metric: str = "auto",
     set: Mapping[str, Any] | None = None,
     random_state: Any = 0,
 ) -> Pipeline:
@@ -118,8 +117,6 @@ def make_model(
         default. None leaves that of the map.
     alpha : float, list of float or "auto", default="auto"
         Penalty of the model, or those that it compares. "auto" takes it from the race, or leaves that of the model.
-    metric : str, default="auto"
-        The score by which candidates are judged: log loss of labels, squared error of numbers. There is no other yet.
     set : mapping of str to object or None, default=None
         Other parameters of the steps, such as {"map__length_scale": 2.0, "model__loss": "hinge", "scale__center": False}, and
         of a table "table__numbers"; a text stands for its value. What is set is not searched.
@@ -138,9 +135,7 @@ def make_model(
         A classifier is given for numbers that are no labels, or a regressor for text; sampled rows hold NaN or
         infinity, of which the first is named; or a name is not known.
     """
-    options = Options(
-        model, map, scale, n_components, alpha, metric, set, draw_seed(random_state)
-    ).with_encoder(None)
+    options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
     y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
     pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline

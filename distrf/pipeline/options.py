@@ -39,7 +39,6 @@ class Options:
     scale: Any = "auto"
     n_components: int | str | None = "auto"
     alpha: Any = "auto"
-    metric: str = "auto"
     set: Mapping[str, Any] | None = None
     random_state: Any = 0
 
@@ -53,7 +52,6 @@ class Options:
         ):
             if isinstance(value := getattr(self, name), str):
                 known.check(name, value)
-        one_of("auto").check("metric", self.metric)  # the race judges by log loss and squared error alone
         if self.scale is None or isinstance(self.scale, str):
             check_scale(self.scale, self.of("scale"))
         said = by_step(self.set or {})

@@ -49,7 +49,6 @@ def train(
     scale: Any = "auto",
     n_components: int | str | None = "auto",
     alpha: Any = "auto",
-    metric: str = "auto",
     set: Mapping[str, Any] | None = None,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
@@ -96,8 +95,6 @@ def train(
         Number of features.
     alpha : float, list of float or "auto", default="auto"
         Penalty of the model.
-    metric : str, default="auto"
-        The score that judges candidates; there is no other yet.
     set : mapping of str to object or None, default=None
         Other parameters of these steps.
     out : str, PathLike or None, default=None
@@ -140,7 +137,7 @@ def train(
         raise InputError(
             "resume=True needs out=, the folder of the model, beside which the state of its fit is"
         )
-    asked = Options(model, map, scale, n_components, alpha, metric, set, draw_seed(random_state))
+    asked = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
     rows = X
     if not isinstance(X, Rows):
         rows = open_training(

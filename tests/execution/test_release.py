@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -13,25 +12,15 @@ from pathlib import Path
 import dask.array as da
 import numpy as np
 import pytest
-from fits import FakeClient, features, fourier, own_cluster
+from fits import FakeClient, features, own_cluster
 
 import distrf
 from distrf import StreamingRidge
-from distrf.errors import ClusterError, SpecMismatchError
+from distrf.errors import ClusterError
 from distrf.execution.scheduler import current_client
 from distrf.execution.workers import check_release
-from distrf.maps import base
 
 PACKAGE = Path(distrf.__file__).parent
-
-
-def test_a_map_knows_its_weights(monkeypatch):
-    sent = pickle.dumps(map_ := fourier().fit(np.zeros((3, 2))).map_)
-    assert pickle.loads(sent) == map_
-    monkeypatch.setattr(base, "_cached_sum", lambda map_: 1.5)
-    message = r"other weights from the seed of a 'fourier' map .*checksum 1\.5, sent"
-    with pytest.raises(SpecMismatchError, match=message):
-        pickle.loads(sent)(np.ones((3, 2)))
 
 
 def test_a_known_cluster_is_asked_once(client, monkeypatch):

@@ -639,11 +639,14 @@ def test_odd_columns(rng, kind, dtype):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_a_missing_value_is_refused_and_its_row_named(rng, lazy):
+def test_rows_with_missing_values_are_encoded(rng, lazy):
     X, y = rows(rng)
-    X[123, 2] = np.nan
-    with pytest.raises(InputError, match="row 123, column 2 is nan"):
-        distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
+    X[::7, 2] = np.nan
+    made = distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y, n_components=64)
+    assert list(made.named_steps)[0] == "table"
+    assert np.isfinite(made.predict(X)).all()
+    with pytest.raises(InputError, match="row [0-9]+, column 2 is nan"):
+        distrf.train(X, y, scale="none", n_components=64)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
