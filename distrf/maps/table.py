@@ -84,7 +84,7 @@ class TableMap(FeatureMap):
             )
         kinds = [(ENCODINGS.index(type(e)), e.column) for e in encodings]
         parts = np.ascontiguousarray(np.column_stack([kinds, starts, stops[:, 2:]]), dtype=np.int64)
-        numbers = np.concatenate(vectors)
+        numbers = np.concatenate(vectors) + 0.0  # -0 is 0
         csr = D > _DENSE and 2 * slots < D / 4 if csr is None else csr
         return cls(n_features_in, D, slots, parts.nbytes + numbers.nbytes, csr, cross, parts, numbers)
 

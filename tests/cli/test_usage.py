@@ -86,7 +86,6 @@ TRAIN = [
 ]  # fmt: skip
 #: The same with exit code 1: the data, or the job, do not allow it.
 JOBS = [
-    ("-D 33 --set map__phase=paired", "n_components.* even, got 33"),
     ("--map none --set map__kernel=cauchy", "--map none has no features and no parameters"),
     ("--set scale__divisor=2", "scale__divisor needs a scaling"),
     ("--set table__numbers=both", "table__numbers is of a table"),
@@ -146,7 +145,6 @@ OTHERS = [
     ("demo --rows 0", 2, "--rows must be an integer"),
     ("demo --rows 10 -D x", 2, "--n-components must be an integer"),
     ("tune {d}/rows.zarr", 2, "Missing argument"),
-    ("tune {d}/rows.zarr {o} --grid n_components=64,33 --set map__phase=paired", 1, "even, got 33"),
     ("tune {d}/rows.zarr {o} --grid map__gamma=0.1,x", 2, "map__gamma must be a finite number > 0 or None, got 'x'"),
     ("tune {d}/rows.zarr {o} --grid gama=1", 2, "RandomFourierFeatures, has: .*got 'gama' .did you mean 'gamma'"),
     ("tune {d}/rows.zarr {o} --grid alpha=auto", 2, "alpha must be a finite number"),

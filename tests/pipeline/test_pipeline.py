@@ -643,9 +643,9 @@ def test_rows_with_missing_values_are_encoded(rng, lazy):
     X, y = rows(rng)
     X[::7, 2] = np.nan
     made = distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y, n_components=64)
-    assert list(made.named_steps)[0] == "table"
+    assert next(iter(made.named_steps)) == "table"
     assert np.isfinite(made.predict(X)).all()
-    with pytest.raises(InputError, match="row [0-9]+, column 2 is nan"):
+    with pytest.raises(InputError, match=r"row [0-9]+, column 2 is nan"):
         distrf.train(X, y, scale="none", n_components=64)
 
 
