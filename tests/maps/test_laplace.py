@@ -308,7 +308,7 @@ def test_theorem_2(kernel):
 @pytest.mark.parametrize("projection", list(MIXED))
 def test_moments_of_a_block(kernel, z, projection):
     """Means, products (Theorems 2 and 3) and variance over seeds, each within 4.5 standard errors."""
-    z, seeds = np.array([*z, *[0.0] * 8]), 600  # rows are padded to blocks of 16
+    z, seeds = np.array([*z, *[0.0] * 8]), 2000  # rows are padded to blocks of 16
     maps = (LaplaceMap(8, 16, kernel, projection, seed) for seed in range(seeds))
     F = np.exp(-np.stack([map_.weights() @ z[:8] for map_ in maps]))  # (seeds, 16)
     k = float(kernel.of_sum(z))
