@@ -155,7 +155,6 @@ RIDGE = distrf.StreamingRidge()
         (RIDGE, "featurize", "'featurize' is of transformers alone.* and StreamingRidge as the last step"),
         (RIDGE, "cook", "job must be 'train', 'fit', .*'evaluate'.* got 'cook'"),
         (RIDGE, "evaluate", "not fitted"),
-        (fourier(7), None, "even"),
         (distrf.StreamingRidge(alpha=-1.0), None, "alpha must be"),
         (RIDGE, "rows", r"Found array with 0 sample\(s\)"),
     ],
