@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.special import gammaln, ndtr
+from scipy.special import gammaln, log_softmax, ndtr
 
 #: A penalty at which float32 sums can be solved, whatever they are.
 _SAFE = 1e-2
@@ -117,6 +117,67 @@ def _solve(G: np.ndarray, R: np.ndarray, alpha: float, floor: float = 0.0) -> An
         if np.isfinite(W).all():
             return W
     return None
+
+
+def softmax_scores(
+    Z: np.ndarray,
+    T: np.ndarray,
+    codes: np.ndarray,
+    count: int,
+    weight: np.ndarray | None,
+    alphas: Sequence[float],
+) -> np.ndarray:
+    """Scores of rows T by multinomial regression on Z, logistic of two classes: log probabilities up to a constant a row.
+
+    L-BFGS in the coordinates in which the Hessian at equal probabilities is 1, from the largest penalty on.
+
+    Z, T : features, float32; codes : the class of each row of Z, of `count` ones
+
+    Returns
+    -------
+    Array of shape (a, rows of T, count).
+    """
+    w = np.full(len(Z), 1.0 / len(Z)) if weight is None else weight / weight.sum()
+    mean = w.astype(np.float32) @ Z
+    Z, own, first = Z - mean, (np.arange(len(Z)), codes), int(count == 2)
+    shares = np.bincount(codes, w, minlength=count)[first:]
+    bend = max(float(np.mean(shares * (1.0 - shares))), 1e-3)
+    root = Z * np.sqrt(bend * w)[:, None].astype(np.float32)
+    G = (root.T @ root).astype(np.float64)
+    D, C = Z.shape[1], count - first
+    W, b, found = (
+        np.zeros((D, C)),
+        np.log(np.maximum(shares, 1e-6) / max(1.0 - shares.sum(), 1e-6) ** first),
+        {},
+    )
+
+    def scores(rows: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
+        return np.hstack([np.zeros((len(rows), first)), rows @ W.astype(np.float32) + b])
+
+    for alpha in sorted(alphas, reverse=True):
+        L = cholesky(G + alpha * np.eye(D) + 1e-7 * np.trace(G) / D * np.eye(D), lower=True, check_finite=False)
+
+        def parts(x: np.ndarray, L: np.ndarray = L) -> tuple[np.ndarray, np.ndarray]:
+            return solve_triangular(L, x[: D * C].reshape(D, C), lower=True, trans=1, check_finite=False), x[
+                D * C :
+            ]
+
+        def loss(x: np.ndarray, L: np.ndarray = L, alpha: float = alpha) -> tuple[float, np.ndarray]:
+            W, b = parts(x, L)
+            logs = log_softmax(scores(Z, W, b), axis=1)
+            R = np.exp(logs)
+            R[own] -= 1.0
+            R = (R * w[:, None])[:, first:]
+            slope = Z.T @ R.astype(np.float32) + alpha * W
+            slope = solve_triangular(L, slope, lower=True, check_finite=False)
+            value = -float(w @ logs[own]) + alpha / 2 * float((W * W).sum())
+            return value, np.r_[slope.ravel(), R.sum(axis=0)]
+
+        start = np.r_[(L.T @ W).ravel(), b]
+        options = {"maxiter": 40, "ftol": 1e-6}
+        W, b = parts(minimize(loss, start, jac=True, method="L-BFGS-B", options=options).x)
+        found[alpha] = scores(T - mean, W, b)
+    return np.stack([found[alpha] for alpha in alphas])
 
 
 def log_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:

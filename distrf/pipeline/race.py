@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import numbers
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.special import log_softmax
 from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
@@ -25,7 +26,7 @@ from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.outer_products import average_outer_product, metric_root
 from ..randomness import permutation
-from .judge import Judged, count_losses, log_losses, number_losses, ridge
+from .judge import LEAST, Judged, count_losses, log_losses, number_losses, ridge, softmax_scores
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
@@ -35,6 +36,8 @@ RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
+#: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
+_PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
 _ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
 #: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
 _ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
@@ -72,6 +75,7 @@ class Outcome:
 
     table : every candidate of the last rung with its loss, the best first
     components : features with which the best is fitted
+    passes : what was judged of it as multinomial regression, which takes passes; None where ridge is as good
     """
 
     best: Candidate | None
@@ -80,6 +84,7 @@ class Outcome:
     constant: Judged
     table: list[tuple[str, float]]
     components: int
+    passes: Judged | None = None
 
 
 class Race:
@@ -193,29 +198,47 @@ class Race:
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
     ) -> Judged:
         """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
-        weight, scores, held_rows = self.sample.weight, list[np.ndarray](), list[np.ndarray]()
+        scores = []
+        for part, learned, judged in self._each_split(candidate, rows, D, splits):
+            fit = ridge(learned, self.Y[part], self.sample.weights_of(part), alphas)
+            at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
+            scores.append(fit.scores(judged)[at])
+        F, (held, w, groups) = np.concatenate(scores, axis=1), self._judging(splits)
+        clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
+        squares = ((clipped - self.Y[held]) ** 2).mean(axis=2) * w
+        best = int(np.argmin(squares.mean(axis=1)))
+        losses = log_losses(F[best], self.codes[held], w) * w if self.labels else squares[best]
+        return Judged(losses, alphas[best], F[best], groups, 1.0 - self.sample.copies)
+
+    def judge_passes(self, candidate: Candidate, rows: int, D: int) -> Judged:
+        """As `judge`, of multinomial regression: its own log loss, not calibrated."""
+        count, scores = len(self.classes), []
+        for part, learned, judged in self._each_split(candidate, rows, D, 5):
+            weight = self.sample.weights_of(part)
+            scores.append(softmax_scores(learned, judged, self.codes[part], count, weight, _PASS_ALPHAS))
+        F, (held, w, groups) = np.concatenate(scores, axis=1), self._judging(5)
+        logs = log_softmax(F, axis=2)[:, np.arange(len(held)), self.codes[held]]
+        losses = -np.maximum(logs, np.log(LEAST)) * w
+        best = int(np.argmin(losses.mean(axis=1)))
+        scores_of = F[best][:, 1:] - F[best][:, :1] if count == 2 else F[best]
+        return Judged(losses[best], _PASS_ALPHAS[best], scores_of, groups, 1.0 - self.sample.copies)
+
+    def _each_split(self, candidate: Candidate, rows: int, D: int | None, splits: int) -> Iterator[Any]:
+        """(training rows, their features, those of the held-out rows) of each split."""
         several = D is not None and min(splits, len(self.sample.splits)) > 1
         every = self.features(candidate, D, np.arange(len(self.sample.y)))[0] if several else None
         for train, held in self.sample.splits[:splits]:
             part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
             if every is None:
                 Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
-                learned, judged = Z[: len(part)], Z[len(part) :]
+                yield part, Z[: len(part)], Z[len(part) :]
             else:
-                learned, judged = every[part], every[held]
-            fit = ridge(learned, self.Y[part], None if weight is None else weight[part], alphas)
-            F = fit.scores(judged)
-            at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
-            scores.append(F[at])
-            held_rows.append(held)
-        F, held = np.concatenate(scores, axis=1), np.concatenate(held_rows)
-        w = np.ones(len(held)) if weight is None else weight[held] / weight[held].mean()
-        clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
-        squares = ((clipped - self.Y[held]) ** 2).mean(axis=2) * w
-        best = int(np.argmin(squares.mean(axis=1)))
-        losses = log_losses(F[best], self.codes[held], w) * w if self.labels else squares[best]
-        groups = None if self.sample.groups is None else self.sample.groups[held]
-        return Judged(losses, alphas[best], F[best], groups, 1.0 - self.sample.copies)
+                yield part, every[part], every[held]
+
+    def _judging(self, splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The rows that some splits hold out, their weights, 1 on average, and their groups."""
+        judging = replace(self.sample, splits=self.sample.splits[:splits])
+        return judging.held_rows, judging.held_weights, judging.held_groups
 
     def constant(self) -> Judged:
         """The mean of the training rows; of labels, their shares."""
@@ -232,13 +255,16 @@ class Race:
         return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
 
     @_ONE_THREAD
-    def run(self, optional: bool, constant: bool, most: int, plenty: bool = False) -> Outcome:
+    def run(
+        self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
+    ) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most
         plenty : whether rows are some times those of the sample: they are worth more to features than to columns, which then
             need no standard error to be delivered
+        passes_allowed : whether a fit by passes may take the place of ridge
         """
         found, mean, components = self._climb(self.candidates()), self.constant(), 0
         errors = 0.0 if plenty else 1.0
@@ -254,10 +280,27 @@ class Race:
                 best = linear
             else:
                 components = self._components(best, half[best], found[best], most, plenty)
+        passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
         delivered = None if optional and constant and not found[best].beats(mean) else best
-        return Outcome(delivered, found[best], found[linear], mean, table, components)
+        return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
+
+    def _finished(self, best: Candidate, found: Judged) -> Judged | None:
+        """Multinomial regression on the best candidate, where it gains a standard error over calibrated ridge.
+
+        Of features it is tried for two classes alone, one of them rare: there calibrated ridge is behind, and any gain counts, of
+        half the features that ridge has.
+        """
+        counts = np.bincount(self.codes)
+        rare = len(counts) == 2 and counts.min() < _RARE * counts.sum()
+        if sp.issparse(self.units[best.units]) or not (
+            rare or (not best.mapped and len(counts) <= _FEW_CLASSES)
+        ):
+            return None
+        rows, D, _ = self.rungs[-1]
+        passes = self.judge_passes(best, rows, D)
+        return passes if passes.beats(found, 0.0 if rare else 1.0) else None
 
     def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
         """What the last rung says of those that reached it."""

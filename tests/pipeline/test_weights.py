@@ -190,3 +190,30 @@ def test_counts_of_weighted_rows_are_sums_of_weights():
     assert all(isinstance(count, int) for row in whole["confusion_matrix"] for count in row)
     np.testing.assert_allclose(light["confusion_matrix"], 0.001 * expected)
     np.testing.assert_allclose([c["rows"] for c in light["classes"]], 0.001 * expected.sum(axis=1))
+
+
+def test_softmax_of_the_race_is_multinomial_regression():
+    """Of two classes and of three, with weights: the probabilities of scikit-learn's."""
+    from scipy.special import softmax
+    from sklearn.linear_model import LogisticRegression
+
+    from distrf.pipeline.judge import softmax_scores
+
+    rng = np.random.default_rng(0)
+    Z, weight = rng.normal(size=(300, 5)).astype(np.float32) + 1, rng.uniform(0.5, 2, 300)
+    for count in (2, 3):
+        codes = (Z[:, :count] + rng.normal(size=(300, count))).argmax(axis=1)
+        alphas = [1e-2, 1e-1]
+        found = softmax(softmax_scores(Z, Z, codes, count, weight, alphas), axis=2)
+        for alpha, P in zip(alphas, found, strict=True):
+            exact = LogisticRegression(C=1 / (alpha * weight.sum()), tol=1e-8).fit(Z, codes, weight)
+            np.testing.assert_allclose(P, exact.predict_proba(Z), atol=5e-3)
+
+
+def test_rare_classes_are_fitted_by_passes():
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(3000, 4))
+    y = rng.random(3000) < 1 / (1 + np.exp(5.0 - 3.0 * rows[:, 0]))
+    model = train(rows, np.where(y, "yes", "no"))
+    assert type(model[-1]).__name__ == "StreamingLinearClassifier"
+    assert model.training_.chosen("model") == "StreamingLinearClassifier, logistic loss"
