@@ -304,7 +304,7 @@ class _Chosen:
             asked,
         )
         optional = options.optional_map or self.map_ is None
-        passes = labels and self._chooses_penalty and options.model == "auto" and not self.learner.keep_state
+        passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
         outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes)
         self._compare(outcome, labels)
         best = outcome.best
