@@ -200,7 +200,7 @@ def prepare(
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         choices.append(Choice("copies", share, "each row and its copies are held out together"))
-        # Rows that are added to kept sums later have no folds of this kind.
+        # Rows that are added to stored sums later have no folds of this kind.
         if split is None and not getattr(learner, "keep_state", False):
             split = hold_copies_together(X, seed)
         elif (
@@ -398,14 +398,14 @@ class _Chosen:
 
     @property
     def _chooses_penalty(self) -> bool:
-        """Whether the model is ridge, and its penalty was not said."""
+        """Whether the model is ridge, and its penalty was not given."""
         return getattr(self.learner, "compares_alphas", False) and isinstance(self.learner.alpha, str)
 
     def _set_penalty(self, outcome: Outcome, unit: float) -> None:
         """Give ridge with alpha="auto" few penalties around the best of the race; of a constant a huge one.
 
         Many columns without a map are fitted by passes: the Gram matrix of d columns takes minutes from
-        d = 5,000 on. Not if its sums are to be kept for more rows.
+        d = 5,000 on. Not if its sums are to wait for more rows.
         """
         learner, X = self.learner, self.sample.X
         if not getattr(learner, "compares_alphas", False):
@@ -449,7 +449,7 @@ class _Chosen:
         self._note("alpha", alpha, "best on held-out rows, in proportion to the rows")
 
     def _compare(self, outcome: Outcome, labels: bool) -> None:
-        """What the candidates reached, and what is to be said of it."""
+        """What the candidates reached, and what is to be told of it."""
         found, linear, constant = outcome.passes or outcome.found, outcome.linear, outcome.constant
         rows = f"{self.sample.judged:,} held-out rows of a sample (ridge)"
         self.table = [(name, float(f"{loss:.4g}")) for name, loss in outcome.table]

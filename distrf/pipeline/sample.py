@@ -145,9 +145,9 @@ def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.nda
         rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
         at = np.searchsorted(np.cumsum(sizes), rows, side="right")
         rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
-    taken = take_rows(y, rows)
-    _check_targets(taken, rows)
-    return taken
+    drawn = take_rows(y, rows)
+    _check_targets(drawn, rows)
+    return drawn
 
 
 def wants_labels(model: Any) -> bool | None:
@@ -242,29 +242,29 @@ def read_sample(
     rows = sampled_rows(n, size, seed, "choices")
     rows = rows if counted is None else counted[rows]
     marks = [] if split is None else [split.folds.values, *([] if split.groups is None else [split.groups])]
-    taken, targets, *marks = take_aligned([X, y, *marks], rows, sparse=sparse)
+    drawn, targets, *marks = take_aligned([X, y, *marks], rows, sparse=sparse)
     own = weight
     if lazy:
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
         if (positive := own > 0).any():
-            rows, taken, targets, own, *marks = (
-                values[positive] for values in (rows, taken, targets, own, *marks)
+            rows, drawn, targets, own, *marks = (
+                values[positive] for values in (rows, drawn, targets, own, *marks)
             )
     elif weight is not None:
         own = weight[rows]
-    _check_finite(taken, rows)
+    _check_finite(drawn, rows)
     if not coded:
-        refuse_huge(taken)
+        refuse_huge(drawn)
     _check_targets(targets, rows)
-    first = first_copies(taken, targets)
+    first = first_copies(drawn, targets)
     if split is not None and not split.keeps_copies:
         first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
     given = None if split is None else _numbered(marks[0][first])
     splits = _splits(first, seed) if split is None else _given_splits(given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
-    return Sample(taken.astype(working_dtype(taken.dtype)), targets, splits, copies, own, given, *marks[1:])
+    return Sample(drawn.astype(working_dtype(drawn.dtype)), targets, splits, copies, own, given, *marks[1:])
 
 
 def weigh_classes(sample: Sample, class_weight: Any) -> Sample:
