@@ -13,7 +13,7 @@ from .csv_format import USUAL, CsvFormat, current_format, said_format, set_forma
 from .csv_source import CsvSource
 from .matrix_files import MatrixSource
 from .parquet_source import ParquetSource
-from .row_source import InOrder, RowSource, Selection
+from .row_source import RowSource, Selection
 from .svmlight_source import SvmlightSource
 from .zarr_source import ZarrSource
 
@@ -83,7 +83,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     """
     path = files.normalise(path)
     source = find_format(path)
-    if issubclass(source, InOrder) and not selection.in_order:
+    if source is SvmlightSource and not selection.in_order:
         raise InputError(
             f"the rows of {path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
         )

@@ -42,8 +42,8 @@ class Selection:
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
     in_order : bool
-        All rows are read from the first to the last, by `RowSource.stream`: files that can be read in no other way
-        (see `InOrder`) are not refused.
+        All rows are read from the first to the last, by `RowSource.stream`: svmlight text, which can be read in no other
+        way, is not refused.
     split : str, optional
         Which members of an ``.npz`` file: "train", "test".
     n_features : int, optional
@@ -424,18 +424,3 @@ class RowSource(ABC):
             path=self.path, n=n, d=d, dtype=str(self.dtype), block_rows=max(self.block_lengths), classes=self.classes,
             columns=self.columns, target=self.target, nbytes=self.nbytes, sparse=self.sparse,
         )  # fmt: skip
-
-
-class InOrder(RowSource):
-    """A source of files with these endings, whose rows are read from the first to the last alone, by `stream`."""
-
-    endings: ClassVar[tuple[str, ...]] = ()
-
-    @classmethod
-    def recognises(cls, path: str) -> bool:
-        """By the ending of the name."""
-        return path.endswith(cls.endings)
-
-    def read(self, first: int, last: int) -> Any:
-        """Not of such a source."""
-        raise NotImplementedError
