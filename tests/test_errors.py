@@ -45,9 +45,9 @@ def stored(folder):
 @pytest.mark.parametrize(
     ("target", "use"),
     [
-        (zarr.Array, lambda f: load_model(f / "m")),
+        (np.lib.npyio.NpzFile, lambda f: load_model(f / "m")),
         (zarr.Array, lambda f: open_rows(f / "a.zarr")[0].compute(scheduler="sync")),
-        (zarr.Array, lambda f: Checkpoint(f / "c", {"job": 1})),
+        (np.lib.npyio.NpzFile, lambda f: Checkpoint(f / "c", {"job": 1})),
     ],
     ids=["model", "rows", "checkpoint"],
 )
@@ -93,7 +93,7 @@ def test_the_command_line_says_what_lacks(capsys):
 
 
 #: Functions that may raise another error in place of any: each lets MemoryError through, or says why not.
-REWORDING = {("errors.py", "reworded"), ("store/zarr_reader.py", "read"), ("store/remote.py", "explained"), ("cluster.py", "_client")}  # fmt: skip
+REWORDING = {("errors.py", "reworded"), ("store/zarr_reader.py", "read"), ("store/files.py", "explained"), ("cluster.py", "_client")}  # fmt: skip
 
 
 def test_no_other_function_rewords_any_error():
