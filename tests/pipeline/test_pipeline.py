@@ -81,7 +81,7 @@ def test_a_few_whole_numbers_are_what_tells_more_of_held_out_rows(rng, kind, lab
             "X": {"array": X, "lazy": da.from_array(X, chunks=(500, 4)), "csr": sp.csr_matrix(X)}[kind],
             "y": y,
         }
-    made = distrf.train(**given, n_components=64, set={"map__length_scale": 2.0})
+    made = distrf.train(**given, n_components=64)
     assert is_classifier(made) is labels
     why = made.training_.choices[0].why
     taken, other, option = (
