@@ -235,9 +235,8 @@ class LearnedMetric(FeatureEstimator):
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
                 f"RandomFourierFeatures with phase='paired' and an even number of features, got {base!r}"
             )
-        if self.base is None and self.n_components is not None:
-            base.set_params(n_components=self.n_components + self.n_components % 2)
-        return base
+        D = 0 if self.base is not None else self.n_components or 0
+        return base.set_params(n_components=D + D % 2) if D else base
 
     def _sized(self, map_: Any) -> FourierMap:
         """The map with as many features as were asked for."""
