@@ -340,13 +340,12 @@ FINITE = r"X must be finite, but row 133( of the block)?, column 7 is "
 @pytest.mark.parametrize(
     ("X", "n", "message"),
     [
-        (spoiled(np.nan), 300, FINITE + "(NaN.*from row 0 on|nan; impute)"),
         (spoiled(np.inf), 300, FINITE + "(infinity.*from row 0 on|inf; impute)"),
         (TRAIN_X[:300], 200, r"X and y must have the same rows: X has shape \(300, 64\), 'y' .*\(200,\)"),
         (TRAIN_X[:300].astype("U8"), 300, r"X is a 2-D numeric array; .*dtype"),
         (TRAIN_X[:300].astype("c8"), 300, r"X is a 2-D numeric array; .*complex64"),
     ],
-    ids=["nan", "inf", "y", "text", "complex"],
+    ids=["inf", "y", "text", "complex"],
 )
 @pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")
 def test_bad_rows(cli, tmp_path, command, X, n, message):
@@ -355,6 +354,13 @@ def test_bad_rows(cli, tmp_path, command, X, n, message):
     printed = cli(command, *words, code=1, cluster=True)
     assert printed.out == ""
     matches(message, printed.err)
+    assert not reads_as_whole(tmp_path / "out")
+
+
+def test_featurize_refuses_missing_values_that_train_encodes(cli, tmp_path):
+    foreign(tmp_path / "bad.zarr", spoiled(np.nan), TRAIN_Y[:300])
+    words = [tmp_path / "bad.zarr", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
+    matches(FINITE + "(NaN.*from row 0 on|nan; impute)", cli("featurize", *words, code=1, cluster=True).err)
     assert not reads_as_whole(tmp_path / "out")
 
 
