@@ -357,6 +357,13 @@ def test_bad_rows(cli, tmp_path, command, X, n, message):
     assert not reads_as_whole(tmp_path / "out")
 
 
+def test_featurize_refuses_missing_values_that_train_encodes(cli, tmp_path):
+    foreign(tmp_path / "bad.zarr", spoiled(np.nan), TRAIN_Y[:300])
+    words = [tmp_path / "bad.zarr", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
+    matches(FINITE + "(NaN.*from row 0 on|nan; impute)", cli("featurize", *words, code=1, cluster=True).err)
+    assert not reads_as_whole(tmp_path / "out")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
 def test_corrupt_chunk(cli, files, model, tmp_path, damage):
