@@ -34,8 +34,7 @@ class Checkpoint:
     """What a job keeps on disk: the arrays of its steps, then states of the training loop, each of which replaces an older one.
 
     A step makes named arrays from the arrays of the steps before it. All are one document (`distrf.store.documents`), which
-    each step and each state swaps for the next: a job that dies loses the step it was in and no other. Of the states the
-    last two are kept, in case the newest is damaged.
+    each step and each state swaps for the next: a job that dies loses the step it was in and no other.
 
     Parameters
     ----------
@@ -64,10 +63,10 @@ class Checkpoint:
         self.job = from_json(to_json(dict(job)))
         self.arrays: dict[str, np.ndarray] = {}
         self._document = Document(self.path or "", "checkpoint")
+        #: Of the files of arrays that are kept: "1", "2", ... of steps in their order, "state".
         self._records: dict[str, Any] = {}
         self._count = self._done = 0
-        #: Number and plain values of the states that are kept, the newest last.
-        self._states: list[dict[str, Any]] = []
+        self._numbers: dict[str, Any] | None = None
         self._earlier = True
         if self.path is None:
             return
@@ -83,8 +82,9 @@ class Checkpoint:
                 + "; ".join(changed[:8])
                 + "; give the options it was started with, choose another folder, or remove it"
             )
-        self._records, self._done, self._states = found["arrays"], spec["steps"], spec["states"]
-        self.arrays = self._read("step")
+        self._records, self._done, self._numbers = found["arrays"], spec["steps"], spec["state"]
+        for step in sorted(self._records.keys() - {"state"}, key=int):
+            self.arrays |= self._read(step)
 
     def check_rows(self, rows: np.ndarray, name: str = "rows") -> None:
         """Keep a few rows as a step. If an earlier run has kept rows, compare them with these.
@@ -131,7 +131,7 @@ class Checkpoint:
             results = {name: np.asarray(array, order="C") for name, array in step(self.arrays).items()}
             self.arrays = self.arrays | results
             self._done = self._count
-            self._write("step", results)
+            self._write(str(self._done), results)
         return self.arrays
 
     def once(self, make: Callable[[], np.ndarray]) -> np.ndarray:
@@ -151,7 +151,7 @@ class Checkpoint:
         return self.arrays.pop(name)
 
     def keep(self, arrays: Mapping[str, np.ndarray], numbers: Mapping[str, Any]) -> None:
-        """Write a state of the training loop, and remove the one before the last. All steps must be done.
+        """Write a state of the training loop in place of the one before. All steps must be done.
 
         Parameters
         ----------
@@ -159,38 +159,32 @@ class Checkpoint:
         numbers : mapping
             Plain values, as JSON.
         """
-        number = 1 + max((state["number"] for state in self._states), default=0)
-        self._states = [*self._states[-1:], {"number": number, "numbers": from_json(to_json(numbers))}]
-        self._write(f"state{number}", arrays)
+        self._numbers = from_json(to_json(numbers))
+        self._write("state", arrays)
 
     def state(self) -> tuple[dict[str, np.ndarray], dict[str, Any]] | None:
-        """The newest state that an earlier run has kept and that is not damaged. It is returned once.
+        """The state that an earlier run has kept. It is returned once.
 
         Returns
         -------
         (dict of str to array, dict), or None where there is none
         """
         earlier, self._earlier = self._earlier, False
-        while earlier and self._states:
-            try:
-                return self._read(f"state{self._states[-1]['number']}"), self._states[-1]["numbers"]
-            except StoreError:
-                if len(self._states) == 1:
-                    raise
-                self._states.pop()
-        return None
+        return (self._read("state"), self._numbers) if earlier and self._numbers is not None else None
 
-    def _read(self, kind: str) -> dict[str, np.ndarray]:
-        names = [name for name in self._records if name.partition(".")[0] == kind]
-        arrays = self._document.arrays({name: self._records[name] for name in names})
+    def _read(self, file: str) -> dict[str, np.ndarray]:
+        found = self._document.arrays(self._records[file]) if file in self._records else {}
         # Copies, at addresses as those of arrays that are computed: elsewhere products may have other last bits.
-        return {name.partition(".")[2]: np.array(array, order="C") for name, array in arrays.items()}
+        return {name: np.array(array, order="C") for name, array in found.items()}
 
-    def _write(self, kind: str, arrays: Mapping[str, np.ndarray]) -> None:
+    def _write(self, file: str, arrays: Mapping[str, np.ndarray]) -> None:
         if self.path is None:
             return
-        kinds = {"step", *(f"state{state['number']}" for state in self._states)}
-        kept = {name: record for name, record in self._records.items() if name.partition(".")[0] in kinds}
-        spec = {"job": self.job, "steps": self._done, "states": self._states}
-        named = {f"{kind}.{name}": array for name, array in arrays.items()}
-        self._records = self._document.write(spec, named, kept=kept)
+        kept, seen = {}, set() if file == "state" else set(arrays)
+        for key in sorted(self._records.keys() - {"state", file}, key=int, reverse=True):
+            names = self._records[key]["shapes"].keys()
+            if names - seen:  # which later steps have not replaced
+                kept[key] = self._records[key]
+            seen |= names
+        spec = {"job": self.job, "steps": self._done, "state": self._numbers}
+        self._records = self._document.write(spec, {file: arrays}, kept=kept)

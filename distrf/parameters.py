@@ -193,7 +193,7 @@ CLASS_WEIGHT = (
 
 
 #: What is said of rows at a path alone.
-_OF_PATHS = ("target", "weight", "columns", "impute", "strict", "rows_per_block", "storage_options")
+_OF_PATHS = ("target", "weight", "columns", "strict", "rows_per_block", "storage_options")
 
 
 #: Names that users give to `train`, and what they want.

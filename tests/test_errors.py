@@ -59,13 +59,13 @@ def test_where_memory_lacks_nothing_is_called_damaged(tmp_path, monkeypatch, tar
 
 
 def test_memory_lacks_while_a_table_is_read(tmp_path, monkeypatch):
-    from distrf.store import parquet_source
+    from distrf.store import table_reader
 
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
     pq = pytest.importorskip("pyarrow.parquet")
     pq.write_table(pytest.importorskip("pyarrow").table({"a": [1.0]}), tmp_path / "a.parquet")
     monkeypatch.setattr(pq, "ParquetFile", lacking)
-    monkeypatch.setattr(parquet_source.pq, "ParquetFile", lacking, raising=False)
+    monkeypatch.setattr(table_reader.pq, "ParquetFile", lacking, raising=False)
     with pytest.raises(MemoryError):
         open_table(tmp_path / "a.parquet")
 

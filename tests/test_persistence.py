@@ -342,7 +342,7 @@ def of_map(document):
         (lambda d: step(d, 2)["fitted"].update(coef_={}), "not a valid model"),
         (lambda d: step(d, 2)["fitted"].update(coef_={"$pickle": "x"}), "not a valid model"),
         (lambda d: d["spec"].pop("model"), "not a valid model"),
-        (lambda d: d.pop("spec"), "damaged"),
+        (lambda d: d.pop("spec"), "is not what was written"),
     ],
 )  # fmt: skip
 def test_an_edited_model_is_refused(saved, change, message):
@@ -354,8 +354,8 @@ def test_an_edited_model_is_refused(saved, change, message):
 
 def test_a_damaged_array(saved):
     path, _ = saved
-    next(path.glob("arrays-*/model.model.coef_/c/*")).unlink()
-    with pytest.raises(StoreError, match=r"'model.model.coef_' .*damaged"):
+    next(path.glob("arrays-*.npz")).unlink()
+    with pytest.raises(StoreError, match=r"'arrays-.*npz' .*damaged"):
         load_model(path)
 
 

@@ -113,8 +113,11 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    names = {"weight": "sample_weight", "kind": "kinds"}
-    named = {names[name]: value for name, value in _of(given, *names).items()}
+    named = {
+        "kinds" if name == "kind" else "sample_weight": given[name]
+        for name in ("kind", "weight")
+        if name in given
+    }
     return named | _of(given, "target", "columns", "strict", "drop_missing_target", *more)
 
 
@@ -146,7 +149,9 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, "\n".join(shown))
 
 
-_INGEST = "target columns csv impute split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
+_INGEST = (
+    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
+)
 
 
 @command(*_INGEST.split())

@@ -74,7 +74,6 @@ OPTIONS: dict[str, Any] = {
     "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),
     "dtype": _text("Type of X: float32 or float64."),
-    "impute": _text("For missing values: mean, median, zero, a number."),
     "n_features": _number("Columns of svmlight text."),
     "zero_based": _text("Whether svmlight text counts from 0: yes or no."),
     "append": _flag("--append", "Append the rows to the store that is there."),
@@ -147,11 +146,11 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     if not said:
         return nullcontext()
     from ..pipeline.settings import check_known
-    from ..store.csv_format import csv_format, reading
+    from ..store.csv_format import CsvFormat, reading
 
     for name in said:
-        check_known("csv", name, csv_format.parameter_rules, "what pandas names so")  # type: ignore[attr-defined]
-    return reading(csv_format(**by_rules(csv_format, said)))
+        check_known("csv", name, CsvFormat.parameter_rules, "what pandas names so")
+    return reading(CsvFormat(**by_rules(CsvFormat, said)))
 
 
 def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:

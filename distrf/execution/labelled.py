@@ -107,7 +107,7 @@ def with_header(array: da.Array, X: Any) -> da.Array:
 
 
 def with_reading(array: da.Array, **reading: Any) -> da.Array:
-    """The array, which remembers where it was read and how: path, target, columns, impute."""
+    """The array, which remembers where it was read and how: path, target, columns."""
     return noted(array, reading=reading)
 
 

@@ -16,15 +16,19 @@ from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
-from ..store import files
+from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
 from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
-from ..store.rows import fill, open_weighted, read_block
+from ..store.rows import open_weighted, read_block
 from ..store.table_source import TableSource
 from .graph_nodes import PRODUCER
 from .labelled import with_reading
+from .progress import current_listener
+from .scheduler import workers_are_here
+
+csv_source.listener, csv_source.workers_are_here = current_listener, workers_are_here
 
 
 @reads_csv
@@ -36,7 +40,6 @@ def open_rows(
     weight: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
-    impute: str | float | Sequence[float] | None = None,
     uniform: bool = False,
     strict: bool = False,
     storage_options: Options = None,
@@ -58,10 +61,6 @@ def open_rows(
     rows_per_block : int or None, default=None
         Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
-    impute : {"mean", "median", "zero"}, float, sequence of float or None, default=None
-        What replaces nulls and NaN of X: "mean", "median", "zero" or a number. Or a number for each column. Mean
-        (one pass) and median (of a seeded sample of 100,000 rows) are computed now and are fixed numbers from then
-        on. None refuses them.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
     strict : bool, default=False
@@ -73,7 +72,7 @@ def open_rows(
     Returns
     -------
     X : Dask array of shape (n, d)
-        Blocks are ``csr_array`` for CSR stores.
+        Missing values are NaN. Blocks are ``csr_array`` for CSR stores.
     y : Dask array of shape (n,) or (n, t), or None
         Text classes as fixed-width unicode.
     weight : Dask array of shape (n,)
@@ -84,7 +83,7 @@ def open_rows(
     StoreError
         Nothing can be read at the path, or it is not complete.
     InputError
-        There are no such columns, or values are missing and ``impute`` is not given.
+        There are no such columns, or a target is missing.
 
     Notes
     -----
@@ -97,17 +96,14 @@ def open_rows(
         columns=None if columns is None else list(columns),  # an array has no truth value
         rows_per_block=rows_per_block,
         uniform=uniform,
-        missing=impute is not None,
     )
     source, weights = open_weighted(files.normalise(path, storage_options), weight, selection)
     labels = source.target_source()
     for opened in (source, labels, weights):
         if opened is not None:
             opened.check_missing(strict)
-    source, filled = fill(source, impute)
     names = source.columns if isinstance(source, TableSource) else columns
-    listed = {name: None if v is None else list(v) for name, v in (("columns", names), ("impute", filled))}
-    reading = {"path": source.path, "target": target, **listed}
+    reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
     X = with_reading(lazy_rows(source), **reading)
     y = None if labels is None else with_reading(lazy_rows(labels), **reading)
     if weights is None:

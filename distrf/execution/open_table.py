@@ -251,7 +251,7 @@ def open_table(
 
     Notes
     -----
-    Of Parquet the footers are read. CSV is scanned once, and types are inferred from 16 places of 256 KiB. Of a Dask
+    Of Parquet the footers are read. CSV becomes Parquet once, in the folder `scratch`. Of a Dask
     DataFrame all partitions are computed once, for their lengths, the types of objects and categories, and the width of
     a text target.
 

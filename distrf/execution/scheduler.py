@@ -48,6 +48,21 @@ def current_client() -> Any:
     return client
 
 
+def workers_are_here() -> bool:
+    """Whether all workers see the temporary files of this machine: there is no cluster, or they run on this machine."""
+    client = current_client()
+    if client is None or type(client.cluster).__name__ == "LocalCluster":
+        return True
+    import psutil
+    from distributed.comm import get_address_host
+
+    own = {one.address for found in psutil.net_if_addrs().values() for one in found}
+    workers = client.nthreads()
+    return bool(workers) and all(
+        worker.startswith("inproc:") or get_address_host(worker) in own for worker in workers
+    )
+
+
 def computed(*collections: Any) -> tuple[Any, ...]:
     """The values of Dask collections.
 

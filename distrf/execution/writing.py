@@ -62,7 +62,7 @@ def write_rows(
     path : of the store
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks, which are cut anew where their rows are
         not equal. Text arrays become codes of `classes`
-    kind, spec, classes, contents : see `distrf.store.Contents`
+    kind, spec, classes, contents : see `distrf.store.StoreInfo`
     provenance, overwrite : see `distrf.store.create`
 
     Raises
@@ -73,7 +73,7 @@ def write_rows(
     aligned = _aligned(path, arrays)
     coded = {name: _codes(a, classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
     first = next(iter(aligned.values()))
-    wanted = store.Contents(
+    wanted = store.StoreInfo.of(
         {name: (a.shape[1:], a.dtype) for name, a in coded.items()},
         first.shape[0],
         max(first.chunks[0]),
@@ -190,9 +190,9 @@ def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
         raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
     for name, new in arrays.items():
         old, csr = has[name], blocks_are_csr(new)
-        if old.shape[1:] != new.shape[1:] or old.sparse != csr:
+        if old.tail != new.shape[1:] or old.sparse != csr:
             kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
-                     for of, shape in ((old.sparse, old.shape[1:]), (csr, new.shape[1:]))]  # fmt: skip
+                     for of, shape in ((old.sparse, old.tail), (csr, new.shape[1:]))]  # fmt: skip
             raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
 
 
@@ -278,5 +278,5 @@ class _PartReduction(RowCount):
         for (name, headings), array in zip(self.names.items(), blocks, strict=False):
             columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
         return state + store.write_parquet_block(
-            self.path, int(blocks[-1][0]), columns, folder_id=self.folder_id
+            self.path, int(blocks[-1].max(initial=0)), columns, folder_id=self.folder_id
         )

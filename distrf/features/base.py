@@ -111,7 +111,7 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
     if reset:  # so that rows at a path can be read as these
         estimator.__dict__.pop("rows_", None)
         if (read := reading_of(X)).get("columns"):
-            estimator.rows_ = {name: read[name] for name in ("columns", "impute")}
+            estimator.rows_ = {"columns": read["columns"]}
     if is_dask_collection(X):  # before any scikit-learn call: that would pull everything in
         X = check_dask_rows(X)
         working_dtype(X.dtype)

@@ -25,7 +25,7 @@ from ..store.job_lock import hold
 from ..store.outputs import check_apart, check_writable
 from ..store.row_source import Selection
 from ..store.svmlight_source import SvmlightSource
-from ..store.zarr_layout import Contents, StoreInfo
+from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
 from .prepared import Prepared
 from .shuffle import scratch_of
@@ -57,7 +57,6 @@ def ingest(
     seed: int = 0,
     block_rows: int | None = None,
     dtype: Any = None,
-    impute: str | float | None = None,
     split: str | None = None,
     n_features: int | None = None,
     zero_based: bool | None = None,
@@ -93,8 +92,6 @@ def ingest(
         or more.
     dtype : {"float32", "float64"}, dtype or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
-    impute : {"mean", "median", "zero"}, float or None, default=None
-        What replaces missing values: "mean", "median", "zero" or a number. None refuses them.
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
     n_features : int or None, default=None
@@ -121,7 +118,7 @@ def ingest(
     Raises
     ------
     InputError
-        Missing or infinite values, text features, unknown columns: with the row and the column. A parameter breaks
+        Infinite values, text features, unknown columns: with the row and the column. A parameter breaks
         its rule.
     SpecMismatchError
         `out` holds a store of other data or options; with `append`, it holds these rows.
@@ -134,32 +131,26 @@ def ingest(
     check_writable(out)
     check_apart(out, [source])
     existing_store(out)  # refuses a path that holds something else
+    selection = Selection(
+        target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
+    )
+    how = {"sparse": sparse, "dtype": dtype}
     if append:
-        given = {
-            "columns": columns, "sparse": sparse, "block_rows": block_rows, "dtype": dtype, "impute": impute,
-            "n_features": n_features,
-        }  # fmt: skip
+        given = {"columns": columns, "block_rows": block_rows, "n_features": n_features, **how}
         if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
             raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
         with hold(out):
-            return _append(
-                source, out, target=target, split=split, zero_based=zero_based, seed=order, again=again
-            )
+            return _append(source, out, selection, order, again)
     if again:
         raise InputError("again=True is for append=True")
-    selection = Selection(
-        target=target, columns=columns, split=split, missing=impute is not None, n_features=n_features,
-        zero_based=zero_based,
-    )  # fmt: skip
     with hold(out, takeover=overwrite):
         read = file_lists.all_files(source)
         state = file_lists.version_of(read)  # of what is read from now on
-        rows = Prepared.open(source, selection, sparse).filled(impute)
-        if dtype is not None:
-            rows = rows.cast(dtype)
-        old = existing_store(out) or {}
-        content = old["spec"]["source"]["content"] if old.get("provenance", {}).get("state") == state else None
-        spec = {
+        rows = Prepared.open(source, selection, **how)
+        old = existing_store(out)
+        content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
+        csv, counted = said_format(), getattr(rows.source, "zero_based", None)
+        spec: dict[str, Any] = {
             "source": {
                 "name": os.path.basename(source),
                 "fingerprint": fingerprint(source),
@@ -168,82 +159,42 @@ def ingest(
             "target": target,
             "columns": None if columns is None else list(columns),
             "split": split,
-            "impute": rows.impute,
             "shuffle": None if order is None else {"seed": order},
-        } | _counted(rows)
-        if csv := said_format():
-            spec["csv"] = csv
-        info = zarr_writer.create(
-            out,
-            _contents(rows, block_rows, spec),
-            provenance={"source": source, "state": state, "distrf": __version__},
-            overwrite=overwrite,
-        )
+            **(
+                {} if counted is None else {"zero_based": counted}
+            ),  # of svmlight text: those of an append count alike
+            **({"csv": csv} if csv else {}),
+        }
+        if block_rows is None:
+            near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
+            block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
+        contents = StoreInfo.of(
+            rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
+            target=target, sparse=["X"] if rows.sparse else [],
+        )  # fmt: skip
+        provenance = {"source": source, "state": state, "distrf": __version__}
+        info = zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite)
         return _write(rows, info, order)
 
 
-def _contents(rows: Prepared, block_rows: int | None, spec: dict[str, Any]) -> Contents:
-    """What the store of some rows holds."""
-    if block_rows is None:
-        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
-        block_rows = min(rows.n_rows, 1 << (near.bit_length() - 1))  # a power of two: splits evenly
-    return Contents(
-        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-        target=spec["target"], sparse=["X"] if rows.sparse else [],
-    )  # fmt: skip
-
-
-def _append(
-    source: Place,
-    out: Place,
-    *,
-    target: str | None,
-    split: str | None,
-    zero_based: bool | None,
-    seed: int | None,
-    again: bool,
-) -> StoreInfo:
-    """Append the rows of a table to a row store; see `distrf.ingest`.
-
-    Parameters
-    ----------
-    source, out : Place
-    target, split : str, optional
-        None is the target of the store.
-    zero_based : bool, optional
-        None is as the store was read.
-    seed : int, optional
-        Of the order of the new rows; None leaves it.
-    again : bool
-        Append rows that are in the store already.
-
-    Returns
-    -------
-    StoreInfo
-
-    Raises
-    ------
-    InputError
-        The rows have other columns, another width or type than those of the store.
-    """
+def _append(source: Place, out: Place, selection: Selection, seed: int | None, again: bool) -> StoreInfo:
+    """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     store = zarr_writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
-    filled, (d, dtype) = spec.get("impute"), (X.shape[1], np.dtype(X.dtype))
-    svmlight = SvmlightSource.recognises(source)
-    if svmlight and zero_based is None and "zero_based" not in spec:
+    dtype, d, svmlight = np.dtype(X.dtype), X.tail[0], SvmlightSource.recognises(source)
+    if svmlight and selection.zero_based is None and "zero_based" not in spec:
         raise InputError(
             f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
             "zero_based=True or False"
         )
-    selection = Selection(
-        target=target or spec.get("target"), columns=store.columns or spec.get("columns"), split=split,
-        missing=filled is not None,
-        zero_based=spec.get("zero_based") if zero_based is None and svmlight else zero_based,
-    )  # fmt: skip
-    text = CsvSource.recognises(source)
+    counted = spec.get("zero_based") if selection.zero_based is None and svmlight else selection.zero_based
+    target = selection.target or spec.get("target")
+    columns = store.columns or spec.get("columns")
+    selection = replace(selection, target=target, columns=columns, zero_based=counted)
     content = content_of_files(file_lists.all_files(source))  # of what is read from now on
-    with reading(_as_before(store.path, spec) if text else current_format()):
-        rows = Prepared.open(source, selection, "csr" if X.sparse else "dense").filled(filled)
+    with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
+        sparse = "csr" if X.sparse else "dense"
+        rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     if rows.width != d:
@@ -252,49 +203,25 @@ def _append(
     if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    rows = rows.cast(dtype) if rows.dtype != dtype and dtype.kind == "f" else rows
-    made = fingerprint(source)
     part = {
-        "fingerprint": zarr_writer.part_fingerprint(made, split),
+        "fingerprint": zarr_writer.part_fingerprint(fingerprint(source), selection.split),
         "content": content,
         "name": os.path.basename(source),
-        "target": selection.target,
+        "target": target,
         "shuffle": None if seed is None else {"seed": seed},
     }
     info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
-    rows = replace(rows, classes=rows.classes and info.classes)
-    return _write(rows, info, seed)
-
-
-def _counted(rows: Prepared) -> dict[str, Any]:
-    """How the indices of svmlight text were counted, for the spec of the store: those of an append count alike."""
-    return {"zero_based": rows.source.zero_based} if isinstance(rows.source, SvmlightSource) else {}
+    return _write(replace(rows, classes=rows.classes and info.classes), info, seed)
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
-    """Write the pending blocks of a store, or of an append to it, and finish it.
-
-    Parameters
-    ----------
-    rows : Prepared
-        All rows that are written.
-    info : StoreInfo
-        As `create` or `begin_append` has returned it.
-    seed : int, optional
-        Of the order of the rows; None leaves it.
-
-    Returns
-    -------
-    StoreInfo
-    """
+    """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
     pending = set(zarr_writer.pending_blocks(info.path, store_id=info.id))
     if pending:
         listener = current_listener()
         first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
-        blocks = rows.blocks(
-            info.block_rows, info.bounds(first)[1] - info.first_row, seed, scratch_of(info.path)
-        )
-        with closing(blocks):
+        first_rows = info.bounds(first)[1] - info.first_row
+        with closing(rows.blocks(info.block_rows, first_rows, seed, scratch_of(info.path))) as blocks:
             for number, X, y in blocks:
                 index = first + number
                 if index in pending:

@@ -9,13 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError, first_not_finite
-from ..store import missing_values
-from ..store.csv_source import CsvSource
+from ..errors import InputError, first_entry, first_not_finite
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.zarr_arrays import joined
-from ..store.zarr_reader import fill_nan
 from .shuffle import shuffled
 
 PIECE_BYTES = 8 * 2**20
@@ -38,12 +35,10 @@ class Prepared:
         Of X.
     width : int
         Columns of X.
-    row_bytes : int
-        Mean bytes of a row of X.
+    entries : int
+        Mean entries of a row of X.
     classes : list of str, optional
         Class names of text labels, which become int32 codes.
-    impute : tuple of float, optional
-        What replaces NaN, one number for each column.
     """
 
     source: RowSource
@@ -51,12 +46,11 @@ class Prepared:
     sparse: bool
     dtype: np.dtype
     width: int
-    row_bytes: int
+    entries: int
     classes: list[str] | None = None
-    impute: tuple[float, ...] | None = None
 
     @classmethod
-    def open(cls, path: str, selection: Selection, sparse: str | None = None) -> Prepared:
+    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
         """The rows at a path.
 
         Parameters
@@ -66,6 +60,8 @@ class Prepared:
         selection : Selection
         sparse : "csr", "dense" or None
             None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
+        dtype : optional
+            Another floating-point type.
 
         Returns
         -------
@@ -79,24 +75,20 @@ class Prepared:
             There are no such columns, target or split.
         """
         X = open_source(path, replace(selection, in_order=True))
-        (n, d), entry = X.shape, X.dtype.itemsize + 4
-        if selection.missing and not X.sparse and X.dtype.kind == "f":
-            X = X.filled((np.nan,) * d)
+        n, d = X.shape
         labels = X.target_source()
         for source in (X, labels):
             if source is not None:
                 source.check_missing(strict=False)
-        if isinstance(X, CsvSource):  # what cannot be read is told before anything is made of the rows
-            for _ in X.stream(labels, 1):
-                pass
-        as_csr = sparse == "csr" or (sparse is None and X.sparse and 4 * X.nbytes // entry <= n * d)
-        rows = cls(X, labels, as_csr, X.dtype, d, d * X.dtype.itemsize, X.text_classes())
-        if as_csr:
-            stored = (
-                X.nbytes // entry if X.sparse else sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
-            )
-            rows = replace(rows, row_bytes=max(1, stored * entry // n))
-        return rows
+        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
+        rows = cls(X, labels, sparse == "csr", X.dtype, d, d, X.text_classes())
+        if sparse is None and X.sparse and 4 * stored <= n * d:
+            rows = replace(rows, sparse=True)
+        if rows.sparse and not X.sparse:
+            stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
+        if rows.sparse:
+            rows = replace(rows, entries=max(1, stored // max(1, n)))
+        return rows if dtype is None else replace(rows, dtype=np.dtype(dtype))
 
     @property
     def n_rows(self) -> int:
@@ -104,41 +96,18 @@ class Prepared:
         return self.source.shape[0]
 
     @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row of X."""
+        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
+
+    @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Shape of a row, and type, of X and y."""
         arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
         if self.labels is not None:
-            y_dtype = np.dtype(np.int32) if self.classes is not None else self.labels.dtype
-            arrays["y"] = (self.labels.shape[1:], y_dtype)
+            coded = self.classes is not None
+            arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
-
-    def filled(self, rule: Any) -> Prepared:
-        """The rows with NaN replaced by fixed numbers: "mean", "median", "zero", a number or one for each column.
-
-        Raises InputError for CSR rows, or a column without values.
-        """
-        if rule is None or self.dtype.kind != "f":  # of integers none is missing
-            return self
-        if self.sparse:
-            raise InputError('impute= works on dense rows; pass sparse="dense"')
-
-        def numbered() -> Iterator[tuple[int, np.ndarray]]:
-            row = 0
-            for X, _ in self.read_source():
-                yield row, self._converted(X)
-                row += X.shape[0]
-
-        names: Any = self.source.columns or range(self.width)
-        return replace(self, impute=missing_values.resolve(rule, numbered(), self.n_rows, names))
-
-    def cast(self, dtype: Any) -> Prepared:
-        """The rows in another floating-point type. Raises InputError where the values do not fit."""
-        dtype = np.dtype(dtype)
-        if not np.can_cast(self.dtype, dtype, "same_kind") or (dtype.kind in "iu" and dtype != self.dtype):
-            raise InputError(f"dtype= is float32 or float64; received {dtype} for rows of {self.dtype}")
-        return replace(
-            self, dtype=dtype, row_bytes=max(1, self.row_bytes * dtype.itemsize // self.dtype.itemsize)
-        )
 
     def read_source(self) -> Pieces:
         """The rows as the source has them."""
@@ -156,12 +125,21 @@ class Prepared:
         order: Any = None if names is None else np.argsort(names)  # those of an append come last
         for rows, y in self.read_source():
             X = self._converted(rows)
-            if (bad := first_not_finite(X)) is not None:
+            infinite = (
+                None if self.sparse or X.dtype.kind != "f" else np.isinf(X)
+            )  # NaN of dense rows are missing values
+            bad = (
+                first_not_finite(X)
+                if infinite is None
+                else first_entry(X, infinite)
+                if infinite.any()
+                else None
+            )
+            if bad is not None:
                 i, j, value = bad
                 name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
                 raise InputError(
-                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; pass "
-                    'impute="mean", "median", "zero" or a number for missing values, or clean the data'
+                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
                 )
             if y is not None and names is not None:
                 y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
@@ -183,7 +161,6 @@ class Prepared:
             if self.sparse:
                 return sp.csr_array(X).astype(self.dtype, copy=False)
             X = X.toarray() if sp.issparse(X) else X
-            X = X if self.impute is None else fill_nan(X, self.impute)
             return X.astype(self.dtype, copy=False)
 
     def blocks(self, block_rows: int, first_rows: int, seed: int | None, folder: str) -> Blocks:

@@ -10,7 +10,7 @@ from ..errors import InputError
 from ..parameters import NONE, one_of, ruled
 from ..scores.passes import as_array
 from ..typing import ArrayLike
-from .sums import class_of_one, counts, errors, probabilities, ranked
+from .sums import counts, errors, probabilities, ranked
 
 Given: TypeAlias = "ArrayLike | None"
 #: Labels of a confusion matrix.
@@ -122,14 +122,9 @@ def confusion_matrix(
     return matrix if sample_weight is not None else matrix.astype(np.int64)
 
 
-@ruled(average=one_of("binary", "macro", "weighted") | NONE)
+@ruled(average=one_of("macro", "weighted") | NONE)
 def precision_recall_fscore_support(
-    y_true: ArrayLike,
-    y_pred: ArrayLike,
-    *,
-    pos_label: Any = 1,
-    average: str | None = None,
-    sample_weight: Given = None,
+    y_true: ArrayLike, y_pred: ArrayLike, *, average: str | None = None, sample_weight: Given = None
 ) -> tuple[Any, Any, Any, np.ndarray | None]:
     """Compute precision, recall, F1 and the rows of each label, or their means.
 
@@ -139,11 +134,9 @@ def precision_recall_fscore_support(
         True labels. Dask arrays take one pass.
     y_pred : array or Dask array of shape (n,)
         Predicted labels.
-    pos_label : int, str or bool, default=1
-        The class, if `average` is "binary".
-    average : {"binary", "macro", "weighted"} or None, default=None
-        "binary" is that of `pos_label`, one of two labels. "macro" is the mean over the classes, "weighted" that by their
-        rows. None are arrays of shape (c,), for the labels in ascending order.
+    average : {"macro", "weighted"} or None, default=None
+        "macro" is the mean over the classes, "weighted" that by their rows. None are arrays of shape (c,), for the labels in
+        ascending order.
     sample_weight : array or Dask array of shape (n,), default=None
         Weight of each row. None weighs all alike.
 
@@ -158,8 +151,7 @@ def precision_recall_fscore_support(
     Raises
     ------
     InputError
-        There are more than two labels and `average` is "binary", or `pos_label` is none of them; or shapes differ, there
-        are no rows, or labels have several columns.
+        Shapes differ, there are no rows, or labels have several columns.
 
     Examples
     --------
@@ -172,11 +164,7 @@ def precision_recall_fscore_support(
     scores = [np.nan_to_num(each) for each in (found.precisions, found.recalls, found.f1s)]
     if average is None:
         return *scores, found.truth if sample_weight is not None else found.truth.astype(np.int64)
-    if average == "binary":
-        at = found.labels == class_of_one(found.labels, pos_label)
-        precision, recall, f1 = (float(each[at].sum()) for each in scores)
-    else:
-        precision, recall, f1 = (found.mean_of(each, average == "weighted") for each in scores)
+    precision, recall, f1 = (found.mean_of(each, average == "weighted") for each in scores)
     return precision, recall, f1, None
 
 

@@ -131,20 +131,12 @@ def add_rows(
     return loaded.fitted
 
 
-def open_more(
-    loaded: Loaded,
-    X: Any,
-    y: Any = None,
-    *,
-    target: str | None = None,
-    sample_weight: Any = None,
-    strict: bool = False,
-) -> Rows:
+def open_more(loaded: Loaded, X: Any, y: Any = None, *, sample_weight: Any = None, **reading: Any) -> Rows:
     """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
     if path_of(X) is not None:
         store.check_apart(loaded.path, [X], what="the model")
         sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
-    return loaded.open(X, y, target=target, sample_weight=sample_weight, needs_target=True, strict=strict)
+    return loaded.open(X, y, sample_weight=sample_weight, needs_target=True, **reading)
 
 
 def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:

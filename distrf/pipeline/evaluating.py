@@ -24,7 +24,6 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-from .rows import rows_with_target
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -160,11 +159,8 @@ def evaluate(
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]
-    data = trained.open(
-        X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
-    )
-    rows, truth = rows_with_target(data, "evaluation")
-    trained.warn_of_drift(rows)
+    reading = {"target": target, "sample_weight": sample_weight, "columns": columns, "strict": strict}
+    data, rows, truth = trained.open_labelled(X, y, "evaluation", **reading)
     column, n = None if by is None else data.column(by), int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")

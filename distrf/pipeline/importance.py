@@ -25,7 +25,6 @@ from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
-from .rows import rows_with_target
 
 #: Bytes of the sampled rows, which the client holds; columns that are permuted one by one.
 _BYTES, _MOST_COLUMNS = 2**26, 5000
@@ -166,10 +165,8 @@ def permutation_importance(
     ['x0', 'x2', 'x1']
     """
     trained = predictor(model)
-    data = trained.open(
-        X, y, target=target, sample_weight=sample_weight, columns=columns, needs_target=True, strict=strict
-    )
-    rows, truth = rows_with_target(data, "importance")
+    reading = {"target": target, "sample_weight": sample_weight, "columns": columns, "strict": strict}
+    data, rows, truth = trained.open_labelled(X, y, "importance", **reading)
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
     labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)
     if d > _MOST_COLUMNS:
@@ -177,7 +174,6 @@ def permutation_importance(
             f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
-    trained.warn_of_drift(rows)
     check_kinds(truth, trained.pipeline[-1].classes_) if labels else check_numbers(truth)
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
     learned = getattr(trained.pipeline[0], "feature_names_in_", None)

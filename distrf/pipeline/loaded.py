@@ -17,7 +17,7 @@ from ..persistence import load_model, model_details, model_identity
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
-from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of
+from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of, rows_with_target
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Loaded:
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
         target = getattr(getattr(pipeline, "training_", None), "target", None)
-        reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None, "impute": None}
+        reading = {"target": target or getattr(pipeline[-1], "target_", None), "columns": None}
         reading |= getattr(pipeline[0], "rows_", {})
         reading |= {name: value for name, value in details.get("input", {}).items() if value is not None}
         return cls(path, fitted, pipeline, reading, details)
@@ -115,7 +115,15 @@ class Loaded:
         else:
             data = Rows(rows, y)
         form = getattr(training, "form", "")
-        return replace(data, form=form).weighted(sample_weight)
+        data = replace(data, form=form)
+        return data if data.weights is not None else data.weighted(sample_weight)
+
+    def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
+        """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training."""
+        data = self.open(X, y, needs_target=True, **reading)
+        rows, truth = rows_with_target(data, job)
+        self.warn_of_drift(rows)
+        return data, rows, truth
 
     def warn_of_drift(self, rows: Any) -> None:
         """Give a DriftWarning where rows to predict differ from those of the training, by a sample of them."""
@@ -159,7 +167,7 @@ class Loaded:
             if missing:
                 raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
             columns = columns if known and known != columns else None
-        data = open_input(path, target, columns, trained["impute"], y=y, sample_weight=weight, strict=strict)
+        data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"

@@ -103,7 +103,7 @@ class Options:
     @property
     def optional_map(self) -> bool:
         """Whether the columns alone may be taken."""
-        return isinstance(self.map, str) and self.map == "auto"
+        return isinstance(self.map, str) and self.map == "auto" and not by_step(self.set or {})["map"]
 
     @property
     def numbers(self) -> bool:

@@ -94,7 +94,8 @@ def predict(
     if out is not None:
         data = X  # what is described has been checked
         if not isinstance(X, Rows):
-            data = open_rows(trained, X, os.fspath(out), keys, probabilities, interval, strict, columns)
+            reading = {"columns": columns, "strict": strict}
+            data = open_rows(trained, X, os.fspath(out), keys, probabilities, interval, **reading)
         return _write(trained, data, os.fspath(out), keys, probabilities, interval, overwrite)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
@@ -110,14 +111,8 @@ def predict(
 
 
 def _write(
-    trained: Loaded,
-    data: Rows,
-    out: str,
-    keys: Any,
-    probabilities: bool | str,
-    interval: float | None,
-    overwrite: bool,
-) -> Written:
+    trained: Loaded, data: Rows, out: str, keys: Any, probabilities: bool | str, interval: float | None, overwrite: bool
+) -> Written:  # fmt: skip
     """Write the predictions of described rows."""
     pipeline, last, parquet = trained.pipeline, trained.pipeline[-1], store.to_parquet(out)
     rows, _ = data.rows(uniform=not parquet)
@@ -144,15 +139,9 @@ def _write(
 
 
 def open_rows(
-    trained: Loaded,
-    X: Any,
-    out: str,
-    keys: list[str] | None = None,
-    probabilities: bool | str = "auto",
-    interval: float | None = None,
-    strict: bool = False,
-    columns: Sequence[Any] | None = None,
-) -> Rows:
+    trained: Loaded, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
+    interval: float | None = None, **reading: Any,
+) -> Rows:  # fmt: skip
     """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
 
     InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
@@ -161,7 +150,7 @@ def open_rows(
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
-    data = trained.open(X, columns=columns, strict=strict)
+    data = trained.open(X, **reading)
     path = _place_of(data)
     if keys and not (store.to_parquet(out) and is_table_path(path)):
         raise InputError(

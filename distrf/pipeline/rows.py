@@ -20,6 +20,7 @@ from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
+from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
 from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
@@ -30,7 +31,7 @@ from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
-from ..tables.encoder import TableEncoder, describe_columns
+from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
 from ..tables.kinds import ColumnKind, ColumnWarning
 from ..targets import as_columns, read_numbers
 
@@ -50,7 +51,7 @@ class Rows:
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
     info : RowsInfo, of rows at a path
-    reading : how they are read at the path: target, columns and impute, as of `open_rows`; the name of the weight; and what tells
+    reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
         targets that were given
     split, by, by_name, by_dates : how rows are held out, by which column, and whether it holds dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
@@ -88,7 +89,7 @@ class Rows:
     @property
     def schema(self) -> TableSchema:
         """What the columns of coded rows are read as."""
-        return TableSchema.from_spec((self.encoder and self.encoder.schema) or {})
+        return TableSchema.from_spec((self.encoder and self.encoder.schema) or {"columns": []})
 
     @property
     def description(self) -> dict[str, Any]:
@@ -110,7 +111,6 @@ class Rows:
             "rows": self.n,
             "columns": self.info.columns or self.reading["columns"],
             "target": self.target or self.info.target,
-            "impute": self.reading.get("filled", self.reading["impute"]),
         } | {name: value for name, value in more.items() if value is not None}
 
     @property
@@ -120,13 +120,13 @@ class Rows:
 
     def facts(self) -> dict[str, Any]:
         """What is known of rows at a path without reading them, for reports."""
-        info, impute = self.info, self.reading["impute"]
+        info = self.info
         return {
             "from": str(info.path), "rows": self.n, "columns": self.d,
             "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
             "bytes in memory": info.nbytes, "rows of a block": info.block_rows, "target": self.target or info.target,
             "weights": self.reading.get("weight"), "classes": None if info.classes is None else len(info.classes),
-            "missing values": None if impute is None else "imputed", "fingerprint": store.fingerprint(info.path),
+            "fingerprint": store.fingerprint(info.path),
         }  # fmt: skip
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
@@ -166,8 +166,11 @@ class Rows:
             return values[self.present]
         name = str(asked)
         if self.path is not None:
-            reading = {"columns": self.reading["columns"], "missing": self.reading["impute"] is not None}
-            reading |= {"target": self.target, "coded": self.encoder is not None}
+            reading = {
+                "columns": self.reading["columns"],
+                "target": self.target,
+                "coded": self.encoder is not None,
+            }
             found = open_column(self.path, name, exact=exact, **reading)
             return self.table.labelled_rows(found) if isinstance(self.table, Table) else found
         if self.table is None or isinstance(self.table, Table):
@@ -222,12 +225,10 @@ def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
     frame = data.path is None and is_frame(data.X) and data.y is not None
     X, y = (data.X, as_columns(data.y)) if frame else data.rows()
     if y is None:
-        remedy = (
-            "give y, or target= where X is a table"
-            if data.path is None
-            else f"{data.path!r} has none; give target=, or ingest it with one"
+        at_path = f"{data.path!r} has none; give target=, or ingest it with one"
+        raise InputError(
+            f"{job} needs a target: {'give y, or target= where X is a table' if data.path is None else at_path}"
         )
-        raise InputError(f"{job} needs a target: {remedy}")
     return X, read_numbers(y, data.form)
 
 
@@ -300,9 +301,10 @@ def open_training(
             "as their format, a scaling or the map asks for; leave them out, or choose by columns="
         )
     if path is not None:
-        return open_input(
+        data = open_input(
             path, target, columns, y=y, sample_weight=sample_weight, strict=strict, split=split, by=by
         )
+        return data if numbers else _with_missing(data)
     of_path = {"columns": columns, "target": target, "by": by, "sample_weight": sample_weight}
     for name, value in of_path.items():
         if value is not None and (name == "columns" or isinstance(value, str)):
@@ -313,20 +315,24 @@ def open_training(
     X, y = (
         v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
     )
-    return Rows(X, y, split=split, by=by).weighted(sample_weight)
+    data = Rows(X, y, split=split, by=by).weighted(sample_weight)
+    return data if numbers else _with_missing(data)
+
+
+def _with_missing(data: Rows) -> Rows:
+    """Rows of numbers; where a sample of them has NaN, as columns of a table."""
+    X = data.X
+    if X.ndim != 2 or X.dtype.kind != "f" or sp.issparse(getattr(X, "_meta", X)) or not len(X):
+        return data
+    sample = take_rows(X, sampled_rows(len(X), 2000, 0, "missing")) if is_dask_collection(X) else X
+    if not np.isnan(np.asarray(sample)).any():
+        return data
+    return replace(data, X=coded_numbers(X), encoder=TableEncoder(random_state=0))
 
 
 def _open_table(
-    X: Any,
-    y: Any,
-    target: str | None,
-    weight: str | None,
-    columns: Any,
-    kinds: dict[str, str],
-    drop: bool,
-    split: str,
-    by: Any,
-) -> Rows:
+    X: Any, y: Any, target: str | None, weight: str | None, columns: Any, kinds: dict[str, str], drop: bool, split: str, by: Any
+) -> Rows:  # fmt: skip
     """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
     for, or if it is left out: new rows are of other groups."""
     name, hidden, dates = by if isinstance(by, str) else None, set[str](), False
@@ -388,7 +394,7 @@ def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[C
     )
     return Rows(
         X, table.y if y is None else plain_rows(y, "y"), info=info,
-        reading={"target": table.target if y is None else None, "columns": schema.names, "impute": None, "y": _token(y)},
+        reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
         encoder=encoder, kinds=kinds, table=data if path is None else table, dropped=dropped, present=present,
     )  # fmt: skip
 
@@ -411,7 +417,6 @@ def open_input(
     path: str,
     target: str | None = None,
     columns: Sequence[Any] | None = None,
-    impute: Sequence[float] | None = None,
     *,
     y: Any = None,
     sample_weight: Any = None,
@@ -421,7 +426,6 @@ def open_input(
 ) -> Rows:
     """Describe the rows of numbers at `path`.
 
-    impute : what replaces missing values in each column
     split, by : how rows are held out; a column of groups is no column of X, nor one of times that are no numbers, unless
         `columns` names it
 
@@ -433,24 +437,20 @@ def open_input(
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
     if name is not None and columns is None:
-        columns = _columns_without(
-            path, target, impute is not None, name, split == "group" or (table and dates)
-        )
+        columns = _columns_without(path, target, name, split == "group" or (table and dates))
     if isinstance(sample_weight, str) and (
         columns is None or sample_weight in columns
     ):  # which is no column of the rows
         columns = None if columns is None else [column for column in columns if column != sample_weight]
-        selection = store.Selection(target=target, columns=columns, missing=impute is not None)
+        selection = store.Selection(target=target, columns=columns)
         without = store.open_weighted(path, sample_weight, selection)[0].columns
         if without != store.open_source(path, selection).columns:
             columns = without
     if columns is not None and not table:
         columns = _numbers(columns, store.describe(path, target=target).columns)
-    reading = {"target": target, "columns": columns, "impute": impute, "y": _token(y)}
+    reading = {"target": target, "columns": columns, "y": _token(y)}
+    info = store.describe(path, target=target, columns=columns)
     X, own = _open(path, reading, strict=strict)
-    info = store.describe(path, target=target, columns=columns, impute=impute)
-    if impute is None and (filled := (store.made_from(path) or {"spec": {}})["spec"].get("impute")) is not None:
-        reading["filled"] = filled if columns is None else [filled[j] for j in columns]
     data = Rows(
         X, own if y is None else y, info=info, reading=reading, split=split, by=by, by_name=name, by_dates=dates
     )
@@ -466,19 +466,17 @@ def _token(y: Any) -> str | None:
 
 def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:
     """The numbers at the path: X, y, and the weights where `more` names them."""
-    return open_rows(path, **{name: reading[name] for name in ("target", "columns", "impute")}, **more)
+    return open_rows(path, **{name: reading[name] for name in ("target", "columns")}, **more)
 
 
-def _columns_without(path: str, target: str | None, missing: bool, name: str, hidden: bool) -> list[Any] | None:
+def _columns_without(path: str, target: str | None, name: str, hidden: bool) -> list[Any] | None:
     """The columns of X without one that is to be hidden; None where it is none of X, or stays."""
     if not hidden:
         return None
     if not is_table_path(path):
         known = store.describe(path, target=target).columns
         return [column for column in known if column != name] if known and name in known else None
-    return list(
-        store.open_source(path, store.Selection(target=target, missing=missing, exclude=(name,))).columns or []
-    )
+    return list(store.open_source(path, store.Selection(target=target, exclude=(name,))).columns or [])
 
 
 def _numbers(names: Sequence[Any], known: list[str] | None) -> list[Any]:

@@ -20,8 +20,9 @@ The error. P and N are the weights of the two classes, p and n those in a bin.
   classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the
   precision is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So the rows of the class in the bin add at most
   p (TP + p) / (TP + p + FP) to P times the mean; and at least the integral of (TP + t) / (TP + t + FP + n) over t from 0 to p,
-  as the quotient grows with t, hence at least p times the mean of its ends, as it is concave. The even mixture, f = n t / p,
-  lies between: p times the mean of its ends.
+  as the quotient grows with t, hence at least p times the mean of its ends, as it is concave. Between lies the even mixture, in
+  which each row of the class, of weight u, is in the middle of its n u / p others: p times the mean of the first one's
+  precision and the last one's.
 
 Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so
 the bounds do as 1 / m; what the AUC is really off by is of second order.
@@ -63,6 +64,8 @@ class Ranking(SizedState):
     ----------
     level : int
         Last bits of a score that do not count.
+    rows : int
+        Rows, of positive weight.
     keys : int64 array of shape (2, bins)
         The least and the greatest score of each bin (`first`, `last`), as ordered integers, in ascending order.
     weights : float64 array of shape (2, bins)
@@ -71,6 +74,7 @@ class Ranking(SizedState):
 
     m: int = BINS
     level: int = 0
+    rows: int = 0
     keys: np.ndarray = field(default_factory=lambda: np.empty((2, 0), dtype=np.int64))
     weights: np.ndarray = field(default_factory=lambda: np.empty((2, 0)))
 
@@ -103,12 +107,13 @@ class Ranking(SizedState):
         w = np.ones(len(keys)) if weight is None else checked_weights(weight, keys)
         order = np.argsort(keys, kind="stable")
         order = order if weight is None else order[w[order] > 0]
+        self.rows += len(order)
         keys, w, positive = keys[order], w[order], positive[order]
         self._join(np.stack([keys, keys]), np.stack([w * positive, w * ~positive]))
 
     def merge(self, other: Ranking) -> None:
         """Count the rows of another state, which is left as it is."""
-        self.level = max(self.level, other.level)
+        self.level, self.rows = max(self.level, other.level), self.rows + other.rows
         self._join(other.keys, other.weights)
 
     def _join(self, keys: np.ndarray, weights: np.ndarray) -> None:
@@ -161,10 +166,10 @@ class Ranking(SizedState):
         (float, float)
             The mean, and by how much it may be off at most; (NaN, NaN) where the class has no rows.
         """
-        loose = self.first < self.last
+        loose, unit = self.first < self.last, float(self.weights.sum()) / max(self.rows, 1)
         if of_others:
-            return _average_precision(self.negative, self.positive, loose)
-        return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1])
+            return _average_precision(self.negative, self.positive, loose, unit)
+        return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1], unit)
 
     @property
     def weighted_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -251,13 +256,14 @@ def _grouped(keys: np.ndarray, weights: np.ndarray, level: int) -> tuple[np.ndar
     return np.stack([keys[0, starts], last]), np.add.reduceat(weights, starts, axis=1)
 
 
-def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray) -> tuple[float, float]:
+def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray, unit: float) -> tuple[float, float]:
     """Average precision of bins from the highest score down.
 
     Parameters
     ----------
     p, n : arrays of shape (bins,), weight of the rows of the class, and of the others
     loose : array of bool of shape (bins,), which bins hold several scores
+    unit : weight of a row
     """
     total = p.sum()
     if not total > 0:
@@ -265,7 +271,12 @@ def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray) -> tuple
     found, false = np.cumsum(p), np.cumsum(n)
     above, false_above, end = found - p, false - n, _share(found, false)
     most, least = (p * each for each in (_share(found, false_above), (_share(above, false) + end) / 2))
-    mixed = np.where(loose, np.clip(p * (_share(above, false_above) + end) / 2, least, most), p * end)
+    first = np.minimum(
+        unit, p
+    )  # of the class the first row, and the last one, in the middle of the others beside them
+    middle = n * np.divide(first, 2 * p, out=np.zeros_like(p), where=p > 0)
+    ends = _share(above + first, false_above + middle) + _share(found, false - middle)
+    mixed = np.where(loose, np.clip(p * ends / 2, least, most), p * end)
     off = np.maximum(most - mixed, mixed - least)[loose]
     return float(mixed.sum() / total), float(off.sum() / total)
 

@@ -9,20 +9,20 @@ import importlib
 from typing import Any
 
 _NAMES = {
-    "zarr_layout": ("ArrayInfo", "Contents", "StoreInfo", "info", "made_from"),
+    "zarr_layout": ("ArrayInfo", "StoreInfo", "info", "made_from"),
     "zarr_writer": (
         "appendable", "begin_append", "create", "existing_store", "finish", "pending_blocks", "write_block",
     ),
     "zarr_source": ("ZarrSource",),
     "row_source": ("RowReader", "RowSource", "RowsInfo", "Selection"),
-    "rows": ("describe", "impute_values", "open_weighted", "read_block"),
+    "rows": ("describe", "open_weighted", "read_block"),
     "formats": (
         "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
     ),
     "parquet_source": ("ParquetSource",),
     "csv_source": ("CsvSource",),
     "table_source": ("TableSource",),
-    "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "pending_parts", "write_parquet_block"),
+    "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "write_parquet_block"),
     "outputs": ("check_apart", "check_writable", "place_of_array", "to_parquet"),
     "documents": (
         "array_shapes", "existing_model_folder", "is_model_folder", "read_model_folder", "read_spec", "write_model_folder",

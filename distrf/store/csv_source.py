@@ -1,101 +1,59 @@
-"""Rows in comma-separated text: blocks are found by one scan of its bytes, types are those of sampled rows."""
+"""Rows in comma-separated text: it becomes Parquet once, file by file, and is read as that."""
 
 from __future__ import annotations
 
+import atexit
 import itertools
-from collections.abc import Collection, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from typing import Any, ClassVar
+import json
+import os
+import re
+import shutil
+import tempfile
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Set
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ..errors import StoreError
+from ..errors import InputError, StoreError
 from . import file_lists, files
-from .csv_format import USUAL, CsvFormat, current_format
-from .csv_text import (
-    LARGE,
-    NULLS,
-    WHOLE,
-    Dialect,
-    header_of,
-    inferred,
-    kind_for,
-    parse,
-    refused,
-    row_ends,
-    widened,
-    with_decimal,
-)  # fmt: skip
-from .plain_text import PlainText, open_plain
+from .csv_format import USUAL, current_format, said_format
+from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined
+from .fingerprints import fingerprint_of_spec
+from .parquet_source import found_in
 from .row_source import Selection
-from .table_reader import Group, TableRows, with_values
-from .table_schema import TableSchema
-from .table_source import Found, TableSource, with_folders
+from .table_schema import TableSchema, base_of, is_text
+from .table_source import Found, TableSource
 from .text_forms import find_form
 
-#: Bytes that are scanned at a time, and bytes between two places at which a reader can start: more in a large file.
-_SCAN_BYTES, _STEP_BYTES, _STEPS = 2**23, 2**20, 2**12
-#: The largest row, in scans.
-_LARGEST_ROW = 8
-#: Bytes from which types are inferred: of so many places, so many each.
-_PLACES, _PLACE_BYTES = 16, 2**18
-#: Rows that tell the delimiter.
-_FIRST_ROWS = 20
+#: What Arrow says of a value or a row that it cannot read.
+_FAULT = re.compile(
+    r"(?:In CSV column #(?P<column>\d+): |CSV parse error: |)Row #(?P<row>\d+): (?P<what>.*)", re.DOTALL
+)
+_VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
+#: Rows and bytes of a row group, at most: rows are coded so many at a time.
+_GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
+#: Times that a file is read anew for one column that becomes text, so that the row is known; from then on for all at once.
+_TURNS = 16
+#: Set by `distrf.execution`: who hears of a long conversion, and whether all workers see the temporary files of this machine.
+listener: Callable[[], Callable[[str, int, int], None] | None] | None = None
+workers_are_here: Callable[[], bool] | None = None
+_folders: dict[str, str] = {}
+_lock = threading.Lock()
 
 
-@dataclass(frozen=True, kw_only=True)
-class CsvRows(TableRows):
-    """Reads rows from the bytes that hold them; see `TableRows`.
-
-    Parameters
-    ----------
-    kinds : tuple of pa.DataType
-        As what each column is read.
-    numbers : tuple of int
-        The numbers of the columns in the file.
-    dialect : Dialect
-    """
-
-    null_hint: ClassVar[str] = "say keep_default_na=False where a word such as NA is a class, or else "
-
-    numbers: tuple[int, ...] = ()
-    dialect: Dialect
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return *super().__dask_tokenize__(), self.numbers, list(map(str, self.kinds)), vars(self.dialect)
-
-    def opened(self, file: str) -> AbstractContextManager[PlainText]:
-        """The text."""
-        return open_plain(file, self.dialect.encoding)
-
-    def decoded(
-        self, file: PlainText, group: Group, low: int, high: int, most: int
-    ) -> Iterator[tuple[int, pa.Table]]:
-        """In one piece; see `TableRows.decoded`."""
-        names = dict(zip(self.numbers, self.columns, strict=True))
-        kinds = {j: kind for j, kind in zip(self.numbers, self.kinds, strict=True) if j < self.dialect.width}
-        try:
-            table = parse(file.read(group.start, group.stop - group.start), self.dialect, kinds)
-        except pa.ArrowInvalid as error:
-            raise refused(error, kinds, names, group.file, group.before) from None
-        table = table.select([str(j) for j in kinds]).rename_columns([names[j] for j in kinds])
-        others = [names[j] for j in names if j not in kinds]
-        yield low, with_values(table.slice(low, high - low), others, group, high - low)
-
-
-@dataclass(frozen=True, kw_only=True)
 class CsvSource(TableSource):
     """X, or the target, of a CSV file, a folder or a glob of them; see `TableSource`.
 
-    How text is read is said by `distrf.store.csv_format`. Numbers are float64. What pandas takes for a missing value is one.
+    How text is read is said by `distrf.store.csv_format.CsvFormat`. What pandas takes for a missing value is one. The type of a column is
+    the narrowest that holds all its values: integers stay exact, and one word makes text of it, of which `find_form` may make
+    numbers again, among which the word is missing.
     """
-
-    cuts_anywhere: ClassVar[bool] = True
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -114,170 +72,184 @@ class CsvSource(TableSource):
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
-        """The bytes are scanned once; types are those of sampled rows."""
+        """The text becomes Parquet, unless it has been before."""
         names = cls.files(path)
-        version = file_lists.version_of(names)
-        groups, dialect, schema, strays = _described(
-            tuple(names), version, repr(names[0].options), current_format()
-        )
-        if selection.coded is True and not _small(groups):
-            # Rows that were not looked at may have values where the others have none.
-            types = [pa.string() if pa.types.is_null(kind) else kind for kind in schema.types]
-            schema = pa.schema(list(zip(schema.names, types, strict=True)))
-        folders = file_lists.folder_values(names, path)
-        values = {str(name): tuple(of.items()) for name, of in zip(names, folders, strict=True)}
-        groups = tuple(group._replace(values=values[group.file]) for group in groups)
-        schema = with_folders(schema, folders)
-        rows = CsvRows(groups=groups, columns=(), dtype="<f8", fingerprint=version, dialect=dialect)
-        comma = {"decimal": "comma"} if dialect.decimal == "," else {}
-        size = sum(group.stop - group.start for group in groups)
-        return Found(rows, [(path, schema)], {"kind": "csv", **comma}, strays, size / groups[-1].last)
-
-    def _read_as(self, schema: TableSchema) -> pa.Schema:
-        needed = {column.name: column for column in schema.columns}
-        return pa.schema(
-            (f.name, kind_for(needed[f.name], f.type) if f.name in needed else f.type) for f in self.schema
-        )
-
-    def _reading(self, rows: TableRows, columns: Sequence[str], exact: Collection[str] = ()) -> TableRows:
-        coded = {} if rows.coded is None else {column.name: column for column in rows.coded.columns}
-        number = {name: j for j, name in enumerate(self.schema.names)}
-        kinds = []
-        for name in columns:
-            found = self.schema.field(name).type
-            if name in exact:
-                kinds.append(pa.int64() if found == LARGE and not coded else found)
-            else:
-                usual = found if found in (LARGE, WHOLE) else widened(found)
-                kinds.append(kind_for(coded[name], found) if name in coded else usual)
-        numbers = tuple(number[name] for name in columns)
-        return replace(rows, columns=tuple(columns), numbers=numbers, kinds=tuple(kinds))  # type: ignore[call-arg]
-
-
-@lru_cache(maxsize=16)
-def _described(
-    names: tuple[str, ...], version: str, options: str, wanted: CsvFormat
-) -> tuple[tuple[Group, ...], Dialect, pa.Schema, tuple[tuple[str, str], ...]]:
-    """Where the rows of these versions of files are, how they are read, the columns, and strays as of `TableSource`.
-
-    Several calls open the same table, which is scanned once.
-    """
-    with ThreadPoolExecutor(8) as pool:
-        scanned = list(pool.map(lambda name: _scan(name, wanted), names))
-    columns, delimiter, _ = scanned[0]
-    groups: list[Group] = []
-    for name, (others, mark, found) in zip(names, scanned, strict=True):
-        if (others, mark) != (columns, delimiter):
-            raise StoreError(
-                f"the files of a data set have the same columns; {name!r} has {others[:20]}, {names[0]!r} has "
-                f"{columns[:20]}; write them with one line of names"
-            )
-        row = groups[-1].last if groups else 0
-        groups += [group._replace(first=group.before + row) for group in found if group.rows]
-    if not groups:
-        raise StoreError(f"{names[0]!r} has no rows; give a file that has some")
-    nulls = tuple(dict.fromkeys(("", *(NULLS if wanted.keep_default_na else ()), *wanted.na_values)))
-    dialect = Dialect(
-        delimiter, len(columns), wanted.decimal or ".", wanted.thousands or "", nulls, wanted.encoding
-    )
-    places, most = groups, None
-    if not _small(groups):
-        places = [groups[i] for i in np.unique(np.linspace(0, len(groups) - 1, _PLACES).astype(int))]
-        most = _PLACE_BYTES
-    sampled = [(place, _sampled(place, most, dialect)) for place in places]
-    text = b"\n".join(text for _, text in sampled)  # an empty line is no row
-    try:
-        if wanted.decimal is None:
-            dialect = with_decimal(text, dialect)
-        kinds = inferred(text, dialect)
-    except pa.ArrowInvalid:
-        for place, text in sampled:
-            try:
-                parse(text, dialect)
-            except pa.ArrowInvalid as error:
-                raise refused(error, {}, dict(enumerate(columns)), place.file, place.before) from None
-        raise
-    strays = ((columns[j], _stray(sampled, dialect, j)) for j, kind in enumerate(kinds) if kind == pa.string())
-    schema = pa.schema(list(zip(columns, kinds, strict=True)))
-    return tuple(groups), dialect, schema, tuple((name, stray) for name, stray in strays if stray)
-
-
-def _scan(name: str, wanted: CsvFormat) -> tuple[list[str], str, list[Group]]:
-    """The names of the columns of a file, its delimiter, and its rows."""
-    state = files.state(name)
-    with open_plain(name, wanted.encoding) as file:
-        text, size = file.read(0, _SCAN_BYTES), file.size
-        at = 3 if text.startswith(b"\xef\xbb\xbf") else 0
-        at += len(text[at:]) - len(text[at:].lstrip(b"\r\n"))
-        if at == len(text):
-            raise StoreError(f"{name!r} is empty; give a file that has rows")
-        ends = row_ends(_ended(text[at:], len(text) == size), wanted.sep or ",;\t|")[:_FIRST_ROWS].tolist()
-        if not ends:
-            raise StoreError(
-                f"the first line of CSV names the columns; that of {name!r} is over 8 MiB, or a quote in it is never closed; is it "
-                "text?"
-            )
-        rows = [text[at + first : at + last].strip(b"\r\n") for first, last in itertools.pairwise([0, *ends])]
-        columns, delimiter, named = header_of(rows, name, wanted)
-        at = min(at + ends[0], size) if named else at
-        step = max(_STEP_BYTES, min(size // _STEPS, 2**23))
-        marks, row, pieces = [(at, 0)], 0, 1
-        while at < size:
-            text = file.read(at, pieces * _SCAN_BYTES)
-            last = at + len(text) >= size
-            found = row_ends(_ended(text, last), delimiter)
-            rest = text[found[-1] if len(found) else 0 :].strip(b"\r\n")
-            if rest and (last or pieces == _LARGEST_ROW):
+        asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
+        text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
+        made = [converted(name) for name in names]
+        schemas = [schema for _, schema in found_in(path, made, names).schemas]
+        for name, schema in zip(names, schemas, strict=True):
+            if sorted(schema.names) != sorted(schemas[0].names):
                 raise StoreError(
-                    f"a quote ends with its value; in row {row + len(found) + 1:,} of {name!r} or before it one is never closed "
-                    "(or the row is over 64 MiB); correct the file"
+                    f"the files of a data set have the same columns; {name!r} has {schema.names[:20]}, {names[0]!r} has "
+                    f"{schemas[0].names[:20]}; write them with one line of names"
                 )
-            pieces = 1 if len(found) else pieces + 1
-            # The last row may end behind the file, with the line break that it lacks.
-            while marks[-1][0] < size and (i := int(np.searchsorted(found, marks[-1][0] + step - at))) < len(
-                found
-            ):
-                marks.append((min(at + int(found[i]), size), row + i + 1))
-            row += len(found)
-            at = size if last else at + (int(found[-1]) if len(found) else 0)
-    groups = [
-        Group(name, state, 0, next_row - row, row, start, stop)
-        for (start, row), (stop, next_row) in itertools.pairwise([*marks, (size, row)])
-    ]
-    return columns, delimiter, groups
+        # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
+        text |= {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
+        for j, (name, schema) in enumerate(zip(names, schemas, strict=True)):
+            if others := {
+                one.name for one in schema if one.name in text and _bases([one.type]) - {("text", None)}
+            }:
+                made[j] = converted(name, others)
+        found = found_in(path, made, names)
+        notes = [json.loads(schema.metadata[b"distrf"]) for _, schema in found.schemas]
+        strays = {name: stray for note in reversed(notes) for name, stray in note["strays"].items()}
+        comma = {"decimal": "comma"} if any(note["decimal"] == "," for note in notes) else {}
+        return found._replace(facts={"kind": "csv", **comma}, strays=tuple(strays.items()))
 
 
-def _ended(text: bytes, last: bool) -> bytes:
-    """Text with a line break at its end, which the last row of a file may lack."""
-    return text + b"\n" if last and text[-1:] not in (b"\n", b"\r") else text
+def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
+    return {(base_of(kind), getattr(kind, "tz", None)) for kind in kinds} - {("empty", None)}
 
 
-def _small(groups: Sequence[Group]) -> bool:
-    """Whether all rows are looked at."""
-    return sum(group.stop - group.start for group in groups) <= _PLACES * _PLACE_BYTES
+def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
+    """A CSV file as Parquet, which is made unless it is there.
 
+    Parameters
+    ----------
+    name : str
+        Path or URL.
+    text : set of str
+        Columns that are read as text, whatever they look like.
 
-def _sampled(place: Group, most: int | None, dialect: Dialect) -> bytes:
-    """The rows of a place, or the first ones in so many bytes."""
-    with open_plain(place.file, dialect.encoding) as file:
-        text = file.read(place.start, place.stop - place.start)
-    if most is None or len(text) <= most:
-        return text
-    ends = row_ends(text[:most], dialect.delimiter)
-    return text[: ends[-1]] if len(ends) else text  # a row that is longer
+    Returns
+    -------
+    Place
+        Of a name that tells the version of the file and how it is read.
 
-
-def _stray(sampled: Sequence[tuple[Group, bytes]], dialect: Dialect, j: int) -> str:
-    """Of a column of text of which nearly all reads as numbers, a text that does not, and its row; else empty."""
+    Raises
+    ------
+    InputError, StoreError
+        The text is no CSV, with the row; or workers do not see the folder.
+    """
+    wanted = replace(current_format(), out=None)
+    folder = files.normalise(wanted.scratch or _temporary(current_format().out))
+    spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
+    place = files.Place(f"{folder}/{fingerprint_of_spec(spec)}.parquet", folder.options)
+    fs, root = files.filesystem(place)
+    if fs.exists(root):
+        return place
+    above = root if files.is_local(place) else f"{tempfile.gettempdir()}/distrf"
+    partial = f"{above}.{uuid.uuid4().hex}.partial"
     try:
-        columns = [parse(text, dialect, {j: pa.string()}).column(0) for _, text in sampled]
-    except pa.ArrowInvalid:  # no UTF-8, which is told with its row when it is read
-        return ""
-    found = find_form(pa.chunked_array([chunk for column in columns for chunk in column.chunks], pa.string()))
+        os.makedirs(os.path.dirname(partial), exist_ok=True)
+        _convert(dialect_of(name, wanted), text, partial)
+        os.replace(partial, root) if files.is_local(place) else fs.put_file(partial, root)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial)
+    return place
+
+
+def _temporary(out: str | None) -> str:
+    """A folder that ends with the process, which the workers see."""
+    above = ""
+    if workers_are_here is not None and not workers_are_here():
+        if out is None or not files.is_local(out):
+            raise InputError(
+                "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
+                "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
+            )
+        above = os.path.dirname(os.path.abspath(out))
+    with _lock:
+        if above not in _folders:
+            _folders[above] = tempfile.mkdtemp(prefix=".distrf-csv-", dir=above or None)
+            atexit.register(shutil.rmtree, _folders[above], ignore_errors=True)
+        return _folders[above]
+
+
+def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
+    """Write the rows as Parquet. Where a value is not of the type of its column, from the start with a type that holds it."""
+    try:
+        rows = dialect.first_rows()
+        types = column_types(dialect, rows)
+        strays = {name: stray for name in types if (stray := _stray(dialect, rows, name))}
+        for restart in itertools.count():
+            try:
+                return _write(dialect, types | dict.fromkeys(text & types.keys(), pa.string()), strays, out)
+            except pa.ArrowInvalid as error:
+                fault = _FAULT.match(str(error))
+                value = fault and fault["column"] and _VALUE.search(fault["what"])
+                if not (fault and value):
+                    raise
+                name, row = dialect.names[int(fault["column"])], int(fault["row"])
+            found = column_types(dialect, dialect.first_rows(skip=row - 1), row - 1)
+            wider = {one: joined(kind, found[one]) for one, kind in types.items()}
+            if wider[name] == types[name]:
+                wider[name] = pa.string()
+            for one in wider:  # Arrow does not guess all that it reads, and each text has its own turn
+                late = one != name and is_text(wider[one])
+                if late and (restart < _TURNS or dialect.reads(one, types[one], row - 1)):
+                    wider[one] = types[one]
+            if is_text(wider[name]):
+                strays[name] = f"{value[1][:60]!r} (row {row:,} of {dialect.file!r})"
+            types = wider
+    except pa.ArrowInvalid as error:
+        if "straddling" not in str(error) or dialect.block >= LARGEST_ROW:
+            raise _refused(error, dialect) from None
+    _convert(replace(dialect, block=LARGEST_ROW), text, out)
+
+
+def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, str], out: str) -> None:
+    tell, size = None if listener is None else listener(), 0
+    if tell is not None:
+        fs, root = files.filesystem(dialect.file)
+        size = fs.size(root) or 0
+    reader, plain = dialect.reader(types)
+    note = json.dumps({"strays": strays, "decimal": dialect.decimal})
+    schema = pa.schema(list(types.items()), {"distrf": note})
+    texts = [name for name, kind in types.items() if is_text(kind)]
+    held: list[pa.RecordBatch] = []
+    done, last = 0, None
+    options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
+    with pq.ParquetWriter(out, schema, **options) as writer:
+
+        def flush() -> None:
+            if held:
+                writer.write_table(pa.Table.from_batches(held, schema))
+                held.clear()
+
+        for batch in reader:
+            more = sum(map(len, held)) + len(batch), sum(one.nbytes for one in held) + batch.nbytes
+            if more[0] > _GROUP_ROWS or more[1] > _GROUP_BYTES:
+                flush()
+            held.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+            done += len(batch)
+            last = batch.column(len(types) - 1)[-1] if len(batch) else last
+            if tell is not None and size:
+                tell("CSV", done, max(done, int(done * size / plain.done)))
+        flush()
+    if last is not None and is_text(last.type) and plain.open_quote(last.as_py()):
+        raise StoreError(
+            f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct the file"
+        )
+
+
+def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
+    """Of a column of text of which nearly all reads as numbers, a text that does not, and its row; else empty."""
+    column = rows.column(name)
+    found = find_form(pa.chunked_array([column])) if is_text(column.type) else None
     if found is None or found.kind != "number" or not found.stray:
         return ""
-    for (place, _), column in zip(sampled, columns, strict=True):
-        row = pc.index(pc.ascii_trim_whitespace(column), found.stray).as_py()
-        if row >= 0:  # with the blanks around it
-            return f"{column[row].as_py()[:60]!r} (row {place.before + row + 1:,} of {place.file!r})"
-    return ""
+    row = pc.index(pc.ascii_trim_whitespace(column), found.stray).as_py()
+    return f"{column[row].as_py()[:60]!r} (row {row + 1:,} of {dialect.file!r})"
+
+
+def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreError:
+    """What Arrow could not read, in words of the table."""
+    fault, file = _FAULT.match(str(error)), dialect.file
+    if "straddling" in str(error):
+        return StoreError(
+            f"a quote ends with its value; in {file!r} one is never closed, or a row is over 64 MiB; correct the file"
+        )
+    if fault is None:
+        return InputError(f"rows of text are read as CSV; {file!r} is not such ({error}); correct the file")
+    where = f"row {int(fault['row']):,} of {file!r}"
+    if fault["column"] is None:
+        return InputError(
+            f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"
+        )
+    name = dialect.names[int(fault["column"])]
+    return InputError(
+        f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column {name!r}; give encoding="
+    )

@@ -1,22 +1,26 @@
-"""Text as Arrow tables: where rows begin, what the columns hold, words for missing values, and what cannot be read."""
+"""Text of CSV: plain UTF-8 of whatever it is packed in, what its first rows say, and the types of its columns."""
 
 from __future__ import annotations
 
 import csv
 import io
+import itertools
 import re
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from ..errors import InputError
-from .csv_format import CsvFormat
-from .table_schema import BASES, ColumnType, base_of, is_number
+from ..errors import InputError, StoreError
+from . import files
+from .csv_format import BLANKS, CsvFormat
+from .file_lists import hidden
+from .table_schema import finest_time, is_number
 
 #: Values that are missing: the words of pandas, quoted or not.
 NULLS = (
@@ -27,121 +31,241 @@ NULLS = (
 _DELIMITERS = ",;\t|"
 #: A number with a comma that separates no thousands.
 _FRACTION = r"^\s*[+-]?(0\d*,\d+|\d+,(\d{1,2}|\d{4,})|\d{4,},\d+)([eE][+-]?\d+)?\s*$"
-#: What Arrow says of a value or a row that it cannot read.
-_FAULT = re.compile(
-    r"(?:In CSV column #(?P<column>\d+): |CSV parse error: )Row #(?P<row>\d+): (?P<what>.*)", re.DOTALL
-)
-_VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
-#: The types of integers that float64 does not tell apart: those within int64, and others.
-LARGE, WHOLE = pa.decimal128(19, 0), pa.decimal128(38, 0)
 _WHOLE = r"^\s*[+-]?\d+\s*$"
-_LF, _CR, _QUOTE = b'\n\r"'
+#: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
+_PIECE, _HEAD, LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What every piece of the text of a table has in common.
+    """How the text of a file is read.
 
     Parameters
     ----------
+    file : str
+    wanted : CsvFormat
+        What the user says.
+    names : tuple of str
+        Of the columns.
     delimiter : str
-    width : int
-        Values of a row.
+    start : int
+        Bytes before the first row that is no line of names.
     decimal : {".", ","}
         What stands before the fraction of a number.
-    thousands : str
-        What may stand between the thousands of a number, or nothing.
-    nulls : tuple of str
-        Values that are missing.
-    encoding : str
-        Of the text.
+    block : int
+        Bytes that are parsed at a time: a row is not longer.
+    empty : bool
+        Whether there is nothing behind the names.
     """
 
+    file: str
+    wanted: CsvFormat
+    names: tuple[str, ...]
     delimiter: str
-    width: int
+    start: int
     decimal: str = "."
-    thousands: str = ""
-    nulls: tuple[str, ...] = NULLS
-    encoding: str = "utf-8"
+    block: int = _PIECE
+    empty: bool = False
+
+    def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
+        """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
+
+        Raises pa.ArrowInvalid for text that is no such, as does the reader, with the row.
+        """
+        text = PlainText(self.file, self.wanted, self.start)
+        if self.empty:
+            return iter(()), text
+        read = pa.csv.ReadOptions(
+            use_threads=False, block_size=self.block, column_names=self.names, skip_rows_after_names=skip,
+        )  # fmt: skip
+        nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
+        values = pa.csv.ConvertOptions(
+            null_values=list(dict.fromkeys(nulls)), strings_can_be_null=True, decimal_point=self.decimal,
+            column_types=types, include_columns=list(types or ()),
+        )  # fmt: skip
+        parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        return pa.csv.open_csv(pa.PythonFile(text, "r"), read, parse, values), text
+
+    def first_rows(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> pa.RecordBatch:
+        """Those of the first block that has some; none at the end."""
+        if self.empty:
+            return pa.RecordBatch.from_arrays([pa.nulls(0)] * len(self.names), self.names)
+        reader, _ = self.reader(types, skip)
+        found = next((batch for batch in reader if len(batch)), None)
+        return pa.RecordBatch.from_pylist([], reader.schema) if found is None else found
+
+    def reads(self, name: str, kind: pa.DataType, skip: int = 0) -> bool:
+        """Whether a column of `first_rows` is of this type."""
+        try:
+            self.first_rows({name: kind}, skip)
+        except pa.ArrowInvalid:
+            return False
+        return True
 
 
-def row_ends(text: bytes, delimiters: str) -> np.ndarray:
-    """Where rows have ended: after a line break, the first character of one of two.
-
-    A line break between quotes ends no row, and an empty line is none. A quote opens at the start of a value only, as Arrow
-    has it: rows are told by the parity of the quotes before them, but in text with other quotes (6" pipe) one by one.
+class PlainText:
+    """The text of a file as one that Arrow reads: UTF-8, unpacked, without comments, a tab for each run of blanks.
 
     Parameters
     ----------
-    text : bytes
-        It starts with a row.
-    delimiters : str
+    name : str
+    wanted : CsvFormat
+    start : int
+        Bytes that are left out.
 
-    Returns
-    -------
-    array of int
+    Attributes
+    ----------
+    done : int
+        Bytes that were read.
+    last : bytes
+        The latest ones.
     """
-    a = np.frombuffer(text, np.uint8)
-    breaks = np.flatnonzero((a == _LF) | (a == _CR) if b"\r" in text else a == _LF)
-    if b'"' in text:
-        quotes = np.flatnonzero(a == _QUOTE)
-        starts = np.isin(a[quotes - 1], np.frombuffer(f"{delimiters}\n\r".encode(), np.uint8)) | (quotes == 0)
-        again = (
-            np.diff(quotes, prepend=-2) == 1
-        )  # of two together inside quotes one closes and the other opens again
-        if not (starts | again)[::2].all():
-            value = rb'(?:\A|(?<=[%s\n\r]))"[^"]*(?:""[^"]*)*"?' % re.escape(delimiters).encode()
-            quotes = np.array([edge for found in re.finditer(value, text) for edge in found.span()], np.int64)
-        breaks = breaks[np.searchsorted(quotes, breaks) % 2 == 0]
-    before = a[breaks - 1]
-    return breaks[(before != _LF) & (before != _CR) & (breaks > 0)] + 1
+
+    closed = False
+
+    def __init__(self, name: str, wanted: CsvFormat, start: int = 0) -> None:
+        self._pieces, self._held, self.done, self.last = _pieces(name, wanted), b"", 0, b""
+        self.read(start)
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        while len(self._held) < size and (piece := next(self._pieces, None)) is not None:
+            self._held += piece
+        out, self._held = self._held[:size], self._held[size:]
+        self.done, self.last = self.done + len(out), (self.last + out)[-(2**16) :]
+        return out
+
+    def open_quote(self, value: str | None) -> bool:
+        """Whether the last value, which Arrow read as this one, began with a quote that nothing closed."""
+        end = self.last.rstrip(b"\r\n")
+        quotes = len(end) - len(end.rstrip(b'"'))
+        if not value or "\n" in value or "\r" in value:
+            return quotes % 2 == (0 if value else 1)
+        return end.endswith(b'"' + value.replace('"', '""').encode())
 
 
-def header_of(rows: Sequence[bytes], path: str, wanted: CsvFormat) -> tuple[list[str], str, bool]:
-    """What the first row of a file says.
+def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
+    with _unpacked(name) as raw:
+        if wanted.encoding in ("utf-8", "utf-8-sig", "ascii"):
+            pieces: Iterator[bytes] = iter(lambda: raw.read(_PIECE), b"")
+        else:
+            text = io.TextIOWrapper(raw, wanted.encoding, newline="")
+            pieces = (piece.encode() for piece in iter(lambda: text.read(_PIECE), ""))
+        try:
+            first = next(pieces, b"").removeprefix(b"\xef\xbb\xbf")
+            pieces = itertools.chain([first], pieces)
+            changed = wanted.comment or wanted.thousands or wanted.sep == BLANKS
+            pieces = _plain(pieces, wanted) if changed else pieces
+            for piece in pieces:  # an empty line before the names is none that is skipped
+                if piece := piece.lstrip(b"\r\n"):
+                    yield piece
+                    break
+            yield from pieces
+        except UnicodeError as error:
+            raise InputError(
+                f"encoding= is that of the text; {name!r} is no {wanted.encoding} ({error}); give another"
+            ) from None
+
+
+def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
+    """Whole lines without those that begin as comments, tabs for blanks but for those between quotes, numbers without marks."""
+    rest, mark = b"", wanted.thousands or ""
+    sep = "\t" if wanted.sep == BLANKS else wanted.sep or ","
+    edges = '"' if mark == sep else f'"\n\r{sep}' + ";\t|" * (wanted.sep is None)
+    number = rf"(?<![^{re.escape(edges)}])[+-]?\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+(?=[.,]?\d*(?:[{re.escape(edges)}]|$))"
+    for piece in itertools.chain(pieces, [b""]):
+        rest += piece
+        end = rest.rfind(b"\n") + 1 if piece else len(rest)
+        lines, rest = rest[:end], rest[end:]
+        if wanted.comment:
+            lines = re.sub(rb"(?m)^[ \t]*%s.*\n?" % re.escape(wanted.comment.encode()), b"", lines)
+        if wanted.sep == BLANKS:
+            lines = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", lines)
+            lines = re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", lines)
+        if mark:
+            lines = re.sub(number.encode(), lambda found: found[0].replace(mark.encode(), b""), lines)
+        yield lines
+
+
+@contextmanager
+def _unpacked(name: str) -> Iterator[Any]:
+    """An open file; of an archive the one that is in it."""
+    if not name.lower().endswith(".zip"):
+        with files.open_text(name) as file:
+            yield file
+        return
+    fs, root = files.filesystem(name)
+    with files.reading(name, "a zip archive"), fs.open(root, "rb") as raw, zipfile.ZipFile(raw) as archive:
+        inside = [one for one in archive.namelist() if not (one.endswith("/") or hidden(one))]
+        if len(inside) != 1:
+            raise StoreError(
+                f"an archive of CSV holds one file; {name!r} holds {inside[:10]}; unpack it into a folder"
+            )
+        with archive.open(inside[0]) as file:
+            yield file
+
+
+def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
+    """How the text of a file is read, by its first rows.
 
     Parameters
     ----------
-    rows : sequence of bytes
-        The first ones of the file.
-    path : str
+    name : str
         Its ending tells tabs from commas.
     wanted : CsvFormat
         What the user says.
 
     Returns
     -------
-    names : list of str
-        Of the columns: f0, f1, ... where the row holds no names; "Unnamed: 0" is the first one without a name, as in pandas.
-    delimiter : str
-        Of .tsv a tab; else that of comma, semicolon, tab and ``|`` which all of these rows have equally often, or which the
-        first two have; else a comma.
-    named : bool
-        Whether the row holds names, and not the first values.
+    Dialect
+        The delimiter is of .tsv a tab; else that of comma, semicolon, tab and ``|`` which all of these rows have equally often, or
+        which the first two have; else a comma. Columns are f0, f1, ... where the row holds no names; "Unnamed: 0" is the first
+        one without a name, as in pandas.
 
     Raises
     ------
+    StoreError
+        The file is empty, or the first row has no end.
     InputError
         The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
     """
+    text = PlainText(name, wanted).read(_HEAD)
+    if not text.strip(b"\r\n"):
+        raise StoreError(f"{name!r} is empty; give a file that has rows")
+    marks = re.escape(wanted.sep.encode() if wanted.sep and wanted.sep != BLANKS else _DELIMITERS.encode())
+    row = rb'(?:(?:\A|(?<=[\n\r%s]))"(?:[^"]|"")*+"|[^\r\n])++' % marks
+    found = list(itertools.islice(re.finditer(row, text), _FIRST_ROWS))
+    rows = [one[0] for one in found]
+    if len(text) == _HEAD and len(rows) < _FIRST_ROWS:  # the last one may go on
+        del rows[-1]
+    if not rows:
+        raise StoreError(
+            f"the first line of CSV names the columns; that of {name!r} is over 8 MiB, or a quote in it is never closed; is it text?"
+        )
     try:
-        text = rows[0].decode("utf-8-sig")
+        first = rows[0].decode()
     except UnicodeDecodeError as error:
         raise InputError(
-            f"text is read as UTF-8 unless encoding= says otherwise; the names of the columns of {path!r} are no such text "
+            f"text is read as UTF-8 unless encoding= says otherwise; the names of the columns of {name!r} are no such text "
             f"({error}); give encoding='latin-1' or what it is"
         ) from None
-    tabs = re.search(r"\.(tsv|tab)(\.\w+)?$", path.lower())
-    delimiter = wanted.sep or ("\t" if tabs else _delimiter(rows, path, wanted.decimal))
-    names = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter), [])
-    named = _holds_names(names, path) if wanted.header is None else wanted.header
-    if not named:
-        return [f"f{j}" for j in range(len(names))], delimiter, False
-    names = [name or f"Unnamed: {j}" for j, name in enumerate(names)]
+    tabs = wanted.sep == BLANKS or (re.search(r"\.(tsv|tab)(\.\w+)?$", name.lower()) and not wanted.sep)
+    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal)
+    names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
+    named = _holds_names(names, name) if wanted.header is None else wanted.header
+    names = (
+        [name or f"Unnamed: {j}" for j, name in enumerate(names)]
+        if named
+        else [f"f{j}" for j in range(len(names))]
+    )
     if len(set(names)) != len(names):
-        raise InputError(f"columns have distinct names; {path!r} has {names[:50]}; rename them")
-    return names, delimiter, True
+        raise InputError(f"columns have distinct names; {name!r} has {names[:50]}; rename them")
+    block = max(_PIECE, 4 * max(map(len, rows)))
+    empty = named and len(rows) == 1 and len(text) < _HEAD
+    start = found[0].end() if named else 0
+    dialect = Dialect(name, wanted, tuple(names), delimiter, start, wanted.decimal or ".", block, empty)
+    return dialect if empty else _with_decimal(dialect)
 
 
 def _delimiter(rows: Sequence[bytes], path: str, decimal: str | None) -> str:
@@ -175,215 +299,70 @@ def _holds_names(row: Sequence[str], path: str) -> bool:
     )
 
 
-def parse(text: bytes, dialect: Dialect, kinds: Mapping[int, pa.DataType] | None = None) -> pa.Table:
-    """Whole rows as a table.
+def _with_decimal(dialect: Dialect) -> Dialect:
+    """The dialect with what stands before fractions, as the first rows tell.
 
-    Parameters
-    ----------
-    text : bytes
-        Rows without a line of names.
-    dialect : Dialect
-    kinds : mapping of int to pa.DataType, optional
-        The types of the columns to read, by their numbers. None reads all, as what they look like.
-
-    Returns
-    -------
-    pa.Table
-        Columns are called by their numbers: "0", "1".
-
-    Raises
-    ------
-    pa.ArrowInvalid
-        A value is not of the type of its column, or a row has another number of values: with the row, see `refused`.
+    A decimal comma where semicolons separate values, all values of some column are numbers with such a comma alone, and no column
+    has decimal points. Commas that may all separate thousands (1,234) are no decimal ones.
     """
-    names = [str(j) for j in range(dialect.width)]
-    chosen: dict[str, Any] = {}
-    marked = {j: kind for j, kind in (kinds or {}).items() if dialect.thousands and is_number(kind)}
-    if kinds is not None:
-        types = {str(j): pa.string() if j in marked else kind for j, kind in kinds.items()}
-        chosen = {"include_columns": list(types), "column_types": types}
-    table = pa.csv.read_csv(
-        pa.BufferReader(text),
-        pa.csv.ReadOptions(use_threads=False, block_size=max(len(text), 1) + 1, column_names=names),
-        pa.csv.ParseOptions(delimiter=dialect.delimiter, newlines_in_values=True),
-        pa.csv.ConvertOptions(
-            null_values=list(dialect.nulls), strings_can_be_null=True, decimal_point=dialect.decimal, **chosen
-        ),
-    )
-    for j, kind in marked.items():
-        at = table.schema.get_field_index(str(j))
-        table = table.set_column(at, str(j), _numbers(table.column(at), j, kind, dialect))
-    return table
-
-
-def _numbers(texts: pa.ChunkedArray, number: int, kind: pa.DataType, dialect: Dialect) -> pa.ChunkedArray:
-    """Numbers of a column of text with marks of thousands."""
-    plain = pc.replace_substring(pc.utf8_trim_whitespace(texts), dialect.thousands, "")
-    if dialect.decimal == ",":
-        plain = pc.replace_substring(plain, ",", ".")
-    try:
-        return plain.cast(kind)
-    except pa.ArrowInvalid:
-        row = pc.index(pc.match_substring_regex(plain, _NUMBER), False).as_py()
-        raise pa.ArrowInvalid(
-            f"In CSV column #{number}: Row #{max(row, 0) + 1}: CSV conversion error: invalid value {texts[max(row, 0)].as_py()!r}"
-        ) from None
-
-
-def with_decimal(text: bytes, dialect: Dialect) -> Dialect:
-    """The dialect with what stands before fractions, as some rows tell.
-
-    Parameters
-    ----------
-    text : bytes
-        Whole rows.
-    dialect : Dialect
-
-    Returns
-    -------
-    Dialect
-        With a decimal comma where semicolons separate values, all values of some column are numbers with such a comma
-        alone, and no column has decimal points. Commas that may all separate thousands (1,234) are no decimal ones.
-
-    Raises
-    ------
-    pa.ArrowInvalid
-        A row has another number of values.
-    """
-    if dialect.delimiter != ";" or b"," not in text:
+    if dialect.wanted.decimal or dialect.delimiter != ";":
         return dialect
     comma = replace(dialect, decimal=",")
-    pairs = list(enumerate(zip(inferred(text, dialect), inferred(text, comma), strict=True)))
-    texts = {j: point for j, (point, other) in pairs if pa.types.is_string(point) and other == pa.float64()}
-    points = [j for j, (point, other) in pairs if point == pa.float64() and other != point]
-    if points or not texts:
+    try:
+        rows, other = dialect.first_rows(), comma.first_rows()
+    except pa.ArrowInvalid:  # which is told when it is read
         return dialect
-    columns = parse(text, dialect, texts).columns
-    fractions = (pc.any(pc.match_substring_regex(column, _FRACTION)).as_py() for column in columns)
-    return comma if any(fractions) else dialect
+    pairs = list(zip(rows.columns, other.columns, strict=True))
+    points = any(pa.types.is_floating(a.type) and not pa.types.is_floating(b.type) for a, b in pairs)
+    texts = [a for a, b in pairs if pa.types.is_string(a.type) and pa.types.is_floating(b.type)]
+    fractions = (pc.any(pc.match_substring_regex(column, _FRACTION)).as_py() for column in texts)
+    return comma if not points and any(fractions) else dialect
 
 
-def inferred(text: bytes, dialect: Dialect) -> list[pa.DataType]:
+def column_types(dialect: Dialect, rows: pa.RecordBatch, skip: int = 0) -> dict[str, pa.DataType]:
     """The types of the columns, from some rows.
 
     Parameters
     ----------
-    text : bytes
-        Whole rows.
     dialect : Dialect
+    rows : pa.RecordBatch
+        As Arrow reads them.
+    skip : int
+        Rows before them.
 
     Returns
     -------
-    list of pa.DataType
-        int64, decimal128 of integers beyond 2^53, double, bool, date32, timestamp, time32, string, or null where there is
-        no value.
-
-    Raises
-    ------
-    pa.ArrowInvalid
-        A row has another number of values.
+    dict of str to pa.DataType
+        int64, uint64, double, bool, date32, timestamp, time64, string, or null where there is no value. Integers beyond these are
+        text, as are hexadecimal ones.
     """
-    # What is no UTF-8 is told with its row when it is read.
-    table = parse(text, dialect)
-    kinds = [pa.string() if pa.types.is_binary(kind) else kind for kind in table.schema.types]
-    tried = {j: widened(kind) for j, kind in enumerate(kinds) if widened(kind) != kind}
-    if not _reads(text, dialect, tried):  # such as hexadecimal numbers, which are no floats
-        kinds = [
-            kind if _reads(text, dialect, {j: widened(kind)}) else pa.string() for j, kind in enumerate(kinds)
-        ]
-    for j, column in enumerate(table.columns):  # integers that float64 rounds
-        if kinds[j] in (pa.int64(), pa.float64()) and (pc.max(pc.abs(column)).as_py() or 0) > 2**53:
-            texts = parse(text, dialect, {j: pa.string()}).column(0)
-            if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():
-                whole = LARGE if pa.types.is_integer(kinds[j]) else WHOLE
-                kinds[j] = whole if _reads(text, dialect, {j: whole}) else pa.string()
-    if dialect.thousands:
-        for j in [j for j, kind in enumerate(kinds) if pa.types.is_string(kind)]:
-            found = (kind for kind in (pa.int64(), pa.float64()) if _reads(text, dialect, {j: kind}))
-            kinds[j] = next(found, kinds[j])
-    return kinds
+
+    types = {}
+    for name, column in zip(rows.schema.names, rows.columns, strict=True):
+        kind = column.type
+        if pa.types.is_binary(kind):  # no UTF-8, which is told with its row when it is read
+            kind = pa.string()
+        elif pa.types.is_time(kind):
+            kind = pa.time64("us")
+        elif pa.types.is_int64(kind) and not dialect.reads(name, pa.float64(), skip):
+            kind = pa.string()
+        elif pa.types.is_floating(kind) and (pc.max(pc.abs(column)).as_py() or 0) > 2**53:
+            texts = dialect.first_rows({name: pa.string()}, skip).column(0)
+            if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():  # which float64 rounds
+                kind = pa.uint64() if dialect.reads(name, pa.uint64(), skip) else pa.string()
+        types[name] = kind
+    return types
 
 
-def _reads(text: bytes, dialect: Dialect, kinds: Mapping[int, pa.DataType]) -> bool:
-    try:
-        parse(text, dialect, kinds)
-    except pa.ArrowInvalid:
-        return False
-    return True
-
-
-def widened(kind: pa.DataType) -> pa.DataType:
-    """The type as which a column is read where rows that were not looked at may need more: fractions, times of dates."""
-    base = base_of(kind)
-    if base == "time":
-        return kind if getattr(kind, "unit", "") == "ns" else pa.timestamp("us", getattr(kind, "tz", None))
-    return {"number": pa.float64(), "clock": pa.time64("us")}.get(str(base), kind)
-
-
-def kind_for(column: ColumnType, found: pa.DataType) -> pa.DataType:
-    """The type as which a column of coded rows is read from text.
-
-    Parameters
-    ----------
-    column : ColumnType
-        What it is needed as.
-    found : pa.DataType
-        What it looks like. Text that looks like numbers or dates is read as text where text is needed.
-
-    Returns
-    -------
-    pa.DataType
-        One that `coded` takes for the column, where there is one.
-    """
-    base = base_of(found)
-    if column.digits and base == "number" and not pa.types.is_floating(found):
-        return WHOLE
-    if column.base == "empty":
-        return pa.null()
-    if base == "empty":  # no value was looked at
-        return {"number": pa.float64(), "boolean": pa.bool_()}.get(column.base, pa.string())
-    if column.base == "text" or column.form or (base == "number" and column.base in ("time", "clock")):
-        return pa.string()  # of numbers where times are needed the message shows one
-    return widened(found)
-
-
-def refused(
-    error: pa.ArrowInvalid, kinds: Mapping[int, pa.DataType], names: Mapping[int, str], file: str, row: int
-) -> InputError:
-    """What Arrow could not read, in words of the table.
-
-    Parameters
-    ----------
-    error : pa.ArrowInvalid
-        Of `parse`.
-    kinds : mapping of int to pa.DataType
-        As what the columns were to be read.
-    names : mapping of int to str
-        Of the columns.
-    file : str
-    row : int
-        Rows of the file before the text.
-
-    Returns
-    -------
-    InputError
-    """
-    fault = _FAULT.match(str(error))
-    if fault is None:
-        return InputError(f"rows of text are read as CSV; {file!r} is not such ({error}); correct the file")
-    where, what = f"row {row + int(fault['row']):,} of {file!r}", fault["what"]
-    if fault["column"] is None:
-        return InputError(
-            f"every row has as many values as the first; {where} has not ({what[:200]}); correct the file"
-        )
-    name, value = names[int(fault["column"])], _VALUE.search(what)
-    if value is None:
-        return InputError(
-            f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column {name!r}; give encoding="
-        )
-    kind = kinds[int(fault["column"])]
-    return InputError(
-        f"every value of a column is of one type; {where} has {value[1][:60]!r} in column {name!r}, which holds "
-        f"{BASES[base_of(kind) or 'text']} ({kind}); correct the file, leave the column out, or name what is missing with "
-        "na_values="
-    )
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type that has the values of two; text where there is none."""
+    test = pa.types
+    if one == other or test.is_null(other):
+        return one
+    if test.is_null(one):
+        return other
+    if is_number(one) and is_number(other) and pa.bool_() not in (one, other):
+        return pa.float64() if pa.float64() in (one, other) else pa.uint64()
+    times = [kind for kind in (one, other) if test.is_date(kind) or test.is_timestamp(kind)]
+    zones = {getattr(kind, "tz", None) for kind in times}
+    return finest_time(times) if len(times) == 2 and len(zones) == 1 else pa.string()

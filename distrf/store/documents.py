@@ -1,34 +1,31 @@
 """Documents: a folder of one JSON file and the arrays that it names, data and never code. Models and checkpoints are such.
 
-New arrays are written to a folder of their own, ``arrays-<id>.zarr``. The JSON file is written or replaced last, in one step,
-and then what it does not name is removed: until then, and if the writer is killed, the old document is read.
+Arrays are in ``arrays-<id>.npz`` files, whose names and SHA-256 are in the JSON file. A new file has a new name, and the JSON file
+is replaced last, in one step; then what it does not name is removed. Until then, and if the writer is killed, the old document is read.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import re
-import uuid
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import zarr
 
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
 from .job_lock import hold
 from .spec import from_json, require_same, to_json
-from .zarr_layout import CHUNK_BYTES
 
-VERSION = 3
+VERSION = 4
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_FOLDER = re.compile(r"arrays-[0-9a-f]{16}\.zarr")
+_FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
 
 
 @dataclass(frozen=True)
@@ -58,7 +55,7 @@ class Document:
         Returns
         -------
         dict, or None where there is none
-            Its ``spec`` is JSON (see `spec.from_json`), its ``arrays`` are records of arrays by name.
+            Its ``spec`` is JSON (see `spec.from_json`), its ``arrays`` are records of files of arrays, by the name of the file's use.
 
         Raises
         ------
@@ -67,7 +64,8 @@ class Document:
         """
         what = f"the {self.kind}.json of {self.path!r}"
         try:
-            found = files.read_json(*self.file)
+            with files.explained(self.path):
+                found = files.read_json(*self.file)
         except ValueError as error:
             raise StoreError(f"{what} cannot be read ({error}); restore it") from error
         if found is None:
@@ -79,17 +77,12 @@ class Document:
                 f"this release of distrf reads version {VERSION}; {what} has version {found.get('version')!r}; update distrf "
                 "or make it again"
             )
-        if found != with_checksum(found):
+        whole = found == with_checksum(found) and isinstance(found.get("spec"), dict)
+        if not whole or not all(_FILE.fullmatch(record["file"]) for record in found["arrays"].values()):
             raise StoreError(
                 f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or "
                 f"remove the folder and make the {self.kind} again"
             )
-        records: Any = found.get("arrays")
-        whole = isinstance(found.get("spec"), dict) and isinstance(records, dict)
-        if not whole or not all(
-            isinstance(r, dict) and _FOLDER.fullmatch(str(r.get("in"))) for r in records.values()
-        ):
-            raise StoreError(f"{what} is damaged: its spec, or where its arrays are; restore it")
         return found
 
     def required(self) -> dict[str, Any]:
@@ -106,34 +99,34 @@ class Document:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
         found = self.read()
         fs, root = files.filesystem(self.path)
-        files.require_ours(self.path, found, fs, root, f"a distrf {self.kind}", free=_FOLDER.pattern)
+        files.require_ours(self.path, found, fs, root, f"a distrf {self.kind}", free=_FILE.pattern)
         return found
 
     def write(
         self,
         spec: Mapping[str, Any],
-        arrays: Mapping[str, Any],
+        arrays: Mapping[str, Mapping[str, Any]],
         *,
         kept: Mapping[str, Any] | None = None,
         new: bool = False,
     ) -> dict[str, Any]:
-        """Write new arrays, then the JSON file in one step; then remove the arrays that it does not name.
+        """Write files of arrays, then the JSON file in one step; then remove the files that it does not name.
 
         Parameters
         ----------
         spec : mapping
             Numbers, text, lists and dicts; NaN and infinities are kept, tuples become lists.
-        arrays : mapping of str to array
-            Numbers, booleans, complex numbers or fixed-width text, of any shape.
+        arrays : mapping of str to mapping of str to array
+            For each new file its arrays: numbers, booleans, complex numbers or fixed-width text, of any shape.
         kept : mapping, optional
-            Records of arrays that are there and remain.
+            Records of files that are there and remain.
         new : bool
             Refuse to replace a document that another job has written meanwhile.
 
         Returns
         -------
         dict
-            The records of all arrays.
+            The records of all files.
 
         Raises
         ------
@@ -145,49 +138,37 @@ class Document:
             Another job writes here.
         """
         fs, file = self.file
-        root = os.path.dirname(file)
-        stored = {name: _storable(name, value) for name, value in arrays.items()}
-        records = {
-            name: {"dtype": array.dtype.str, "shape": list(array.shape), "text": np.asarray(arrays[name]).dtype.kind == "U", "sha256": _checksum(array)}
-            for name, array in stored.items()
-        }  # fmt: skip
-        wanted = to_json(spec)
-        # Equal documents are equal files, unless such arrays are there, of the same document or of a writer that was killed.
-        folder = f"arrays-{_sha256([wanted, records])[:16]}.zarr"
-        if fs.exists(f"{root}/{folder}"):
-            folder = f"arrays-{uuid.uuid4().hex[:16]}.zarr"
-        records = {**(kept or {}), **{name: {"in": folder} | record for name, record in records.items()}}
+        root, records = os.path.dirname(file), dict(kept or {})
+        stored = {key: storable(members) for key, members in arrays.items() if members}
+        for key, members in stored.items():
+            sha256 = _packed(members)
+            shapes = {name: f"{array.shape} {array.dtype.str}" for name, array in members.items()}
+            records[key] = {"file": f"arrays-{sha256[:16]}.npz", "sha256": sha256, "shapes": shapes}
         document = with_checksum(
-            {"format": f"distrf-{self.kind}", "version": VERSION, "spec": wanted, "arrays": records}
+            {"format": f"distrf-{self.kind}", "version": VERSION, "spec": to_json(spec), "arrays": records}
         )
-        try:
-            _write_arrays(f"{self.path}/{folder}", stored)
-            if stored and not fs.exists(f"{root}/{folder}/zarr.json"):  # or be one that no lock excludes
+        with files.explained(self.path):
+            for key, members in stored.items():
+                files.write_file(fs, f"{root}/{records[key]['file']}", lambda out, m=members: _packed(m, out))  # type: ignore[misc]
+            named = {record["file"] for record in records.values()}
+            if named - files.names_in(fs, root):
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
                 )
-            if not new:
-                files.write_json(fs, file, document)
-            elif not files.create_json(fs, file, document) and self.read() != document:
+            if not files.write_json(fs, file, document, new=new) and self.read() != document:
                 raise FileExistsError(file)  # else the answer was lost
-        except BaseException:
-            with suppress(Exception):  # the file may be written, and the answer lost
-                if self.read() != document:
-                    files.remove(fs, f"{root}/{folder}")
-            raise
-        named = {record["in"] for record in records.values()}
-        for name in files.names_in(fs, root):
-            if (_FOLDER.fullmatch(name) and name not in named) or name.endswith(".partial"):
-                files.remove(fs, f"{root}/{name}")
+            for name in files.names_in(fs, root):
+                if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
+                    files.remove(fs, f"{root}/{name}")
         return records
 
-    def arrays(self, records: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Arrays of a document, each with its checksum verified.
+    def arrays(self, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
+        """The arrays of a file of the document, whose checksum is verified.
 
         Parameters
         ----------
-        records : mapping
-            Some of ``arrays`` of the document.
+        record : mapping
+            One of ``arrays`` of the document.
 
         Returns
         -------
@@ -196,32 +177,73 @@ class Document:
         Raises
         ------
         StoreError
-            An array is missing, or is not what was written.
+            The file is missing, or is not what was written.
         """
         fs, file = self.file
-        groups: dict[str, Any] = {}
-        arrays = {}
+        path = f"{os.path.dirname(file)}/{record['file']}"
 
         def damaged(error: Exception) -> StoreError:
-            what = f"the array {name!r} of the {self.kind} {self.path!r} is damaged"
-            return StoreError(f"{what} ({error}); restore it or make it again")
+            what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
+            return StoreError(f"{what} ({type(error).__name__}: {error}); restore it or make it again")
 
-        for name, record in records.items():
-            folder = record["in"]
-            with reworded(damaged):
-                if folder not in groups:
-                    groups[folder] = files.open_group(f"{self.path}/{folder}", "r")
-                node = groups[folder].get(name)
-                _check_size(node, record)
-                if (there := int(fs.du(f"{os.path.dirname(file)}/{folder}/{name}"))) < node.nbytes:
-                    raise ValueError(f"it declares {node.nbytes:,} bytes of which {there:,} are there")
-                array = np.asarray(node[...])
-                if _checksum(array) != record["sha256"]:
-                    raise ValueError("SHA-256 differs: it is not the one that was written")
-                if record["text"]:
-                    array = np.ascontiguousarray(array, "<u4").view(f"<U{array.shape[-1]}")[..., 0]
-                arrays[name] = array
-        return arrays
+        with reworded(damaged), fs.open(path, "rb") as packed:
+            if hashlib.file_digest(packed, "sha256").hexdigest() != record["sha256"]:
+                raise ValueError("SHA-256 differs: it is not the one that was written")
+            packed.seek(0)
+            with zipfile.ZipFile(
+                packed
+            ) as members:  # a small file that claims large arrays would fill the memory
+                if any(member.compress_type != zipfile.ZIP_STORED for member in members.infolist()):
+                    raise ValueError("it is compressed")
+            packed.seek(0)
+            with np.load(packed, allow_pickle=False) as members:
+                return dict(members)
+
+
+def storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Arrays in a dtype and an order that are the same everywhere. Raises InputError for what is not plain data."""
+    found = {}
+    for name, value in arrays.items():
+        array = np.asarray(value, order="C")
+        if not _NAME.fullmatch(name):
+            raise InputError(f"names of arrays are letters, digits, _ . -; received {name!r}; rename it")
+        if (
+            array.dtype.kind not in "biufcU"
+            or array.dtype == np.longdouble
+            or (array.dtype.kind == "c" and array.dtype.itemsize > 16)
+        ):
+            raise InputError(
+                f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
+                "it first (pickled objects are never written)"
+            )
+        found[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
+    return found
+
+
+class _Stream:
+    """What a ZIP archive is written to from its begin to its end, so that the bytes are the same wherever it is."""
+
+    def __init__(self, out: Any):
+        self.out, self.sha256 = out, hashlib.sha256()
+
+    def write(self, data: Any) -> int:
+        self.sha256.update(data)
+        if self.out is not None:
+            self.out.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        pass
+
+
+def _packed(arrays: Mapping[str, np.ndarray], out: Any = None) -> str:
+    """Write arrays as an .npz file, one beside memory at a time. Returns its SHA-256; without a file, this alone."""
+    stream: Any = _Stream(out)
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
+    return str(stream.sha256.hexdigest())
 
 
 def write_model_folder(
@@ -252,16 +274,14 @@ def write_model_folder(
         Something else is at `path`.
     """
     place = _model(path)
-    wanted = to_json(spec)
-    for name, value in arrays.items():
-        _storable(name, value)  # before anything is made
+    wanted, stored = to_json(spec), storable(arrays)  # before anything is made
     with hold(place.path, takeover=overwrite):
         while True:  # again where a job that no lock excludes has put a model there meanwhile
             old = place.existing()
             if old is not None:
                 require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
             with suppress(FileExistsError):
-                place.write(spec, arrays, new=old is None)
+                place.write(spec, {"model": stored}, new=old is None)
                 return
 
 
@@ -285,8 +305,9 @@ def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dic
     place = _model(path)
     while True:
         document = place.required()
+        record = document["arrays"].get("model")
         try:
-            return from_json(document["spec"]), place.arrays(document["arrays"])
+            return from_json(document["spec"]), place.arrays(record) if record else {}
         except StoreError:
             if place.required() == document:
                 raise  # else the model was replaced while it was read
@@ -300,11 +321,8 @@ def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def array_shapes(path: str | os.PathLike[str]) -> dict[str, str]:
     """Shapes and dtypes of the arrays of a model folder by name, "shape dtype", without reading them."""
-    records = (_model(path).read() or {"arrays": {}})["arrays"]
-    return {
-        name: f"{tuple(r['shape'][:-1])} text" if r["text"] else f"{tuple(r['shape'])} {r['dtype']}"
-        for name, r in records.items()
-    }
+    shapes: dict[str, str] = _model(path).required()["arrays"].get("model", {"shapes": {}})["shapes"]
+    return shapes
 
 
 def is_model_folder(path: str | os.PathLike[str]) -> bool:
@@ -321,70 +339,8 @@ def existing_model_folder(path: str | os.PathLike[str]) -> dict[str, Any] | None
 def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
     """The document with its checksum as the entry ``sha256``."""
     others = {key: value for key, value in document.items() if key != "sha256"}
-    return others | {"sha256": _sha256(others)}
-
-
-def _sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+    return others | {"sha256": hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()}
 
 
 def _model(path: str | os.PathLike[str]) -> Document:
     return Document(files.normalise(path), "model")
-
-
-def _check_size(node: Any, record: dict[str, Any]) -> None:
-    """Raise ValueError unless an array is what its record says, and is as large in files as in memory.
-
-    A small file that claims to be a large array would fill the memory of whoever reads it.
-    """
-    if not isinstance(node, zarr.Array):
-        raise ValueError("it is missing")
-    if list(node.shape) != record["shape"] or node.dtype.str != record["dtype"]:
-        raise ValueError(
-            f"it has shape {node.shape}, dtype {node.dtype}, where the document says {record['shape']}, {record['dtype']}"
-        )
-    codecs = [type(codec).__name__ for codec in getattr(node.metadata, "codecs", ())]
-    if codecs != ["BytesCodec"]:
-        raise ValueError(f"it is stored with {codecs}, where arrays are not compressed")
-    if math.prod(node.chunks) > math.prod(max(1, n) for n in node.shape):
-        raise ValueError(f"it declares {node.nbytes:,} bytes of which not all are there: its chunks are larger")
-
-
-def _storable(name: str, value: Any) -> np.ndarray:
-    """The array in a dtype that Zarr stores the same way everywhere; text as code points."""
-    array = np.asarray(value)
-    if not _NAME.fullmatch(name):
-        raise InputError(f"names of arrays are letters, digits, _ . -; received {name!r}; rename it")
-    if array.dtype.kind == "U":
-        width = max(1, array.dtype.itemsize // 4)
-        text = np.ascontiguousarray(array, f"<U{width}")
-        return np.frombuffer(text.tobytes(), "<u4").reshape(*array.shape, width)
-    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16 or array.dtype == np.longdouble:
-        raise InputError(
-            f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
-            "it first (pickled objects are never written)"
-        )
-    return array.astype(array.dtype.newbyteorder("<"), copy=False)
-
-
-def _checksum(array: np.ndarray) -> str:
-    array = np.ascontiguousarray(array).astype(array.dtype.newbyteorder("<"), copy=False)
-    checksum = hashlib.sha256(f"{array.dtype.str} {array.shape}".encode())
-    if array.size:
-        checksum.update(array.reshape(-1).view(np.uint8).data)
-    return checksum.hexdigest()
-
-
-def _write_arrays(path: str, arrays: Mapping[str, np.ndarray]) -> None:
-    if not arrays:
-        return
-    group = zarr.open_group(store=files.zarr_store(path, False), mode="w", zarr_format=3)
-    for name, array in arrays.items():
-        chunks = tuple(max(1, size) for size in array.shape)
-        if array.nbytes > CHUNK_BYTES:
-            chunks = (max(1, chunks[0] * CHUNK_BYTES // array.nbytes), *chunks[1:])
-        node = group.create_array(
-            name, shape=array.shape, chunks=chunks, dtype=array.dtype, fill_value=0, compressors=None,
-            config={"write_empty_chunks": True},
-        )  # fmt: skip
-        node[...] = array

@@ -7,20 +7,24 @@ import json
 import os
 import re
 import shutil
+import socket
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import wraps
 from typing import Any
 
-import zarr
+import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
-from zarr.storage import FsspecStore, LocalStore
 
-from ..errors import StoreError, reworded
-from .remote import code_of, connected, explain
+from ..errors import DistrfError, InputError, StoreError, reworded
 
 Options = Mapping[str, Any] | None
+#: In a URL: a password, or what signs a query.
+_PASSWORD = re.compile(
+    r"://[^/]*:[^/]*@|[?&](sig|signature|token|x-amz-signature|x-goog-signature)=", re.IGNORECASE
+)
 
 
 class Place(str):
@@ -95,10 +99,65 @@ def filesystem(path: str) -> tuple[Any, str]:
 
     Raises
     ------
+    InputError
+        The URL has a password, which would be written beside what is made.
     StoreError
-        The package of the protocol is not installed.
+        The protocol is not known, or its package is not installed.
     """
-    return (LocalFileSystem(), str(path)) if is_local(path) else connected(path)
+    if is_local(path):
+        return LocalFileSystem(), str(path)
+    if _PASSWORD.search(path):
+        raise InputError(
+            "credentials come from the environment of each machine or from storage_options; received a URL with a password or "
+            "a signature; take it out"
+        )
+    try:
+        with explained(path):
+            fs, root = fsspec.core.url_to_fs(path, **options_of(path))
+    except (ValueError, ImportError) as error:
+        raise StoreError(
+            f"{socket.gethostname()} cannot use {path!r}: {error}; check the protocol, and install its package there"
+        ) from error
+    return fs, root
+
+
+def options_of(path: str) -> dict[str, Any]:
+    """The options of the file system of a URL."""
+    # A cached listing would hide blocks that other processes have just written.
+    ours: dict[str, Any] = {"use_listings_cache": False}
+    if path.startswith(("s3://", "s3a://")):
+        # With more, each read of a whole object asks for its size first. Dask and Zarr read objects beside each other.
+        ours["max_concurrency"] = 1
+    return ours | getattr(path, "options", {})
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Raise StoreError for whatever the store behind a URL raises: on which machine, and what to look at. Other errors pass."""
+    try:
+        yield
+    except DistrfError:
+        raise
+    except Exception as error:
+        ours = type(error).__module__ == "builtins" and not isinstance(error, OSError)
+        if is_local(path) or ours or isinstance(error, FileExistsError):
+            raise
+        hint = " (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials; AWS_ENDPOINT_URL)"
+        raise StoreError(
+            f"{socket.gethostname()} cannot use {path!r} ({type(error).__name__}: {error}); check the name, the network, and on "
+            f"that machine the credentials, what they permit and the endpoint{hint if path.startswith('s3') else ''}"
+        ) from error
+
+
+def explains(function: Callable[..., Any]) -> Any:
+    """Wrap a function whose first argument is a path in `explained`."""
+
+    @wraps(function)
+    def call(path: Any, *args: Any, **options: Any) -> Any:
+        with explained(str(path)):
+            return function(path, *args, **options)
+
+    return call
 
 
 def state(path: str) -> str:
@@ -134,9 +193,6 @@ def reading(path: str, what: str) -> Iterator[None]:
     """
 
     def meant(error: Exception) -> Exception:
-        known = None if is_local(path) else explain(path, error)
-        if known is not None:
-            return known
         if isinstance(error, FileNotFoundError):
             return StoreError(f"no such file: {path!r} ({error}); check the path, or restore the file")
         # EINVAL: a damaged file led to a seek before its start.
@@ -147,7 +203,7 @@ def reading(path: str, what: str) -> Iterator[None]:
             "restore it, or make it again"
         )
 
-    with reworded(meant):
+    with explained(path), reworded(meant):
         yield
 
 
@@ -178,61 +234,6 @@ def open_text(path: str) -> Iterator[Any]:
 
             file = pa.CompressedInputStream(pa.PythonFile(file, "r"), "zstd")
         yield file
-
-
-def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
-    """Open a Zarr group or array.
-
-    Parameters
-    ----------
-    path : str
-    mode : "r" or "r+"
-    **wanted
-        Further arguments of `zarr.open`; ``store`` to read through another store object.
-
-    Returns
-    -------
-    zarr.Group or zarr.Array
-
-    Raises
-    ------
-    StoreError
-        Nothing is there that Zarr can read.
-    """
-    with reading(path, "a Zarr store"):
-        try:
-            store = wanted.pop("store", None) or zarr_store(path, mode == "r")
-            return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
-        except FileNotFoundError as error:
-            raise StoreError(
-                f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
-                "`distrf ingest`"
-            ) from error
-
-
-def zarr_store(path: str, read_only: bool) -> Any:
-    """A Zarr store object for a normalised path.
-
-    Parameters
-    ----------
-    path : str
-    read_only : bool
-
-    Returns
-    -------
-    zarr.abc.store.Store
-
-    Raises
-    ------
-    StoreError
-        A store to be read is not there, or is a file.
-    """
-    if is_local(path):
-        if read_only and not os.path.isdir(path):
-            raise StoreError(f"no such store: {path!r} is no folder; check the path")
-        return LocalStore(path, read_only=read_only)
-    fs, root = connected(path, asynchronous=True)
-    return FsspecStore(fs, path=root, read_only=read_only)
 
 
 def require(path: str) -> None:
@@ -314,54 +315,57 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     """
     try:
         if isinstance(fs, LocalFileSystem):
-            _write_local(path, data, new)
+            _write_local(path, lambda file: file.write(data), new)
         else:
             fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
     except OSError as error:
-        there = isinstance(error, FileExistsError) or code_of(error) == "PreconditionFailed"
-        if not (new and there):
+        response = getattr(error.__cause__, "response", None) or {}  # of S3
+        there = response.get("Error", {}).get("Code") == "PreconditionFailed"
+        if not (new and (there or isinstance(error, FileExistsError))):
             raise
         return False
     return True
 
 
-def _write_local(path: str, data: bytes, new: bool) -> None:
+def write_file(fs: Any, path: str, write: Callable[[Any], Any]) -> None:
+    """Write a file that appears whole or not at all, by a function that is called with it open."""
+    if isinstance(fs, LocalFileSystem):
+        _write_local(path, write, False)
+        return
+    with fs.open(path, "wb") as file:
+        write(file)
+
+
+def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}.partial"
     try:
         with open(temporary, "wb") as file:
-            file.write(data)
+            write(file)
             file.flush()
             os.fsync(file.fileno())  # else the new name may survive a power cut, and the bytes not
-        if not new:
+        if new:
+            try:
+                os.link(temporary, path)
+            except FileExistsError:
+                raise
+            except OSError:  # a file system without hard links
+                with open(path, "xb"):
+                    os.replace(temporary, path)
+            else:
+                os.unlink(temporary)
+        else:
             os.replace(temporary, path)
-            return
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            raise
-        except OSError:  # a file system without hard links
-            with open(path, "xb") as file:
-                file.write(data)
-        os.unlink(temporary)
     except BaseException:  # such as a full disk
         with suppress(OSError):
             os.unlink(temporary)
         raise
 
 
-def write_json(fs: Any, path: str, value: Any) -> None:
-    """Write pretty JSON in one step."""
-    write_bytes(fs, path, _pretty(value))
-
-
-def create_json(fs: Any, path: str, value: Any) -> bool:
-    """Write pretty JSON in one step, unless the file is there; False where it is."""
-    return write_bytes(fs, path, _pretty(value), new=True)
-
-
-def _pretty(value: Any) -> bytes:
-    return (json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n").encode()
+def write_json(fs: Any, path: str, value: Any, *, new: bool = False) -> bool:
+    """Write pretty JSON in one step; False where `new` is asked for and the file is there."""
+    text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return write_bytes(fs, path, text.encode(), new=new)
 
 
 def names_in(fs: Any, folder: str) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from . import files
@@ -60,12 +60,12 @@ def content_of_files(names: Sequence[str]) -> str:
     return found.hexdigest()[:32]
 
 
-def fingerprint_of_spec(spec: Mapping[str, Any]) -> str:
+def fingerprint_of_spec(spec: Any) -> str:
     """A text that differs where JSON differs.
 
     Parameters
     ----------
-    spec : mapping
+    spec : JSON values
 
     Returns
     -------

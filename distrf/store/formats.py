@@ -9,9 +9,9 @@ from typing import Any
 
 from ..errors import InputError, StoreError
 from . import files
-from .csv_format import USUAL, csv_format, current_format, said_format, set_format
+from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
-from .matrix_files import NpySource, NpzSource
+from .matrix_files import MatrixSource
 from .parquet_source import ParquetSource
 from .row_source import InOrder, RowSource, Selection
 from .svmlight_source import SvmlightSource
@@ -55,10 +55,11 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [*REGISTERED, NpySource, NpzSource, SvmlightSource, ParquetSource, CsvSource]
+    asked: list[type[RowSource]] = [*REGISTERED, MatrixSource, SvmlightSource, ParquetSource, CsvSource]
     return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 
+@files.explains
 def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource:
     """X at a path or URL, whatever its format.
 
@@ -98,7 +99,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
-            "files), .txt, .data, each of these .gz, .bz2, .zst or .xz too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
+            "files), .txt, .data, each of these .gz, .bz2, .xz, .zip or .zst too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "
             "store or a registered format; where an option such as sep= says how it is read, it is CSV"
         )
     return source.open(path, selection)
@@ -127,7 +128,7 @@ def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     with suppress(InputError, StoreError):  # of a name that no format has: text, then
         if find_format(path) is not CsvSource:
             return
-    set_format(csv_format(**{**known, **said_format()}))
+    set_format(CsvFormat(**{**known, **said_format()}))
 
 
 def fingerprint(path: str | os.PathLike[str]) -> str:

@@ -1,168 +1,171 @@
-"""Rows of NumPy's ``.npy`` files (memory-mapped) and ``.npz`` files (members are read whole)."""
+"""Rows of NumPy's files: a ``.npy`` file, which is mapped where it is local, and members of ``.npz``, which each process reads whole."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, StoreError
 from . import files
-from .row_source import InOrder, RowSource, Selection, column_numbers
-from .zarr_reader import fill_nan
+from .file_lists import version_of
+from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 
-PIECE_BYTES = 8 * 2**20
 _MEMBERS = ("data", "indices", "indptr", "shape")
 
 
 @dataclass(frozen=True, kw_only=True)
-class NpzSource(InOrder):
-    """Rows of the members X and y (``X_train``, ``y_train`` of the split "train"); the target is a name instead of y.
+class MatrixSource(RowSource):
+    """Rows of a 2-D ``.npy`` file, or of the members X and y of ``.npz`` (``X_train``, ``y_train`` of the split "train").
 
-    A sparse X is stored as ``X_data, X_indices, X_indptr, X_shape``. A member ``feature_names`` names columns.
+    The target of ``.npz`` is a member instead of y, that of ``.npy`` the number of a column, which may count from the end. A sparse
+    X is stored as ``X_data, X_indices, X_indptr, X_shape``.
 
     Parameters
     ----------
-    values : array or csr_array
-        This array.
-    numbers : sequence of int, optional
+    member : str
+        Which is read; "" of ``.npy``.
+    version : str
+        Of the file.
+    numbers : tuple of int, optional
         Of the columns that are read; None for all.
-    labels : array, optional
-    impute : tuple of float, optional
-        What replaces NaN.
+    goal : str or int, optional
+        The member, or the column, of the target.
     """
 
-    endings = (".npz",)
     options: ClassVar[tuple[str, ...]] = ("split",)
-    values: Any
-    numbers: Sequence[int] | None = None
-    labels: np.ndarray | None = None
-    impute: tuple[float, ...] | None = None
+    member: str
+    version: str
+    numbers: tuple[int, ...] | None = None
+    goal: str | int | None = None
+
+    @classmethod
+    def recognises(cls, path: str) -> bool:
+        """By the ending of the name."""
+        return path.endswith((".npy", ".npz"))
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Members are read."""
-        target, suffix = selection.target, f"_{selection.split}" if selection.split else ""
-        fs, root = files.filesystem(path)
-        with (
-            files.reading(path, "an .npz file of numbers, without running code"),
-            fs.open(root, "rb") as file,
-            np.load(file, allow_pickle=False) as members,
-        ):
-            names = list(members.files)
-            X = _member(members, names, f"X{suffix}", path)
-            label = f"{target or 'y'}{suffix}"
-            y = members[label] if label in names else None
-            titles = members["feature_names"].astype(str).tolist() if "feature_names" in names else []
-        if y is None and target is not None:
-            raise InputError(f"the target {label!r} is not in {path!r}; its members are {names}")
-        titles = titles if titles and X.shape[1:] == (len(titles),) else None
-        return cls._of(path, X, y, titles, selection.columns)
-
-    @classmethod
-    def _of(
-        cls, path: str, X: Any, y: np.ndarray | None, titles: list[str] | None, columns: Sequence[Any] | None
-    ) -> Self:
-        if X.ndim != 2 or X.dtype.kind not in "biuf" or 0 in X.shape:
+        version, target, columns = version_of([path]), selection.target, selection.columns
+        suffix = f"_{selection.split}" if selection.split else ""
+        packed = path.endswith(".npz")
+        if suffix and not packed:
             raise InputError(
-                f"rows are a 2-D array of numbers that is not empty; {path!r} has shape {X.shape} and dtype {X.dtype}"
+                f"split= chooses the members of an .npz file; received {selection.split!r} for {path!r}"
             )
-        if y is not None and (y.ndim not in (1, 2) or y.shape[0] != X.shape[0] or y.dtype.kind not in "biufUS"):
+        member = f"X{suffix}" if packed else ""
+        X: Any = _array(path, member, version)
+        goal: Any = None
+        if X is None:
+            raise _no_member(path, member)
+        if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
-                f"X and y must have the same rows, and targets are numbers or text; X has shape {X.shape}, the target has shape "
-                f"{y.shape} and dtype {y.dtype} in {path!r}"
+                f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
             )
-        chosen = None if columns is None else column_numbers(path, columns, titles, X.shape[1])
-        # Half floats and booleans have no use further on; other numbers keep their type.
-        dtype = np.dtype({"?": np.uint8, "e": np.float32}.get(X.dtype.char, X.dtype.newbyteorder("=")))
         n, d = X.shape
+        if packed:
+            goal = f"{target or 'y'}{suffix}"
+            goal = None if target is None and _array(path, goal, version) is None else goal
+        elif target is not None:
+            goal = int(target) if target.removeprefix("-").isdigit() else d
+            if not -d <= goal < d:
+                raise InputError(
+                    f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
+                )
+            goal %= d
+            columns = [j for j in range(d) if j != goal] if columns is None else columns
+            if str(goal) in map(str, columns):
+                raise InputError(f"the target column {goal} is among columns=; leave it out")
+        numbers = None if columns is None else column_numbers(path, columns, None, d)
+        width = d if numbers is None else len(numbers)
+        row_bytes = X.nnz * 12 // max(1, n) if sp.issparse(X) else width * X.dtype.itemsize
+        step = selection.rows_per_block or max(1, BLOCK_BYTES // max(1, row_bytes))
+        lengths = tuple(min(step, n - first) for first in range(0, n, step)) or (0,)
         return cls(
-            path=path, shape=(n, d if chosen is None else len(chosen)), dtype=dtype, block_lengths=(n,),
-            columns=titles if chosen is None or titles is None else [titles[j] for j in chosen], sparse=sp.issparse(X),
-            values=X, numbers=chosen, labels=y,
+            path=path, shape=(n, width), dtype=_dtype(X), block_lengths=lengths, sparse=sp.issparse(X), target=target,
+            member=member, version=version, numbers=numbers, goal=goal,
         )  # fmt: skip
 
-    def target_source(self) -> NpzSource | None:
-        """The labels."""
-        if (y := self.labels) is None:
+    def target_source(self) -> Self | None:
+        """The member, or the column, of the target."""
+        if self.goal is None:
             return None
-        y = y.astype(str if y.dtype.kind in "US" else y.dtype.newbyteorder("="))
-        return NpzSource(
-            path=self.path, shape=y.shape, dtype=y.dtype, block_lengths=self.block_lengths, values=y
-        )
-
-    def filled(self, values: tuple[float, ...]) -> NpzSource:
-        """NaN read as these numbers."""
-        return replace(self, impute=values)
+        labels = replace(self, goal=None, sparse=False, numbers=None)
+        if isinstance(self.goal, int):
+            return replace(labels, shape=self.shape[:1], numbers=(self.goal,))
+        y = _array(self.path, self.goal, self.version)
+        if y is None:
+            raise _no_member(self.path, self.goal)
+        if y.ndim not in (1, 2) or y.shape[0] != self.shape[0] or y.dtype.kind not in "biufUS":
+            raise InputError(
+                f"X and y must have the same rows, and targets are numbers or text; X has {self.shape[0]} rows, the target has "
+                f"shape {y.shape} and dtype {y.dtype} in {self.path!r}"
+            )
+        dtype = y.astype(str).dtype if y.dtype.kind == "S" else y.dtype.newbyteorder("=")
+        return replace(labels, shape=y.shape, dtype=dtype, member=self.goal)
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``."""
-        rows = self.values[first:last]
-        rows = rows if self.numbers is None else rows[:, list(self.numbers)]
-        rows = rows.astype(self.dtype) if self.sparse else np.array(rows, self.dtype)
-        return rows if self.impute is None else fill_nan(rows, self.impute)
+        rows: Any = _array(self.path, self.member, self.version)
+        _check_version(self.path, self.version)  # of what is mapped
+        rows = rows[first:last]
+        rows = (rows if self.numbers is None else rows[:, list(self.numbers)]).astype(self.dtype)
+        return rows if len(self.shape) == rows.ndim else rows[:, 0]
 
     @property
     def nbytes(self) -> int:
         """In memory; of the stored entries for CSR rows."""
-        return self.values.nnz * (self.dtype.itemsize + 4) if self.sparse else super().nbytes
-
-    def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """In pieces of about 8 MiB; CSR rows by their entries."""
-        n, first = self.shape[0], 0
-        ends: Any = (
-            self.values.indptr if self.sparse else np.arange(n + 1, dtype=np.int64) * self.values.shape[1]
+        stored: Any = _array(self.path, self.member, self.version)
+        return (
+            int(stored.nnz) * (self.dtype.itemsize + 4)
+            if self.sparse
+            else math.prod(self.shape) * self.dtype.itemsize
         )
-        while first < n:
-            most = ends[first] + PIECE_BYTES // self.values.dtype.itemsize
-            last = max(int(np.searchsorted(ends, most, side="right")) - 1, first + 1)
-            yield self.read(first, last), None if target is None else target.read(first, last)
-            first = last
 
 
-class NpySource(NpzSource):
-    """Rows of a 2-D ``.npy`` file. The target and the columns are numbers; that of the target may count from the end."""
-
-    endings = (".npy",)
-    options = ()
-
-    @classmethod
-    def open(cls, path: str, selection: Selection) -> Self:
-        """Mapped where it is local."""
-        with files.reading(path, "an .npy file of numbers, without running code"):
-            if files.is_local(path):
-                array = np.load(path, mmap_mode="r", allow_pickle=False)
-            else:
-                fs, root = files.filesystem(path)
-                array = np.load(io.BytesIO(fs.cat_file(root)), allow_pickle=False)
-        if selection.target is None or array.ndim != 2:
-            return cls._of(path, array, None, None, selection.columns)
-        d, target = array.shape[1], selection.target
-        number = int(target) if target.removeprefix("-").isdigit() else d
-        if not -d <= number < d:
-            raise InputError(
-                f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
-            )
-        columns = selection.columns
-        if columns is None:
-            columns = [j for j in range(d) if j != number % d]
-        elif str(number % d) in map(str, columns):
-            raise InputError(f"the target column {number % d} is among columns=; leave it out")
-        return cls._of(path, array, np.array(array[:, number]), None, columns)
+def _dtype(array: Any) -> np.dtype:
+    """Half floats and booleans have no use further on; other numbers keep their type."""
+    return np.dtype({"?": np.uint8, "e": np.float32}.get(array.dtype.char, array.dtype.newbyteorder("=")))
 
 
-def _member(members: Any, names: list[str], name: str, path: str) -> Any:
-    if name in names:
-        return members[name]
-    if all(f"{name}_{member}" in names for member in _MEMBERS):
-        data, indices, indptr, shape = (members[f"{name}_{member}"] for member in _MEMBERS)
-        rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
-        rows.check_format(full_check=True)  # an index out of its row would be written past the end of an array
-        return rows
+def _check_version(path: str, version: str) -> None:
+    if version_of([path]) != version:
+        raise StoreError(f"{path!r} was written anew since it was opened; open it again")
+
+
+@lru_cache(maxsize=8)
+def _array(path: str, member: str, version: str) -> Any:
+    """What a file of this version holds, kept for this process; None where there is no such member."""
+    fs, root = files.filesystem(path)
+    _check_version(path, version)
+    with files.reading(path, f"{'an .npz' if member else 'an .npy'} file of numbers, without running code"):
+        if not member:
+            local = files.is_local(path)
+            array = np.load(path if local else io.BytesIO(fs.cat_file(root)), mmap_mode="r" if local else None)
+            return np.asarray(array)
+        with fs.open(root, "rb") as file, np.load(file) as members:
+            if member in members.files:
+                return members[member]
+            if not all(f"{member}_{part}" in members.files for part in _MEMBERS):
+                return None
+            data, indices, indptr, shape = (members[f"{member}_{part}"] for part in _MEMBERS)
+            rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+            rows.check_format(
+                full_check=True
+            )  # an index out of its row would be written past the end of an array
+            return rows
+
+
+def _no_member(path: str, name: str) -> InputError:
+    fs, root = files.filesystem(path)
+    with fs.open(root, "rb") as file, np.load(file) as members:
+        names = list(members.files)
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
-    raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
+    return InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")

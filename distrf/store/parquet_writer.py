@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 import os
 import re
-import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +15,50 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import files
+from .blocks import Output
 from .job_lock import require_id
-from .spec import require_same, to_json
+from .spec import to_json
 
 _SPEC, _DONE, _FORMAT = "_spec.json", "_SUCCESS", "distrf-parts"
 _PART = re.compile(r"part-(\d+)\.parquet")
 
 
+@dataclass(frozen=True)
+class PartsInfo:
+    """What part files are made from, how many there shall be, and the id of the folder until it is finished."""
+
+    n_blocks: int
+    spec: Any
+    id: str | None = None
+    complete: bool = False
+
+    @property
+    def made(self) -> dict[str, Any]:
+        """What determines the content, as JSON."""
+        return {"format": _FORMAT, "version": 1, "n_blocks": self.n_blocks, "spec": self.spec}
+
+
+class _Parts(Output):
+    what, file = "part files written by distrf", _SPEC
+
+    def read(self) -> PartsInfo | None:
+        found = files.read_object(self.fs, f"{self.root}/{_SPEC}") or {}
+        ours = found.get("format") == _FORMAT
+        return PartsInfo(found["n_blocks"], found["spec"], found.get("id"), "id" not in found) if ours else None
+
+    def write(self, record: PartsInfo, *, new: bool = False) -> bool:
+        content = record.made | ({} if record.id is None else {"id": record.id})
+        if not record.complete and not new:
+            files.remove(self.fs, f"{self.root}/{_DONE}")
+        return files.write_json(self.fs, f"{self.root}/{_SPEC}", content, new=new)
+
+    def pending(self, record: PartsInfo) -> list[int]:
+        matches = (_PART.fullmatch(name) for name in files.names_in(self.fs, self.root))
+        done = {int(match[1]) for match in matches if match}
+        return [index for index in range(record.n_blocks) if index not in done]
+
+
+@files.explains
 def create_parts(
     path: str | os.PathLike[str],
     spec: Mapping[str, Any],
@@ -54,78 +91,18 @@ def create_parts(
     StoreError
         The path holds something else.
     """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path)
-    wanted = to_json({"format": _FORMAT, "version": 1, "n_blocks": int(n_blocks), "spec": spec})
-    new = {"id": uuid.uuid4().hex}
-    old = existing_parts(path)
-    if old is not None and not _same(path, old, wanted, overwrite):
-        # Tasks of the job that writes it see another id. The mark of completion goes first, the spec last: killed half-way, it is an unfinished folder of ours.
-        files.write_json(fs, f"{root}/{_SPEC}", old | new)
-        for name in sorted(files.names_in(fs, root), key=lambda name: (name != _DONE, name == _SPEC)):
-            files.remove(fs, f"{root}/{name}")
-        old = None
-    if old is None:
-        old = new
-        if not files.create_json(fs, f"{root}/{_SPEC}", wanted | new):  # of another job, which was faster
-            old = existing_parts(path) or {}
-            _same(path, old, wanted, False)
-    return old.get("id"), pending_parts(path, n_blocks)
+    place = _Parts(path)
+    begun = place.begin(PartsInfo(int(n_blocks), to_json(spec)), overwrite)
+    return begun.id, place.pending(begun)
 
 
-def _same(path: str, old: dict[str, Any], wanted: dict[str, Any], overwrite: bool) -> bool:
-    return require_same(path, {k: v for k, v in old.items() if k != "id"}, wanted, overwrite)
+def existing_parts(path: str | os.PathLike[str]) -> PartsInfo | None:
+    """What of distrf is at an output path, None where it is free. Raises StoreError where it holds something else."""
+    found: PartsInfo | None = _Parts(path).existing()
+    return found
 
 
-def existing_parts(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What of distrf is at an output path.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    dict, or None where the path is free
-        What the part files were made from, and the id of the folder until it is finished.
-
-    Raises
-    ------
-    StoreError
-        The path holds something else.
-    """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path)
-    ours = _spec(fs, root) or None
-    files.require_ours(path, ours, fs, root, "part files written by distrf")
-    return ours
-
-
-def _spec(fs: Any, root: str) -> dict[str, Any]:
-    """The content of _spec.json, empty where it is none of ours."""
-    found = files.read_object(fs, f"{root}/{_SPEC}") or {}
-    return found if found.get("format") == _FORMAT else {}
-
-
-def pending_parts(path: str | os.PathLike[str], n_blocks: int) -> list[int]:
-    """The blocks without a part file.
-
-    Parameters
-    ----------
-    path : path or URL
-    n_blocks : int
-
-    Returns
-    -------
-    list of int
-        Their numbers, ascending.
-    """
-    fs, root = files.filesystem(files.normalise(path))
-    matches = (_PART.fullmatch(name) for name in files.names_in(fs, root))
-    done = {int(match[1]) for match in matches if match}
-    return [index for index in range(n_blocks) if index not in done]
-
-
+@files.explains
 def write_parquet_block(
     path: str | os.PathLike[str],
     index: int,
@@ -159,24 +136,24 @@ def write_parquet_block(
     InUseError
         Another job has made the folder anew.
     """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path)
+    place = _Parts(path)
     table = pa.table(_flatten(columns))
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
-    found, part = _spec(fs, root), f"{root}/part-{index:06d}.parquet"
-    if not found:
-        raise StoreError(f"{path!r} is not a folder of part files; create it before writing blocks")
-    require_id(path, found.get("id"), folder_id)
-    files.write_bytes(fs, part, buffer.getvalue())
+    found, part = place.read(), f"{place.root}/part-{index:06d}.parquet"
+    if found is None:
+        raise StoreError(f"{place.path!r} is not a folder of part files; create it before writing blocks")
+    require_id(place.path, found.id, folder_id)
+    files.write_bytes(place.fs, part, buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = _spec(fs, root).get("id")
-    if later not in (None, folder_id):
-        files.remove(fs, part)
-        require_id(path, later, folder_id)
+    later = place.read()
+    if later is not None and later.id not in (None, folder_id):
+        files.remove(place.fs, part)
+        require_id(place.path, later.id, folder_id)
     return int(table.num_rows)
 
 
+@files.explains
 def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str | None) -> None:
     """Write the ``_SUCCESS`` file, which says that the folder is whole.
 
@@ -194,21 +171,12 @@ def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str 
     InUseError
         Another job has made the folder anew.
     """
-    path = files.normalise(path)
-    missing = pending_parts(path, n_blocks)
-    if missing:
-        raise StoreError(
-            f"a folder is finished when all part files are: {len(missing)} of {n_blocks} part files of {path!r} are missing, "
-            f"the first is {missing[0]}; write them first"
-        )
-    fs, root = files.filesystem(path)
-    made = existing_parts(path) or {}
-    found = made.pop("id", None)
-    require_id(path, found, folder_id)
-    if found is not None:
-        files.write_json(fs, f"{root}/{_SPEC}", made)
-    files.remove_partials(fs, root)
-    files.write_bytes(fs, f"{root}/{_DONE}", b"")
+    place = _Parts(path)
+    found = place.read() or PartsInfo(n_blocks, None)
+    place.check(found, folder_id)
+    files.remove_partials(place.fs, place.root)
+    files.write_bytes(place.fs, f"{place.root}/{_DONE}", b"")
+    place.write(replace(found, id=None, complete=True))
 
 
 def _flatten(columns: Mapping[str, Any]) -> dict[str, Any]:

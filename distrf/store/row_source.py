@@ -34,8 +34,6 @@ class Selection:
         Wanted rows of a block.
     uniform : bool
         All blocks have the same rows, but for a shorter last one.
-    missing : bool
-        Missing values of X are read as NaN instead of being refused, since the caller replaces them.
     coded : bool or TableSchema
         Of a table: X has columns of any type, as coded rows (see `distrf.store.table_codes`). They are read as the
         schema says, which names the columns too; True reads them as their types say.
@@ -58,7 +56,6 @@ class Selection:
     columns: Sequence[Any] | None = None
     rows_per_block: int | None = None
     uniform: bool = False
-    missing: bool = False
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -181,7 +178,7 @@ class RowReader(Protocol):
         StoreError
             Data are damaged or gone.
         InputError
-            A value is missing and nothing was said to replace it.
+            A target is missing, or an integer.
         """
 
 
@@ -324,21 +321,7 @@ class RowSource(ABC):
         InputError
             There is no such column.
         """
-        return type(self).open(self.path, Selection(columns=[name], missing=True))
-
-    def filled(self, values: tuple[float, ...]) -> RowSource:
-        """This source with missing values replaced. Only called for dense floating-point sources.
-
-        Parameters
-        ----------
-        values : tuple of float
-            One for each column. NaN where missing values shall be read as NaN.
-
-        Returns
-        -------
-        RowSource
-        """
-        raise InputError(f"impute= cannot fill rows of {self.path!r}: its format knows no missing values")
+        return type(self).open(self.path, Selection(columns=[name]))
 
     def blocks(self) -> Iterator[tuple[RowReader, int, int]]:
         """What the tasks of the blocks carry.
@@ -414,7 +397,7 @@ class RowSource(ABC):
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """The fingerprint of each part of the data, by which it is known in other data too, and its rows, in their order."""
-        source = cls.open(path, Selection(missing=True))
+        source = cls.open(path, Selection())
         return [(cls.fingerprint(path), source.shape[0])]
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Describing rows of any format, reading their blocks, and fixing what replaces missing values."""
+"""Describing rows of any format, and reading their blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError, StoreError
-from . import files, missing_values
+from . import files
 from .files import Options
 from .formats import open_source
 from .row_source import RowReader, RowsInfo, RowSource, Selection
@@ -76,14 +76,13 @@ def describe(
     target: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
-    impute: str | float | Sequence[float] | None = None,
     storage_options: Options = None,
 ) -> RowsInfo:
     """Rows, columns, dtype and blocks of a data set, without reading data.
 
     Parameters
     ----------
-    path, target, columns, rows_per_block, impute, storage_options
+    path, target, columns, rows_per_block, storage_options
         As of `distrf.open_rows`.
 
     Returns
@@ -97,9 +96,7 @@ def describe(
     InputError
         There are no such columns.
     """
-    selection = Selection(
-        target=target, columns=columns, rows_per_block=rows_per_block, missing=impute is not None
-    )
+    selection = Selection(target=target, columns=columns, rows_per_block=rows_per_block)
     return open_source(files.normalise(path, storage_options), selection).info
 
 
@@ -117,59 +114,3 @@ def read_block(block: tuple[RowReader, int, int]) -> Any:
     """
     reader, first, last = block
     return reader.read(first, last)
-
-
-def fill(
-    source: RowSource, rule: str | float | Sequence[float] | None
-) -> tuple[RowSource, tuple[float, ...] | None]:
-    """A source whose missing values are replaced, and by which numbers.
-
-    Parameters
-    ----------
-    source : RowSource
-        Opened with ``missing``.
-    rule : "mean", "median", "zero", a number, or a number for each column
-        Mean reads all rows now, median a seeded sample of 100,000 rows. None: nothing is replaced.
-
-    Returns
-    -------
-    RowSource
-        The same one where nothing can be missing (integers, CSR rows).
-    tuple of float, or None
-        One number for each column.
-    """
-    if rule is None or source.sparse or source.dtype.kind != "f":
-        return source, None
-    n, d = source.shape
-    marked = source.filled((float("nan"),) * d)  # nulls of Parquet become NaN
-    rows = ((first, reader.read(first, last)) for reader, first, last in marked.blocks())
-    values = missing_values.resolve(rule, rows, n, source.columns or list(range(d)))
-    return source.filled(values), values
-
-
-def impute_values(
-    path: str | os.PathLike[str],
-    rule: str | float | Sequence[float],
-    *,
-    target: str | None = None,
-    columns: Sequence[str] | Sequence[int] | None = None,
-    storage_options: Options = None,
-) -> list[float] | None:
-    """The numbers that an imputation rule stands for on these rows; to pass on as ``impute=``.
-
-    Parameters
-    ----------
-    path, target, columns, storage_options
-        As of `distrf.open_rows`.
-    rule : "mean", "median", "zero", a number, or a number for each column
-
-    Returns
-    -------
-    list of float, or None
-        One number for each column; None where nothing can be missing (integers, CSR rows).
-    """
-    selection = Selection(target=target, columns=columns, missing=True)
-    source = open_source(files.normalise(path, storage_options), selection)
-    source.check_missing(strict=False)
-    values = fill(source, rule)[1]
-    return None if values is None else list(values)

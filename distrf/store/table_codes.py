@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError, reworded
 from ..maps.table_missing import MISSING, UNREAD
+from .table_lists import spread, widths
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -212,7 +213,8 @@ def as_arrow(frame: Any) -> pa.Table:
     Returns
     -------
     pa.Table
-        Names are text: of the column 3 it is "3"; of the columns of an array x0, x1 and so on. A column of a pandas frame, mapping or array without any value has
+        Names are text: of the column 3 it is "3"; of the columns of an array x0, x1 and so on; of one of lists of numbers of one length
+        `table_lists` makes many. A column of a pandas frame, mapping or array without any value has
         the type null, since its own says little.
 
     Raises
@@ -224,10 +226,18 @@ def as_arrow(frame: Any) -> pa.Table:
         raise InputError(
             f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
         )
+    table = _plain_table(frame)
+    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
+        if pa.types.is_string_view(value_type(field.type)):
+            table = table.set_column(j, field.name, decoded(table.column(j)))
+    return spread(table, widths(table))
+
+
+def _plain_table(frame: Any) -> pa.Table:
     if isinstance(frame, pa.RecordBatch):
         frame = pa.Table.from_batches([frame])
     if isinstance(frame, pa.Table):
-        return _without_views(frame)
+        return frame
     if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
         pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
         known, index = {name for name, _ in pairs}, frame.index
@@ -245,7 +255,7 @@ def as_arrow(frame: Any) -> pa.Table:
     else:
         with suppress(pa.ArrowInvalid):  # a stream of one column
             if hasattr(frame, "__arrow_c_stream__"):
-                return _without_views(pa.table(frame))
+                return pa.table(frame)
         raise InputError(
             "a table is a data frame, an Arrow table, a mapping of columns or an array of shape (n, d); received "
             f"{type(frame).__name__}; make one of it"
@@ -256,14 +266,6 @@ def as_arrow(frame: Any) -> pa.Table:
         lengths = {name: len(column) for name, column in list(columns.items())[:10]}
         raise InputError(f"the columns of a table have the same rows; received {lengths}; cut or fill them")
     return pa.table(columns)
-
-
-def _without_views(table: pa.Table) -> pa.Table:
-    """The table with its texts in a layout that Arrow computes with."""
-    for j, field in enumerate(table.schema):
-        if pa.types.is_string_view(value_type(field.type)):
-            table = table.set_column(j, field.name, decoded(table.column(j)))
-    return table
 
 
 def _array(values: Any, name: str) -> pa.Array:

@@ -62,11 +62,11 @@ def is_number(kind: pa.DataType) -> bool:
     return test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
 
 
-def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
+def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
     """The dtype of X for columns of these types.
 
-    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is, unless X
-    must hold NaN. Anything else is float32.
+    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
+    Anything else is float32.
     """
     wide = any(
         pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
@@ -74,7 +74,7 @@ def common_dtype(kinds: Sequence[pa.DataType], imputed: bool) -> np.dtype:
     )
     if wide:
         return np.dtype(np.float64)
-    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]) and not imputed:
+    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]):
         return np.dtype(kinds[0].to_pandas_dtype())
     return np.dtype(np.float32)
 
@@ -87,18 +87,14 @@ def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
     return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
 
 
-def null_error(
-    name: str, where: str, row: int | None = None, target: bool = False, hint: str = ""
-) -> InputError:
-    """The error for a null in a column, at a place in words and, where it is known, in a row; hint : of the format, for targets.
-
-    Those of features can be replaced, but a row without a target teaches nothing.
-    """
-    at = "" if row is None else f", the first in row {row}"
-    remedy = 'pass impute="mean", "median", "zero" or a number, or leave the column out'
+def null_error(name: str, where: str, row: int, target: bool = False, hint: str = "") -> InputError:
+    """The error for a null in a column, at a place in words and in a row; hint : of the format, for targets."""
+    remedy = "leave the column out, or write it as floating-point numbers"
     if target:
         remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
-    return InputError(f"values may not be missing; column {name!r} has nulls in {where}{at}; {remedy}")
+    return InputError(
+        f"values may not be missing; column {name!r} has nulls in {where}, the first in row {row}; {remedy}"
+    )
 
 
 def base_of(kind: pa.DataType) -> str | None:
@@ -234,7 +230,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:
         raise InputError(
-            f"columns hold numbers, booleans, text, dates or times; not so {_listed(odd)}; leave them out with "
+            f"columns hold numbers, booleans, text, dates or times; not so {listed(odd)}; leave them out with "
             "kinds={'NAME': 'drop'}, or make such columns of them"
         )
     # Equal texts that are one object are pickled once: schemas travel in tasks.
@@ -248,7 +244,7 @@ def require_distinct(names: Iterable[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise InputError(
-            f"columns have distinct names; more than one is called {_listed(map(repr, twice))}; rename them"
+            f"columns have distinct names; more than one is called {listed(map(repr, twice))}; rename them"
         )
 
 
@@ -258,7 +254,7 @@ def row_labels(schema: pa.Schema) -> set[str]:
     return {field.name for field in fields if base_of(field.type) != "time"}
 
 
-def _listed(words: Iterable[str]) -> str:
+def listed(words: Iterable[str]) -> str:
     """The first few, and how many more there are."""
     words = list(words)
     more = f" and {len(words) - _SHOWN} more" if len(words) > _SHOWN else ""
@@ -296,7 +292,7 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
         return None
     return (
         "the rows need the columns that the model was trained with (or that the given schema has); here "
-        f"{_listed(faults)}; rename, add or convert columns, or train without them"
+        f"{listed(faults)}; rename, add or convert columns, or train without them"
     )
 
 
@@ -347,11 +343,16 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
 def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
     kinds = [value_type(kind) for kind in kinds]
     if base != "number":
-        units = ["s", "ms", "us", "ns"]
-        return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
+        return finest_time(kinds)
     whole = [pa.types.is_integer(kind) or getattr(kind, "scale", 1) == 0 for kind in kinds]
     if all(whole) and (pa.uint64() in kinds or not all(map(pa.types.is_integer, kinds))):
         return pa.decimal128(38, 0)  # float64, which NumPy takes, rounds those beyond 2^53
     if any(pa.types.is_decimal(kind) for kind in kinds):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))
+
+
+def finest_time(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """That of the types of times which has the smallest unit; dates have the largest. Of other types the first."""
+    units = ["s", "ms", "us", "ns"]
+    return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)

@@ -6,7 +6,7 @@ import itertools
 import warnings
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,19 +14,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import InputError, StoreError, did_you_mean, warn
 from .file_lists import folder_values
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection
+from .table_lists import places
 from .table_reader import Group, TableRows
 from .table_schema import (
     TableSchema,
+    base_of,
     common_dtype,
     decoded,
     drift,
     is_number,
     is_text,
+    listed,
     merged,
     require_distinct,
     row_labels,
@@ -52,31 +55,33 @@ class Found(NamedTuple):
 
     Parameters
     ----------
-    rows : TableRows
-        Reads all groups; of no column yet. Its dtype is "" where the columns say it.
+    groups : tuple of Group
+        Those that have rows.
     schemas : sequence of (str, pa.Schema)
-        The files, and the columns of each.
+        The files, and the columns of each, with those that its folders stand for.
+    version : str
+        Of the files.
     facts : mapping
         For ``distrf inspect``.
     strays : tuple of (str, str)
         As of `TableSource`.
-    row_bytes : float
-        Bytes of a row in the files; 0 where they do not matter.
-    refuse_nulls : callable
-        Raises InputError where some of these columns are known to have nulls.
+    lists : tuple of (str, int)
+        As of `TableRows`.
     """
 
-    rows: TableRows
+    groups: tuple[Group, ...]
     schemas: Sequence[tuple[str, pa.Schema]]
+    version: str
     facts: Mapping[str, Any]
     strays: tuple[tuple[str, str], ...] = ()
-    row_bytes: float = 0.0
-    refuse_nulls: Callable[[Collection[str]], None] = lambda names: None
+    lists: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSource(RowSource):
     """X, or the target, of a table of named columns; see `RowSource`.
+
+    Folders like ``year=2020`` stand for a column. A column that only some files have has nulls in the others.
 
     Parameters
     ----------
@@ -87,12 +92,10 @@ class TableSource(RowSource):
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
     strays : tuple of (str, str), default=()
-        Columns that are text, though nearly all of it reads as numbers: the name, and a text that does not and its line.
+        Columns of CSV that are text, though nearly all of it may read as numbers: the name, and a text that does not and its row.
     """
 
     table: ClassVar[bool] = True
-    #: Whether a block inside a group costs no more than another.
-    cuts_anywhere: ClassVar[bool] = False
 
     rows: TableRows
     cuts: tuple[Block, ...]
@@ -108,24 +111,24 @@ class TableSource(RowSource):
     def open(cls, path: str, selection: Selection) -> Self:
         """Look at the files, choose columns and cut the rows into blocks (see `cut_blocks`)."""
         place = cls.found(path, selection)
-        layout = lay_out(path, place.schemas, selection)
-        if layout.coded is None and not selection.missing:
-            place.refuse_nulls(layout.names)
-        groups = place.rows.groups
-        if not groups:
+        if not (groups := place.groups):
             raise StoreError(f"{path!r} has no rows; give files that have some")
-        rows = replace(place.rows, dtype=place.rows.dtype or layout.dtype.str)
-        row_bytes = max(len(layout.names) * np.dtype(rows.dtype).itemsize, place.row_bytes)
-        anywhere = cls.cuts_anywhere and selection.rows_per_block is not None
-        cuts = cut_blocks(groups, row_bytes, selection, anywhere=anywhere)
+        layout = lay_out(path, place.schemas, selection)
+        dtype = layout.dtype
+        rows = TableRows(
+            groups=groups,
+            columns=tuple(layout.names),
+            dtype=layout.dtype.str,
+            fingerprint=place.version,
+            lists=place.lists,
+        )
+        cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
         source = cls(
-            path=path, shape=(groups[-1].last, len(layout.names)), dtype=np.dtype(rows.dtype), columns=layout.names,
+            path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
             block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
             schema=layout.schema, strays=place.strays,
         )  # fmt: skip
-        if layout.coded is not None:
-            return source.coded_as(layout.coded)
-        return replace(source, rows=source._reading(rows, layout.names))
+        return source if layout.coded is None else source.coded_as(layout.coded)
 
     @classmethod
     @abstractmethod
@@ -146,8 +149,9 @@ class TableSource(RowSource):
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of each file: a folder may have got more of them."""
         rows: dict[str, int] = {}
-        for group in cls.found(path, Selection()).rows.groups:
-            rows[group.file] = rows.get(group.file, 0) + group.rows
+        for group in cls.found(path, Selection()).groups:
+            name = group.origin or group.file
+            rows[name] = rows.get(name, 0) + group.rows
         return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
 
     @classmethod
@@ -156,7 +160,7 @@ class TableSource(RowSource):
         place = cls.found(path, Selection())
         schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
         columns = {field.name: str(field.type) for field in schema}
-        rows = sum(group.rows for group in place.rows.groups)
+        rows = sum(group.rows for group in place.groups)
         return {"kind": "", "rows": rows} | dict(place.facts) | {"columns": columns}
 
     @property
@@ -180,20 +184,12 @@ class TableSource(RowSource):
         InputError
             The table lacks a column, or has it in another type.
         """
-        if fault := drift(schema, self._read_as(schema)):
-            raise InputError(f"{fault} (in {self.path!r})")
-        rows = replace(self.rows, coded=schema, dtype="<f8", impute=None, vector=False)
-        rows = self._reading(rows, schema.names)
+        if fault := drift(schema, self.schema):
+            strays = (f"; {name!r} has {stray}" for name, stray in self.strays if repr(name) in fault)
+            raise InputError(f"{fault} (in {self.path!r}{''.join(strays)})")
+        rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
-
-    def _read_as(self, schema: TableSchema) -> pa.Schema:
-        """The types in which the columns of a schema will be read."""
-        return self.schema
-
-    @abstractmethod
-    def _reading(self, rows: TableRows, columns: Sequence[str], exact: Collection[str] = ()) -> TableRows:
-        """A reader of other columns; exact : those that are read in their own type, and not in one for coded rows"""
 
     def target_source(self) -> Self | None:
         """The target column; text takes one pass to find its width."""
@@ -201,11 +197,10 @@ class TableSource(RowSource):
             return None
         width = max((len(name) for name in self.text_classes() or []), default=1)
         dtype = target_dtype(self.schema.field(self.target).type, max(1, width))
-        return self._column(self.target, dtype, exact=True)
+        return self._column(self.target, dtype)
 
-    def _column(self, name: str, dtype: np.dtype, exact: bool, impute: tuple[float, ...] | None = None) -> Self:
-        rows = replace(self.rows, dtype=dtype.str, impute=impute, vector=True, coded=None)
-        rows = self._reading(rows, [name], [name] if exact else [])
+    def _column(self, name: str, dtype: np.dtype, missing: bool = False) -> Self:
+        rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
         return replace(self, shape=self.shape[:1], dtype=dtype, columns=None, rows=rows)
 
     def column_source(self, name: str, exact: bool = False) -> Self:
@@ -217,14 +212,14 @@ class TableSource(RowSource):
         decimals = pa.types.is_decimal(kind) and kind.scale == 0
         wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
         dtype = np.dtype(object if is_text(kind) or wide else np.float64)
-        return self._column(name, dtype, is_text(kind) or (wide and decimals), (float("nan"),))
+        return self._column(name, dtype, missing=True)
 
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
         if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):
             return None
         found: set[str] = set()
-        rows = self._column(self.target, np.dtype(object), exact=True).rows
+        rows = self._column(self.target, np.dtype(object)).rows
         for part in rows.parts(0, self.shape[0], 2**20):
             column = part.table.column(self.target)
             if column.null_count:
@@ -246,10 +241,6 @@ class TableSource(RowSource):
         cuts = cut_blocks(self.rows.groups, 8 * self.shape[1], Selection(uniform=True))
         return replace(self, cuts=cuts, block_lengths=tuple(last - first for _, first, last in cuts))
 
-    def filled(self, values: tuple[float, ...]) -> Self:
-        """Nulls and NaN read as these numbers."""
-        return replace(self, rows=replace(self.rows, impute=values))
-
     def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in blocks, each group decoded once.
 
@@ -257,22 +248,22 @@ class TableSource(RowSource):
         """
         wanted = self.rows
         if target is not None:
-            wanted = self._reading(wanted, (*wanted.columns, *target.rows.columns), target.rows.columns)
+            wanted = replace(wanted, columns=(*wanted.columns, *target.rows.columns))
         for part in wanted.parts(0, self.shape[0], block_rows):
             yield self.rows.values(part), None if target is None else target.rows.values(part)
 
     def table_blocks(self) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers whose ``parts`` have the columns of X as they are in the files."""
-        whole = [f.name for f in self.schema if pa.types.is_decimal(f.type)]
-        return self._blocks_of(self.columns or [], whole)
+        return self._blocks_of(self.columns or [])
 
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
-        return self._blocks_of(keys, keys)
+        return self._blocks_of(keys)
 
-    def _blocks_of(self, names: Sequence[str], exact: Sequence[str]) -> list[tuple[TableRows, int, int]]:
-        rows = self._reading(replace(self.rows, coded=None), names, exact)
+    def _blocks_of(self, names: Sequence[str]) -> list[tuple[TableRows, int, int]]:
+        kinds = tuple(self.schema.field(name).type for name in names)
+        rows = replace(self.rows, coded=None, columns=tuple(names), kinds=kinds)
         return list(replace(self, rows=rows).blocks())
 
 
@@ -319,14 +310,7 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
             f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
             "columns=, name the target with target=, or train on the table as it is: `distrf train` encodes its columns"
         )
-    return Layout(names, schema, common_dtype(kinds, selection.missing), None)
-
-
-def with_folders(schema: pa.Schema, folders: Sequence[Mapping[str, int | str | None]]) -> pa.Schema:
-    """The columns of files and those that their folders stand for, as of `folder_values`."""
-    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
-    keys = dict.fromkeys(key for values in folders for key in values if key not in schema.names)
-    return pa.schema([*schema, *(pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys)])
+    return Layout(names, schema, common_dtype(kinds), None)
 
 
 def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
@@ -365,11 +349,18 @@ def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str
         return selection.coded.names
     if isinstance(selection.columns, str):
         raise InputError(f"columns of a table are a list of names; received {selection.columns!r}")
-    exclude, names = list(map(str, selection.exclude)), list(map(str, selection.columns or ()))
+    exclude, names = (
+        places(schema, list(map(str, some))) for some in (selection.exclude, selection.columns or ())
+    )
     require_columns(path, schema, [*names, *exclude, *target])
     if selection.columns is None:
         left = {*target, *exclude, *row_labels(schema)}
         names = [name for name in schema.names if name not in left]
+        kinds = dict(zip(schema.names, schema.types, strict=True))
+        odd = [f"{name!r} ({kinds[name]})" for name in names if base_of(kinds[name]) is None]
+        if odd and selection.coded:
+            names = [name for name in names if base_of(kinds[name]) is not None]
+            warn(f"left out: what is no number, boolean, text, date or time: {listed(odd)}", UserWarning)
         if names[:1] == ["Unnamed: 0"] and not selection.coded:
             names = names[1:]
             warnings.warn(
@@ -394,9 +385,7 @@ def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
         )
 
 
-def cut_blocks(
-    groups: Sequence[Group], row_bytes: float, selection: Selection, *, anywhere: bool = False
-) -> tuple[Block, ...]:
+def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[Block, ...]:
     """Blocks of the wanted size; by default near 32 MiB.
 
     Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
@@ -410,8 +399,6 @@ def cut_blocks(
     row_bytes : float
         Bytes of a row in memory.
     selection : Selection
-    anywhere : bool
-        They are always cut to the wanted size.
 
     Returns
     -------
@@ -431,7 +418,7 @@ def cut_blocks(
         raise InputError(f"rows_per_block is at least 1; received {rows}")
     n = groups[-1].last
     edges = list(range(0, n, rows))
-    if not (selection.uniform or anywhere):
+    if not selection.uniform:
         edges = [0]
         for group in groups:
             if group.last - edges[-1] > rows and group.first > edges[-1]:

@@ -1,4 +1,4 @@
-"""Text that writes numbers: dates, times of day, quantities. Each form is a small class that may reject a column.
+"""Text that writes numbers: dates, times of day, quantities. Each form may reject a column.
 
 A form looks at distinct texts of some rows, and says how the column writes its numbers ("date:dmy"). This goes into the schema.
 From then on every chunk of the training and of later rows is read so, and a text that is none is a missing value.
@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import itertools
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-
-from ..errors import InputError
 
 #: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
 SHARE, FEWEST = 0.9, 10
@@ -90,13 +87,11 @@ class Found:
     stray: str = ""
 
 
-class TextForm(ABC):
-    """A form in which text writes numbers.
+class TextForm:
+    """A form in which text writes numbers: `find` looks at distinct texts of a column, `read` reads each text by itself.
 
     Attributes
     ----------
-    name : str
-        Of the form, without a colon.
     base, kind : str
         As of `Found`.
     fewest : int
@@ -105,31 +100,20 @@ class TextForm(ABC):
         Whether only a column whose kind is given has the form.
     """
 
-    name: ClassVar[str]
-    base: ClassVar[str] = "number"
-    kind: ClassVar[str] = "number"
-    fewest: ClassVar[int] = 1
-    needs_kind: ClassVar[bool] = False
+    base = kind = "number"
+    fewest = 1
+    needs_kind = False
 
-    @abstractmethod
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        """How texts write numbers.
+        """What `read` is to know of distinct texts without blanks around them, words for reports, and what may be otherwise.
 
-        Parameters
-        ----------
-        texts : array of text
-            Distinct ones of some rows, without blanks around them.
-
-        Returns
-        -------
-        (str, str, str) or None
-            What `read` is to know, words for reports, and what may be otherwise (or ""). None rejects the column. It is
-            rejected, too, where `read` reads fewer than nine in ten.
+        None rejects the column. It is rejected, too, where `read` reads fewer than nine in ten.
         """
+        raise NotImplementedError
 
-    @abstractmethod
     def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        """The numbers of texts, NaN where a text is none: of each text by itself, so that all chunks are read alike."""
+        """The numbers of texts, NaN where a text is none."""
+        raise NotImplementedError
 
 
 def _groups(texts: pa.Array, pattern: str) -> dict[str, pa.Array]:
@@ -163,7 +147,7 @@ def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
 class DateForm(TextForm):
     """Dates as days or months first, with names of months, two digits of a year, times and time zones. Seconds since 1970."""
 
-    name, base, kind = "date", "time", "date"
+    base, kind = "time", "date"
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if not _mostly_digits(texts):
@@ -237,7 +221,7 @@ def _begins_months(seconds: np.ndarray) -> bool:
 class StampForm(TextForm):
     """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
 
-    name, base, kind, needs_kind = "stamp", "time", "date", True
+    base, kind, needs_kind = "time", "date", True
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if 2 * np.isfinite(self.read(texts, "ymd")).sum() >= len(texts):
@@ -259,7 +243,7 @@ class StampForm(TextForm):
 class ClockForm(TextForm):
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
 
-    name, base, kind = "clock", "clock", "clock"
+    base = kind = "clock"
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
@@ -272,7 +256,7 @@ class ClockForm(TextForm):
 class QuantityForm(TextForm):
     """Numbers with marks between thousands, decimal commas, a currency, a percent sign or one unit; (5) is -5."""
 
-    name, fewest = "quantity", FEWEST
+    fewest = FEWEST
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if not _mostly_digits(texts):
@@ -363,7 +347,7 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
 
 
 #: By name, in the order in which they are tried.
-FORMS = {form.name: form for form in (DateForm(), ClockForm(), QuantityForm(), StampForm())}
+FORMS = {"date": DateForm(), "clock": ClockForm(), "quantity": QuantityForm(), "stamp": StampForm()}
 
 
 def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
@@ -383,7 +367,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     texts = distinct_texts(_arrow(column))
     if not len(texts):
         return None
-    for form in FORMS.values():
+    for name, form in FORMS.items():
         if kind not in (None, form.kind) or (form.needs_kind and kind is None):
             continue
         if len(texts) > _QUICK and form.find(texts[:: len(texts) // _QUICK * 2]) is None:
@@ -395,8 +379,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
         fewest = 1 if kind else form.fewest if good.all() else FEWEST
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
             strays = texts.filter(pa.array(~good)).to_pylist()
-            form_of = f"{form.name}:{told[0]}"
-            return Found(form_of, form.base, form.kind, *told[1:], strays[0] if strays else "")
+            return Found(f"{name}:{told[0]}", form.base, form.kind, *told[1:], strays[0] if strays else "")
     return None
 
 
@@ -423,15 +406,6 @@ def read_text(texts: pa.Array | np.ndarray, form: str) -> np.ndarray:
     Returns
     -------
     float64 array, NaN where a text is none of this form
-
-    Raises
-    ------
-    InputError
-        The form is not known in this process.
     """
     name, _, how = form.partition(":")
-    if name not in FORMS:
-        raise InputError(
-            f"the columns of text are read as {', '.join(FORMS)}; received {name!r}; use the distrf that made the model"
-        )
     return FORMS[name].read(pc.ascii_trim_whitespace(_arrow(texts).cast(pa.large_string())), how)

@@ -9,7 +9,8 @@ chunk; the chunks a block does not need are never written.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,12 +18,68 @@ import numpy as np
 import scipy.sparse as sp
 import zarr
 from zarr.codecs import Crc32cCodec, ZstdCodec
-from zarr.storage import WrapperStore
+from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from ..errors import StoreError
 from . import files
+from .zarr_layout import StoreInfo
 
 ENTRIES_PER_CHUNK = 2**20
+
+
+def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
+    """Open a Zarr group or array.
+
+    Parameters
+    ----------
+    path : str
+    mode : "r" or "r+"
+    **wanted
+        Further arguments of `zarr.open`; ``store`` to read through another store object.
+
+    Returns
+    -------
+    zarr.Group or zarr.Array
+
+    Raises
+    ------
+    StoreError
+        Nothing is there that Zarr can read.
+    """
+    with files.reading(path, "a Zarr store"):
+        try:
+            store = wanted.pop("store", None) or zarr_store(path, mode == "r")
+            return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
+        except FileNotFoundError as error:
+            raise StoreError(
+                f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
+                "`distrf ingest`"
+            ) from error
+
+
+def zarr_store(path: str, read_only: bool) -> Any:
+    """A Zarr store object for a normalised path.
+
+    Parameters
+    ----------
+    path : str
+    read_only : bool
+
+    Returns
+    -------
+    zarr.abc.store.Store
+
+    Raises
+    ------
+    StoreError
+        A store to be read is not there, or is a file.
+    """
+    if files.is_local(path):
+        if read_only and not os.path.isdir(path):
+            raise StoreError(f"no such store: {path!r} is no folder; check the path")
+        return LocalStore(path, read_only=read_only)
+    files.filesystem(path)  # says what is missing
+    return FsspecStore.from_url(path, storage_options=files.options_of(path), read_only=read_only)
 
 
 def layout(shape: tuple[int, ...], block_rows: int, dtype: np.dtype) -> dict[str, tuple[int, int, np.dtype]]:
@@ -119,6 +176,8 @@ class CsrArray:
     def __getitem__(self, rows: slice) -> sp.csr_array:
         """Rows from one to another. Raises StoreError for row lengths or column numbers that cannot be."""
         (start, stop), d, blocks = (rows.start, rows.stop), self.d, []
+        if start == stop:
+            return sp.csr_array((0, d), dtype=self.dtype)
         for index in range(start // self.block_rows, -(-stop // self.block_rows)):
             low = index * self.block_rows
             high = min(stop, low + self.block_rows)
@@ -151,39 +210,28 @@ Node = zarr.Array | CsrArray
 
 
 def stored_arrays(
-    attributes: Mapping[str, Any], n_rows: int
+    store: StoreInfo, n_rows: int
 ) -> dict[str, tuple[tuple[int, ...], tuple[int, ...], np.dtype]]:
-    """Shape, chunks and type of the Zarr arrays of a store with so many rows, by name; those of CSR rows are in a group.
-
-    Parameters
-    ----------
-    attributes : mapping
-        The document.
-    n_rows : int
-
-    Returns
-    -------
-    dict of str to (tuple, tuple, numpy.dtype)
-    """
+    """Shape, chunks and type of the Zarr arrays of a store with so many rows, by name; those of CSR rows are in a group."""
     arrays: dict[str, tuple[tuple[int, ...], tuple[int, ...], np.dtype]] = {}
-    for name, item in attributes["arrays"].items():
-        shape, dtype = (n_rows, *item["tail"]), np.dtype(item["dtype"])
-        if item["sparse"]:
-            for key, (size, chunk, kind) in layout(shape, attributes["block_rows"], dtype).items():
+    for name, item in store.arrays.items():
+        shape, dtype = (n_rows, *item.tail), np.dtype(item.dtype)
+        if item.sparse:
+            for key, (size, chunk, kind) in layout(shape, store.block_rows, dtype).items():
                 arrays[f"{name}/{key}"] = ((size,), (chunk,), kind)
         else:
-            arrays[name] = (shape, tuple(item["chunks"]), dtype)
+            arrays[name] = (shape, item.chunks, dtype)
     return arrays
 
 
-def create_nodes(path: str, attributes: Mapping[str, Any]) -> None:
+def create_nodes(store: StoreInfo) -> None:
     """Create the arrays of a store that are missing."""
-    group = files.open_group(path, "r+", zarr_format=3)
+    group = open_group(store.path, "r+", zarr_format=3)
     assert isinstance(group, zarr.Group)
-    compress = [] if attributes["kind"] == "features" else [ZstdCodec(level=1)]
+    compress = [] if store.kind == "features" else [ZstdCodec(level=1)]
     # The attribute tells arrays of a store of ours whose document is gone.
     options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()], "attributes": {"distrf": "rows"}}
-    for name, (shape, chunks, dtype) in stored_arrays(attributes, attributes["n_rows"]).items():
+    for name, (shape, chunks, dtype) in stored_arrays(store, store.n_rows).items():
         if "/" in name:
             group.require_group(name.split("/")[0])
         if name not in group:
@@ -191,20 +239,12 @@ def create_nodes(path: str, attributes: Mapping[str, Any]) -> None:
             group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, fill_value=fill, **options)
 
 
-def open_nodes(
-    path: str,
-    attributes: Mapping[str, Any],
-    *,
-    n_rows: int | None = None,
-    writable: bool = False,
-) -> dict[str, Node]:
+def open_nodes(store: StoreInfo, *, n_rows: int | None = None, writable: bool = False) -> dict[str, Node]:
     """The arrays of a store, compared with its document.
 
     Parameters
     ----------
-    path : str
-    attributes : mapping
-        The document.
+    store : StoreInfo
     n_rows : int, optional
         Rows that the arrays shall have here. None takes those of the document: what is stored may have more, of an append
         that has not ended.
@@ -220,13 +260,12 @@ def open_nodes(
     StoreError
         An array is missing, or is not the one of the document.
     """
-    length = attributes["n_rows"] if n_rows is None else n_rows
-    store: Any = files.zarr_store(path, not writable)
-    store = store if writable else _WholeStore(store)
-    group: Any = files.open_group(path, "r+" if writable else "r", store=store, zarr_format=3)
-    least = stored_arrays(attributes, attributes["n_rows"])
+    path, files_of = store.path, zarr_store(store.path, not writable)
+    files_of = files_of if writable else _WholeStore(files_of)
+    group: Any = open_group(path, "r+" if writable else "r", store=files_of, zarr_format=3)
+    least = stored_arrays(store, store.n_rows)
     arrays: dict[str, zarr.Array] = {}
-    for name, (shape, chunks, dtype) in stored_arrays(attributes, length).items():
+    for name, (shape, chunks, dtype) in stored_arrays(store, n_rows or store.n_rows).items():
         with files.reading(f"{path}/{name}", "a Zarr array"):
             found: Any = group[name]
             same = (found.shape[1:], found.chunks, found.dtype) == (shape[1:], chunks, dtype)
@@ -239,10 +278,10 @@ def open_nodes(
                 "remove the store and make it again"
             )
     nodes: dict[str, Node] = {}
-    for name, item in attributes["arrays"].items():
-        if item["sparse"]:
+    for name, item in store.arrays.items():
+        if item.sparse:
             parts = (arrays[f"{name}/{key}"] for key in ("data", "indices", "indptr_counts"))
-            nodes[name] = CsrArray(item["tail"][0], attributes["block_rows"], *parts)
+            nodes[name] = CsrArray(item.tail[0], store.block_rows, *parts)
         else:
             nodes[name] = arrays[name]
     return nodes

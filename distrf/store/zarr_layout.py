@@ -1,4 +1,4 @@
-"""A row store: what it is made to hold, its blocks and chunks, and what it says of itself.
+"""A row store: what it holds, its blocks and chunks, and what it says of itself.
 
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
 block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,15 +26,14 @@ from ..errors import InputError, StoreError
 from ..representation import size
 from . import files
 from .fingerprints import fingerprint_of_spec
-from .spec import from_json
+from .spec import from_json, to_json
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "manifest"
 CHUNK_BYTES = 64 * 2**20
-#: The attributes of a store that say what it holds.
-COMPARED = (
-    "kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target",
-)  # fmt: skip
+#: What a store is made to hold: a path that holds something else is not written to.
+COMPARED = ("kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target")
+_STATE = ("provenance", "complete", "id", "versions", "append")
 
 
 @dataclass(frozen=True)
@@ -43,38 +42,54 @@ class ArrayInfo:
 
     Attributes
     ----------
-    shape : tuple of int
-        (n, ...).
+    tail : tuple of int
+        Shape of a row: the array has shape (n_rows, *tail).
     dtype : str
     chunks : tuple of int
     sparse : bool
         Whether it is kept as CSR rows.
     """
 
-    shape: tuple[int, ...]
+    tail: tuple[int, ...]
     dtype: str
     chunks: tuple[int, ...]
     sparse: bool
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the dense array."""
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+    def checked(self, name: str, block: Any, rows: int) -> Any:
+        """A block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
+        wanted, dtype = (rows, *self.tail), np.dtype(self.dtype)
+        if sp.issparse(block) != self.sparse:
+            raise InputError(
+                f"array {name!r} is stored {'as CSR rows' if self.sparse else 'dense'}; received a {type(block).__name__}"
+            )
+        block = block if self.sparse else np.asarray(block)
+        if tuple(block.shape) != wanted:
+            raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
+        safe = np.can_cast(block.dtype, dtype, "same_kind")
+        if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
+            # An integer out of range would wrap around.
+            limits = np.iinfo(dtype)
+            safe = limits.min <= block.min() and block.max() <= limits.max
+        if not safe:
+            raise InputError(
+                f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
+            )
+        return block.astype(dtype, copy=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoreInfo:
     """What a row store holds and how much of it is written.
 
     Attributes
     ----------
-    path : str
     kind : "rows", "features" or "predictions"
+        Features are stored without compression.
     n_rows, block_rows : int
         Rows of the store, and of a block.
     arrays : dict of str to ArrayInfo
     spec : dict
-        What determines the content.
+        What determines the numbers, as JSON.
     classes : list, optional
         Class names behind integer codes.
     columns : list of str, optional
@@ -84,221 +99,142 @@ class StoreInfo:
     provenance : dict
         Kept beside the spec and not compared.
     complete : bool
-    pending : int
-        Blocks that are not written.
-    nbytes : int
-        Bytes of the dense arrays in memory.
     id : str, optional
         What tells an unfinished store, or rows that are appended, from others at the same path; None for a complete one.
+    versions : list of str
+        What the store was made from, and what it was after each append.
+    append : dict, optional
+        What differs in the longer store, of an append that has not ended.
     first_row : int
         The first row that is not there yet, while rows are appended.
+    path : str
+    pending : int
+        Blocks that are not written.
     stored_bytes : int, optional
         Bytes of all files; None unless `info` was asked to measure.
     """
 
-    path: str
     kind: str
     n_rows: int
     block_rows: int
     arrays: dict[str, ArrayInfo]
     spec: dict[str, Any]
-    classes: list[Any] | None
-    columns: list[str] | None
-    target: str | None
-    provenance: dict[str, Any]
-    complete: bool
-    pending: int
-    nbytes: int
-    id: str | None
-    first_row: int
-    stored_bytes: int | None
-
-    def facts(self) -> list[tuple[str, Any]]:
-        """What is shown of the store, without its spec: names and values."""
-        n_blocks = self.n_blocks
-        state = "complete" if self.complete else f"{n_blocks - self.pending} of {n_blocks} blocks finished"
-        made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
-        facts: list[tuple[str, Any]] = [
-            ("rows", f"{self.n_rows:,} in {n_blocks:,} blocks of {self.block_rows:,} ({state})"),
-            *(
-                (
-                    name,
-                    f"{' x '.join(map(str, a.shape))} {np.dtype(a.dtype)}, {'CSR' if a.sparse else f'chunks {a.chunks}'}",
-                )
-                for name, a in self.arrays.items()
-            ),
-            ("in memory", f"{size(self.nbytes)}{made}"),
-            ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
-            ("target", self.target),
-            ("classes", self.classes),
-            ("columns", self.columns),
-        ]
-        return [(name, value) for name, value in facts if value]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        left_out = ("n_rows", "pending", "nbytes", "id", "first_row")
-        facts = {name: value for name, value in vars(self).items() if name not in left_out}
-        arrays = {name: vars(array) for name, array in self.arrays.items()}
-        counts = {
-            "rows": self.n_rows,
-            "blocks": self.n_blocks,
-            "blocks_pending": self.pending,
-            "bytes": self.nbytes,
-        }
-        return facts | counts | {"arrays": arrays}
-
-    @property
-    def n_blocks(self) -> int:
-        """Number of row blocks."""
-        return count_blocks(self.n_rows, self.block_rows)
-
-    def bounds(self, index: int) -> tuple[int, int]:
-        """First row and end row of block ``index``."""
-        return bounds(index, self.n_rows, self.block_rows)
-
-    def blocks(self) -> Iterator[tuple[int, int, int]]:
-        """``(index, start, stop)`` of every block."""
-        for index in range(self.n_blocks):
-            yield index, *self.bounds(index)
-
-
-@dataclass(frozen=True)
-class Contents:
-    """What a row store is made to hold. A path that holds other contents is not written to.
-
-    Parameters
-    ----------
-    arrays : mapping of str to (tuple of int, dtype)
-        For each row-aligned array the shape of a row and its dtype: the array has shape (n_rows, *tail).
-    n_rows : int
-    block_rows : int
-        Rows of a block; more than n_rows means n_rows.
-    kind : "rows", "features" or "predictions"
-        Features are stored without compression.
-    spec : mapping
-        What determines the numbers, as JSON.
-    classes : collection, optional
-        Class names behind integer codes.
-    columns : collection of str, optional
-        Names of the columns of X.
-    target : str, optional
-        Name of the target in the source.
-    sparse : collection of str
-        Names of arrays that are kept as CSR rows.
-    """
-
-    arrays: Mapping[str, tuple[tuple[int, ...], Any]]
-    n_rows: int
-    block_rows: int
-    _: KW_ONLY
-    kind: str
-    spec: Mapping[str, Any]
-    classes: Collection[Any] | None = None
-    columns: Collection[str] | None = None
+    classes: list[Any] | None = None
+    columns: list[str] | None = None
     target: str | None = None
-    sparse: Collection[str] = ()
+    provenance: dict[str, Any] = field(default_factory=dict)
+    complete: bool = False
+    id: str | None = None
+    versions: list[str] = field(default_factory=list)
+    append: dict[str, Any] | None = None
+    first_row: int = 0
+    path: str = ""
+    pending: int = 0
+    stored_bytes: int | None = None
 
-    def attributes(self) -> dict[str, Any]:
-        """The contents as attributes of a store: the entries called `COMPARED`.
+    @classmethod
+    def of(
+        cls,
+        arrays: Mapping[str, tuple[tuple[int, ...], Any]],
+        n_rows: int,
+        block_rows: int,
+        *,
+        sparse: Collection[str] = (),
+        **contents: Any,
+    ) -> StoreInfo:
+        """What a store shall hold.
+
+        Parameters
+        ----------
+        arrays : mapping of str to (tuple of int, dtype)
+            For each row-aligned array the shape of a row and its dtype.
+        n_rows : int
+        block_rows : int
+            Rows of a block; more than n_rows means n_rows.
+        sparse : collection of str
+            Names of arrays that are kept as CSR rows.
+        **contents
+            `kind`, `spec`, `classes`, `columns`, `target`.
 
         Raises
         ------
         InputError
-            An array cannot be stored, or there are no rows.
+            An array cannot be stored.
         """
-        n_rows, block_rows = int(self.n_rows), min(int(self.block_rows), int(self.n_rows))
-        if block_rows < 1:
-            raise InputError(f"a store needs rows: received n_rows={n_rows}, block_rows={self.block_rows}")
-        arrays = {}
-        for name, (row_shape, kind) in self.arrays.items():
+        n_rows, block_rows = int(n_rows), max(1, min(int(block_rows), int(n_rows)))
+        found = {}
+        for name, (row_shape, kind) in arrays.items():
             tail, dtype = tuple(int(size) for size in row_shape), np.dtype(kind).newbyteorder("<")
             if dtype.kind not in "biuf" or any(size < 1 for size in tail):
                 raise InputError(
                     f"stored arrays are numeric, of sizes >= 1; {name!r} has dtype {dtype} and the row shape {tail}; store "
                     "labels as int32 codes and pass classes="
                 )
-            arrays[name] = {
-                "tail": list(tail),
-                "dtype": dtype.str,
-                "chunks": list(chunk_shape(tail, dtype, block_rows)),
-                "sparse": name in self.sparse,
-            }
-        return {
-            "kind": self.kind,
-            "n_rows": n_rows,
-            "block_rows": block_rows,
-            "arrays": arrays,
-            "spec": self.spec,
-            "classes": None if self.classes is None else list(self.classes),
-            "columns": None if self.columns is None else list(self.columns),
-            "target": self.target,
-        }
+            found[name] = ArrayInfo(tail, dtype.str, chunk_shape(tail, dtype, block_rows), name in sparse)
+        contents = from_json(to_json(contents, where="store"))
+        return cls(arrays=found, n_rows=n_rows, block_rows=block_rows, **contents)
 
+    def document(self, *names: str) -> dict[str, Any]:
+        """The fields of these names as JSON."""
+        arrays = {name: vars(array) for name, array in self.arrays.items()}
+        return {name: to_json(arrays if name == "arrays" else getattr(self, name)) for name in names}
 
-def checked_block(name: str, block: Any, item: dict[str, Any], rows: int) -> Any:
-    """The block in the dtype of the store; InputError for a wrong shape or an unsafe cast."""
-    wanted, dtype = (rows, *item["tail"]), np.dtype(item["dtype"])
-    if sp.issparse(block) != item["sparse"]:
-        raise InputError(
-            f"array {name!r} is stored {'as CSR rows' if item['sparse'] else 'dense'}; received a "
-            f"{type(block).__name__}"
+    @property
+    def made(self) -> dict[str, Any]:
+        """What determines the content, as JSON."""
+        return self.document(*COMPARED)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the dense arrays in memory."""
+        arrays = [array for array in self.arrays.values() if not array.sparse]
+        return self.n_rows * sum(math.prod(array.tail) * np.dtype(array.dtype).itemsize for array in arrays)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of row blocks, the last one possibly shorter."""
+        return -(-self.n_rows // self.block_rows)
+
+    def bounds(self, index: int) -> tuple[int, int]:
+        """First row and end row of block ``index``. Raises StoreError where it is outside the store."""
+        if not 0 <= index < self.n_blocks:
+            raise StoreError(
+                f"block {index} is outside the store: {self.n_rows} rows in blocks of {self.block_rows} make {self.n_blocks} "
+                "blocks, counted from 0"
+            )
+        return index * self.block_rows, min(self.n_rows, (index + 1) * self.block_rows)
+
+    def blocks(self) -> Iterator[tuple[int, int, int]]:
+        """``(index, start, stop)`` of every block."""
+        for index in range(self.n_blocks):
+            yield index, *self.bounds(index)
+
+    def facts(self) -> list[tuple[str, Any]]:
+        """What is shown of the store, without its spec: names and values."""
+        state = (
+            "complete"
+            if self.complete
+            else f"{self.n_blocks - self.pending} of {self.n_blocks} blocks finished"
         )
-    if not item["sparse"]:
-        block = np.asarray(block)
-    if tuple(block.shape) != wanted:
-        raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
-    safe = np.can_cast(block.dtype, dtype, "same_kind")
-    if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
-        # An integer out of range would wrap around.
-        limits = np.iinfo(dtype)
-        safe = limits.min <= block.min() and block.max() <= limits.max
-    if not safe:
-        raise InputError(
-            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
-        )
-    return block.astype(dtype, copy=False)
+        made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
+        facts: list[tuple[str, Any]] = [
+            ("rows", f"{self.n_rows:,} in {self.n_blocks:,} blocks of {self.block_rows:,} ({state})")
+        ]
+        for name, a in self.arrays.items():
+            how = "CSR" if a.sparse else f"chunks {a.chunks}"
+            facts.append((name, f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}, {how}"))
+        facts += [
+            ("in memory", f"{size(self.nbytes)}{made}"),
+            ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
+            *((name, getattr(self, name)) for name in ("target", "classes", "columns")),
+        ]
+        return [(name, value) for name, value in facts if value]
 
-
-def count_blocks(n_rows: int, block_rows: int) -> int:
-    """Number of blocks, the last one possibly shorter.
-
-    Parameters
-    ----------
-    n_rows, block_rows : int
-
-    Returns
-    -------
-    int
-    """
-    return -(-n_rows // block_rows)
-
-
-def bounds(index: int, n_rows: int, block_rows: int) -> tuple[int, int]:
-    """The rows of a block.
-
-    Parameters
-    ----------
-    index : int
-        Number of the block.
-    n_rows, block_rows : int
-
-    Returns
-    -------
-    (int, int)
-        First row, and the row after the last.
-
-    Raises
-    ------
-    StoreError
-        The index is outside the store.
-    """
-    if not 0 <= index < count_blocks(n_rows, block_rows):
-        raise StoreError(
-            f"block {index} is outside the store: {n_rows} rows in blocks of {block_rows} make "
-            f"{count_blocks(n_rows, block_rows)} blocks, counted from 0"
-        )
-    return index * block_rows, min(n_rows, (index + 1) * block_rows)
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        facts = self.document("path", *COMPARED, "provenance", "complete", "stored_bytes")
+        counts = {"rows": facts.pop("n_rows"), "blocks": self.n_blocks, "blocks_pending": self.pending}
+        return facts | counts | {"bytes": self.nbytes}
 
 
 def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tuple[int, ...]:
@@ -327,7 +263,7 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
-def read_attributes(path: str) -> dict[str, Any] | None:
+def read_document(path: str) -> dict[str, Any] | None:
     """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
     fs, root = files.filesystem(path)
     attributes = (files.read_object(fs, f"{root}/zarr.json") or {}).get("attributes")
@@ -335,49 +271,54 @@ def read_attributes(path: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def our_attributes(path: str) -> dict[str, Any]:
-    """The document of a store that distrf wrote, with its checksum verified.
+def read_store(path: str, document: dict[str, Any] | None = None) -> StoreInfo:
+    """What a store that distrf wrote says of itself.
+
+    Parameters
+    ----------
+    path : str
+    document : dict, optional
+        As `read_document` has returned it.
+
+    Returns
+    -------
+    StoreInfo
 
     Raises
     ------
     StoreError
         No such store, one of another format, or a document that was changed since it was written.
     """
-    attributes = read_attributes(path)
-    if attributes is None:
+    document = read_document(path) if document is None else document
+    if document is None:
         files.require(path)
         raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
-    check_attributes(path, attributes)
-    return attributes
-
-
-def check_attributes(path: str, attributes: Mapping[str, Any]) -> None:
-    """Raise StoreError for a document of another format, or one that was changed since it was written."""
-    if attributes.get("format") != FORMAT:
+    if document.get("format") != FORMAT:
         raise StoreError(
             f"this version of distrf reads stores of format {FORMAT}; {path!r} has format "
-            f"{attributes.get('format')!r}; update distrf, or make the store again"
+            f"{document.get('format')!r}; update distrf, or make the store again"
         )
-    if attributes.get("checksum") != _checksum(attributes):
+    fields = {key: value for key, value in document.items() if key != "checksum"}
+    if document.get("checksum") != fingerprint_of_spec(fields):
         raise StoreError(
             f"the metadata of the store {path!r} are not what was written: its zarr.json is damaged or was edited (its "
             "checksum differs); restore it, or remove the store and make it again"
         )
+    arrays = {
+        name: ArrayInfo(tuple(a["tail"]), a["dtype"], tuple(a["chunks"]), a["sparse"])
+        for name, a in fields["arrays"].items()
+    }
+    found: dict[str, Any] = from_json({key: fields[key] for key in (*COMPARED, *_STATE)})
+    return StoreInfo(**found | {"arrays": arrays, "path": path})
 
 
-def write_attributes(path: str, attributes: Mapping[str, Any], *, new: bool = False) -> bool:
+def write_store(path: str, store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
     fs, root = files.filesystem(path)
-    document = {**attributes, "checksum": _checksum(attributes)}
+    fields = {"format": FORMAT} | store.document(*COMPARED, *_STATE)
+    document = fields | {"checksum": fingerprint_of_spec(fields)}
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    if new:
-        return files.create_json(fs, f"{root}/zarr.json", group)
-    files.write_json(fs, f"{root}/zarr.json", group)
-    return True
-
-
-def _checksum(attributes: Mapping[str, Any]) -> str:
-    return fingerprint_of_spec({key: value for key, value in attributes.items() if key != "checksum"})
+    return files.write_json(fs, f"{root}/zarr.json", group, new=new)
 
 
 def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
@@ -399,8 +340,9 @@ def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
         There is no such store, or it is damaged.
     """
     path = files.normalise(path)
-    attributes = our_attributes(path)
-    return info_of(path, {**attributes, "first_row": 0}, measure)
+    fs, root = files.filesystem(path)
+    store = counted(read_store(path))
+    return replace(store, stored_bytes=int(fs.du(root)) if measure else None)
 
 
 def made_from(path: str | os.PathLike[str]) -> dict[str, Any] | None:
@@ -414,47 +356,27 @@ def made_from(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     -------
     dict, or None for a store that distrf did not write
     """
-    attributes = read_attributes(files.normalise(path))
-    return None if attributes is None else made(attributes)
+    document = read_document(files.normalise(path))
+    return None if document is None else {key: document.get(key) for key in COMPARED}
 
 
-def made(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: attributes.get(key) for key in COMPARED}
+def writing(store: StoreInfo, store_id: str | None) -> StoreInfo:
+    """The store as it will be when what has this id is written; `first_row` is the first row that is not there yet."""
+    if store.append is None or store.append["id"] != store_id:
+        return store
+    return replace(store, **store.append, append=None, complete=False, first_row=store.n_rows)
 
 
-def writing(attributes: dict[str, Any], store_id: str | None) -> dict[str, Any]:
-    """The document as it will be when what has this id is written; `first_row` is the first row that is not there yet."""
-    append = attributes.get("append")
-    if append is None or append["id"] != store_id:
-        return attributes | {"first_row": 0}
-    return attributes | append | {"complete": False, "first_row": attributes["n_rows"]}
-
-
-def info_of(path: str, attributes: dict[str, Any], measure: bool = False) -> StoreInfo:
-    n_rows = attributes["n_rows"]
-    arrays = {
-        name: ArrayInfo((n_rows, *item["tail"]), item["dtype"], tuple(item["chunks"]), item["sparse"])
-        for name, item in attributes["arrays"].items()
-    }
-    fs, root = files.filesystem(path)
-    same = {*COMPARED, "provenance", "complete", "first_row"} - {"arrays"}
-    return StoreInfo(
-        path=path,
-        arrays=arrays,
-        pending=len(pending(path, attributes)),
-        nbytes=sum(item.nbytes for item in arrays.values() if not item.sparse),
-        id=attributes.get("id"),
-        stored_bytes=int(fs.du(root)) if measure else None,
-        **{key: from_json(attributes[key]) for key in same},
-    )
-
-
-def pending(path: str, attributes: dict[str, Any]) -> list[int]:
+def pending(store: StoreInfo) -> list[int]:
     """The blocks without a mark, which is written when the data of its block are."""
-    fs, root = files.filesystem(path)
-    total = count_blocks(attributes["n_rows"], attributes["block_rows"])
-    if attributes["complete"]:
+    if store.complete:
         return []
-    done = files.names_in(fs, f"{root}/{MANIFEST}/{attributes['id']}")
-    first = attributes["first_row"] // attributes["block_rows"]
-    return [index for index in range(first, total) if str(index) not in done]
+    fs, root = files.filesystem(store.path)
+    done = files.names_in(fs, f"{root}/{MANIFEST}/{store.id}")
+    first = store.first_row // store.block_rows
+    return [index for index in range(first, store.n_blocks) if str(index) not in done]
+
+
+def counted(store: StoreInfo) -> StoreInfo:
+    """The store with the number of its pending blocks."""
+    return replace(store, pending=len(pending(store)))

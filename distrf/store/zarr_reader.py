@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import DistrfError, StoreError
 from . import files
 from .files import Place
-from .zarr_arrays import open_nodes
-from .zarr_layout import our_attributes
+from .zarr_arrays import open_group, open_nodes
+from .zarr_layout import StoreInfo, read_store
 
 
 @dataclass(frozen=True)
@@ -29,8 +29,6 @@ class ZarrRows:
         Names this version of the data in the keys of tasks.
     columns : tuple of int, optional
         Which columns, in this order.
-    impute : tuple of float, optional
-        What replaces NaN, one number for each column.
     version : str, optional
         One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
     decode : bool
@@ -41,7 +39,6 @@ class ZarrRows:
     array: str
     fingerprint: str
     columns: tuple[int, ...] | None = None
-    impute: tuple[float, ...] | None = None
     version: str | None = None
     decode: bool = False
 
@@ -53,7 +50,7 @@ class ZarrRows:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key.
         return (
-            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.impute, self.decode,
+            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.decode,
         )  # fmt: skip
 
     def read(self, first: int, last: int) -> Any:
@@ -64,7 +61,7 @@ class ZarrRows:
         StoreError
             A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        opened = _opened(replace(self, columns=None, impute=None))
+        opened = _opened(replace(self, columns=None))
         try:
             block: Any = opened.read(first, last)
         except Exception as error:
@@ -86,17 +83,7 @@ class ZarrRows:
             return opened.classes[block]
         if self.columns is not None:
             block = block[:, list(self.columns)]
-        if self.impute is not None and isinstance(block, np.ndarray) and block.dtype.kind == "f":
-            block = fill_nan(block, self.impute)
         return block
-
-
-def fill_nan(block: np.ndarray, values: tuple[float, ...]) -> np.ndarray:
-    """The block with NaN replaced by one value a column."""
-    missing = np.isnan(block)
-    if not missing.any():
-        return block
-    return np.where(missing, np.asarray(values, block.dtype), block)
 
 
 class _Opened:
@@ -106,35 +93,36 @@ class _Opened:
         self._rows, self._seen = rows, b""
         self._fs, self._root = files.filesystem(rows.path)
         if rows.version is None:
-            group: Any = files.open_group(rows.path, "r")
+            group: Any = open_group(rows.path, "r")
             self.node = group[rows.array] if rows.array else group
             return
-        attributes = self.check()
-        self.node = open_nodes(rows.path, attributes)[rows.array]
-        self.classes = np.asarray(attributes["classes"] or [])
+        store: Any = self.check()
+        self.node = open_nodes(store)[rows.array]
+        self.classes = np.asarray(store.classes or [])
 
     def read(self, first: int, last: int) -> Any:
         """The rows as they are stored."""
         rows: Any = self.node[first:last]
         return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
 
-    def check(self) -> dict[str, Any]:
-        """The document, where it changed; StoreError for a store that was made anew. Appended rows change nothing."""
-        if self._rows.version is None:
-            return {}
+    def check(self) -> StoreInfo | None:
+        """The store, where its document changed; StoreError for one that was made anew. Appended rows change nothing."""
+        path, version = self._rows.path, self._rows.version
+        if version is None:
+            return None
         try:
             found = self._fs.cat_file(f"{self._root}/zarr.json")
         except (FileNotFoundError, NotADirectoryError):
             found = b""
         if found and found == self._seen:
-            return {}
-        attributes = our_attributes(self._rows.path) if found else {}
-        if not attributes.get("complete") or self._rows.version not in attributes["versions"]:
+            return None
+        store = read_store(path) if found else None
+        if store is None or not store.complete or version not in store.versions:
             raise StoreError(
-                f"the store {self._rows.path!r} was removed or written again since it was opened; call open_rows again"
+                f"the store {path!r} was removed or written again since it was opened; call open_rows again"
             )
         self._seen = found
-        return attributes
+        return store
 
 
 @lru_cache(maxsize=32)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import itertools
-import json
 import math
-import struct
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -21,8 +18,12 @@ from . import files, zarr_layout
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
-from .zarr_arrays import CsrArray, Node, open_nodes
+from .zarr_arrays import CsrArray, Node, open_group, open_nodes
+from .zarr_layout import StoreInfo
 from .zarr_reader import ZarrRows
+
+#: NaN as text and as xarray encodes it.
+_NAN = ("nan", "NaN", "AAAAAAAA+H8=")
 
 
 @dataclass(frozen=True)
@@ -36,31 +37,31 @@ class OpenStore:
         As it was opened.
     arrays : zarr.Group or dict
         By name. A store that is a single array has the name "".
-    document : dict, optional
+    ours : StoreInfo, optional
         What a store of distrf says of itself; None for stores of others.
     """
 
     path: Place
     selection: Selection
     arrays: Any
-    document: dict[str, Any] | None
+    ours: StoreInfo | None
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> OpenStore:
         """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
         path = files.normalise(path)
-        document = zarr_layout.read_attributes(path)
+        document = zarr_layout.read_document(path)
         if document is None:
             files.require(path)
-            node = files.open_group(path, "r")
+            node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        zarr_layout.check_attributes(path, document)
-        if not document["complete"]:
+        ours = zarr_layout.read_store(path, document)
+        if not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
                 "again, and it resumes where it stopped"
             )
-        return cls(path, selection, open_nodes(path, document), document)
+        return cls(path, selection, open_nodes(ours), ours)
 
     @property
     def names(self) -> list[str]:
@@ -71,7 +72,7 @@ class OpenStore:
         """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
         with files.reading(self.path, "a Zarr store"):
             node = self.arrays.get(name)
-        if self.document is None and isinstance(node, zarr.Array):
+        if self.ours is None and isinstance(node, zarr.Array):
             if "distrf" in node.attrs and name:
                 raise StoreError(
                     f"the zarr.json of {self.path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
@@ -83,11 +84,13 @@ class OpenStore:
     def find_x(self) -> tuple[Node, str]:
         """The array of X and its name. Raises StoreError if there is none."""
         name = "" if isinstance(self.arrays, dict) and "" in self.arrays else "X"
-        node = self.find(name)
-        if node is None:
+        if (node := self.find(name)) is None:
             with files.reading(self.path, "a Zarr store"):
-                arrays = self.arrays.items() if isinstance(self.arrays, dict) else self.arrays.arrays()
-                matrices = [key for key, item in arrays if len(item.shape) == 2]
+                matrices = (
+                    [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
+                    if self.ours is None
+                    else []
+                )
             if len(matrices) != 1:
                 raise StoreError(
                     f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
@@ -119,33 +122,30 @@ class OpenStore:
             unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
         else:
             unit, itemsize = node.block_rows, 1
-        if n < 1 or row_size < 1:
+        if row_size < 1:
             raise StoreError(f"{self.path!r} is empty: {n} rows of {row_size} values")
         wanted = self.selection.rows_per_block
         if wanted is None:
             near = max(1, BLOCK_BYTES // (unit * row_size * itemsize)) * unit
-            wanted = self.document["block_rows"] if self.document else near
+            wanted = self.ours.block_rows if self.ours else near
         elif wanted < 1 or (wanted % unit and wanted < n):
             near = max(unit, wanted // unit * unit)
             raise StoreError(
                 f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
                 f"{unit} rows in {self.path!r}; use rows_per_block={near} or {near + unit}"
             )
-        return tuple(min(n - first, wanted) for first in range(0, n, wanted))
+        return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)
 
     def reader(self, name: str, **options: Any) -> ZarrRows:
         """What reads the array of a name, and names this version of the data."""
         fs, root = files.filesystem(self.path)
         inner = f"{root}/{name}" if name else root
-        metadata = [f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray"]
-        versions = json.dumps([files.fingerprint(fs, file) for file in metadata])
-        return ZarrRows(
-            self.path,
-            name,
-            hashlib.sha256(versions.encode()).hexdigest()[:16],
-            version=None if self.document is None else fingerprint_of_spec(zarr_layout.made(self.document)),
-            **options,
-        )
+        seen = [
+            files.fingerprint(fs, file)
+            for file in (f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray")
+        ]
+        version = None if self.ours is None else fingerprint_of_spec(self.ours.made)
+        return ZarrRows(self.path, name, fingerprint_of_spec(seen)[:16], version=version, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -176,10 +176,9 @@ class ZarrSource(RowSource):
         """X: the array of that name, else the only 2-D array, or the store itself where it is one array."""
         store = OpenStore.open(path, selection)
         node, name = store.find_x()
-        document = store.document or {"target": selection.target}
+        ours = store.ours
         n, d = node.shape
-        lengths = store.block_lengths(node)
-        names, chosen = document.get("columns"), None
+        names, chosen = ours.columns if ours else None, None
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, d)
             names = names and [names[j] for j in chosen]
@@ -187,11 +186,11 @@ class ZarrSource(RowSource):
             path=store.path,
             shape=(n, d if chosen is None else len(chosen)),
             dtype=np.dtype(node.dtype),
-            block_lengths=lengths,
+            block_lengths=store.block_lengths(node),
             columns=names,
             sparse=isinstance(node, CsrArray),
-            target=document["target"],
-            classes=document.get("classes"),
+            target=ours.target if ours else selection.target,
+            classes=ours.classes if ours else None,
             rows=store.reader(name, columns=chosen),
             node=node,
             store=store,
@@ -202,8 +201,8 @@ class ZarrSource(RowSource):
         cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
     ) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them."""
-        coded = store.document and node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = store.document["classes"] if store.document and coded else None
+        coded = node.dtype.kind in "iu" and name in ("y", "prediction")
+        classes = store.ours.classes if store.ours and coded else None
         return cls(
             path=store.path,
             shape=tuple(node.shape),
@@ -217,14 +216,14 @@ class ZarrSource(RowSource):
 
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
-        if self.store.document is None and isinstance(self.node, zarr.Array):
+        if self.store.ours is None and isinstance(self.node, zarr.Array):
             _count_missing(self.path, self.node, strict)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
-        wanted, document = self.store.selection.target, self.store.document
+        wanted, ours = self.store.selection.target, self.store.ours
         # An ingested store calls its target y, whatever its name was in the source.
-        name = "y" if wanted is None or (document and document["target"] == wanted) else wanted
+        name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
         if name == "y" and self.store.find(name) is None:
             return None
         node = self.store.find_array(name, "the target ")
@@ -237,8 +236,8 @@ class ZarrSource(RowSource):
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
-        document = self.store.document or {}
-        array = "y" if document.get("target") == name else name
+        ours = self.store.ours
+        array = "y" if ours and ours.target == name else name
         if array in self.store.names and array != "X":
             node = self.store.find_array(array)
             if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
@@ -247,8 +246,8 @@ class ZarrSource(RowSource):
                     f"{node.shape}"
                 )
             return self._dense(self.store, node, array, self.block_lengths)
-        chosen = column_numbers(self.path, [name], document.get("columns"), self.node.shape[1])
-        rows = replace(self.rows, columns=chosen, impute=None)
+        chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
+        rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
     def read(self, first: int, last: int) -> Any:
@@ -258,10 +257,6 @@ class ZarrSource(RowSource):
     def blocks(self) -> Iterator[tuple[ZarrRows, int, int]]:
         """The same reader for all blocks."""
         return ((self.rows, first, last) for _, first, last in super().blocks())
-
-    def filled(self, values: tuple[float, ...]) -> ZarrSource:
-        """NaN read as these numbers."""
-        return replace(self, rows=replace(self.rows, impute=values))
 
     @classmethod
     def fingerprint(cls, path: str) -> str:
@@ -307,26 +302,19 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
 
 
 def _check_encoding(path: str, node: zarr.Array) -> None:
-    """Refuse an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions.
-
-    Raises
-    ------
-    StoreError
-        With the attributes and what to do.
-    """
-    attributes = dict(node.attrs)
-    neutral = {"scale_factor": 1, "add_offset": 0}
-    said = {key: value for key, value in attributes.items() if key in neutral and value != neutral[key]}
-    missing: dict[str, Any] = {
-        key: attributes[key] for key in ("_FillValue", "missing_value") if key in attributes
+    """Raise StoreError for an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions."""
+    attributes: dict[str, Any] = dict(node.attrs)
+    said: dict[str, Any] = {
+        key: attributes[key] for key in ("scale_factor", "add_offset", "_Unsigned") if key in attributes
     }
-    # In Zarr 2, xarray takes the fill value itself for what is missing.
-    fill: Any = node.metadata.fill_value
-    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in attributes and fill:
-        missing["fill_value"] = fill.item() if isinstance(fill, np.generic) else fill
-    said |= {key: value for key, value in missing.items() if not _is_nan(value, node.dtype)}
-    if str(attributes.get("_Unsigned")).lower() == "true":
-        said["_Unsigned"] = attributes["_Unsigned"]
+    said |= {
+        key: attributes[key]
+        for key in ("_FillValue", "missing_value")
+        if str(attributes.get(key, "nan")) not in _NAN
+    }
+    fill = node.metadata.fill_value
+    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in attributes and fill and str(fill) not in _NAN:
+        said["fill_value"] = fill  # which xarray takes for what is missing
     if said:
         raise StoreError(
             f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
@@ -336,25 +324,12 @@ def _check_encoding(path: str, node: zarr.Array) -> None:
 
 
 def _count_missing(path: str, node: zarr.Array, strict: bool) -> None:
-    """Warn of chunks that are not there. Zarr reads the fill value for them, so a lost file looks like an empty chunk.
-
-    Warns
-    -----
-    UserWarning
-        With the number of chunks; StoreError if ``strict``.
-    """
-    fs, root = files.filesystem(path)
-    folder = f"{root}/{node.path}".rstrip("/")
-    present = set() if files.is_web(path) else {name[len(folder) :].lstrip("/") for name in fs.find(folder)}
-    if not present:  # nothing can be listed
-        return
-    sizes = [-(-size // chunk) for size, chunk in zip(node.shape, node.shards or node.chunks, strict=True)]
-    places = itertools.product(*map(range, sizes))
-    missing = sum(node.metadata.encode_chunk_key(place) not in present for place in places)
-    if not missing:
+    """Warn of chunks that are not there, StoreError if `strict`. Zarr reads the fill value for them, so a lost file looks empty."""
+    total, there = (0, 0) if files.is_web(path) else (node.nchunks, node.nchunks_initialized)
+    if there == total:
         return
     text = (
-        f"{missing} of {math.prod(sizes)} chunks of {_named(node, path)} are not there and are read as its "
+        f"{total - there} of {total} chunks of {_named(node, path)} are not there and are read as its "
         f"fill value {node.fill_value}"
     )
     if strict:
@@ -365,13 +340,3 @@ def _count_missing(path: str, node: zarr.Array, strict: bool) -> None:
 def _named(node: zarr.Array, path: str) -> str:
     """An array in a message; one that is the whole store has no name of its own."""
     return f"the array {node.path!r} of {path!r}" if node.path else f"the array {path!r}"
-
-
-def _is_nan(value: Any, dtype: Any) -> bool:
-    """Whether an attribute is NaN, as text that Zarr has for it or as the bytes that xarray writes."""
-    try:
-        if isinstance(value, str) and value != "NaN":
-            (value,) = struct.unpack("<d", base64.b64decode(value, validate=True))
-        return np.dtype(dtype).kind == "f" and bool(np.isnan(float(value)))
-    except (TypeError, ValueError, struct.error):
-        return False

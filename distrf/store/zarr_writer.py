@@ -12,35 +12,49 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from ..errors import InputError, SpecMismatchError, StoreError
-from . import files, zarr_layout
+from . import files
+from .blocks import Output
 from .fingerprints import fingerprint_of_spec
 from .job_lock import require_id
 from .outputs import check_zarr_ending
-from .spec import require_same, to_json
+from .spec import to_json
 from .zarr_arrays import Node, create_nodes, joined, open_nodes
 from .zarr_layout import (
     MANIFEST,
-    Contents,
     StoreInfo,
-    checked_block,
+    counted,
     info,
-    info_of,
-    made,
-    our_attributes,
     pending,
-    read_attributes,
-    write_attributes,
+    read_document,
+    read_store,
+    write_store,
     writing,
-)  # fmt: skip
+)
 
 
+class _Store(Output):
+    what, file = "a distrf store", "zarr.json"
+
+    def read(self) -> StoreInfo | None:
+        document = read_document(self.path)
+        return None if document is None else read_store(self.path, document)
+
+    def write(self, record: StoreInfo, *, new: bool = False) -> bool:
+        return write_store(self.path, replace(record, append=None), new=new)
+
+    def pending(self, record: StoreInfo) -> list[int]:
+        return pending(record)
+
+
+@files.explains
 def create(
     path: str | os.PathLike[str],
-    contents: Contents,
+    contents: StoreInfo,
     *,
     provenance: Mapping[str, Any] | None = None,
     overwrite: bool = False,
@@ -50,8 +64,8 @@ def create(
     Parameters
     ----------
     path : path or URL
-    contents : Contents
-        What the store will hold.
+    contents : StoreInfo
+        What the store will hold; see `StoreInfo.of`.
     provenance : mapping, optional
         Kept beside the contents and not compared.
     overwrite : bool
@@ -69,33 +83,18 @@ def create(
         The path holds something else, or blocks and chunks do not line up.
     InUseError
         Another job makes the store anew at the same time.
-    InputError
-        An array cannot be stored.
     """
-    path = files.normalise(path)
-    wanted = to_json(contents.attributes(), where="store")
-    old = existing_store(path)
-    if old is not None and not require_same(path, made(old), wanted, overwrite):
-        _delete(path, old)
-        old = None
-    if old is None:
-        attributes = wanted | {
-            "format": zarr_layout.FORMAT,
-            "provenance": to_json(provenance or {}, where="provenance"),
-            "complete": False,
-            "id": uuid.uuid4().hex,
-            "versions": [fingerprint_of_spec(wanted)],
-        }
-        if not write_attributes(path, attributes, new=True):  # another job was faster
-            require_same(path, made(our_attributes(path)), wanted, False)
-    attributes = our_attributes(path)
-    create_nodes(path, attributes)
-    found = info(path)
-    require_id(path, found.id, attributes.get("id"))
-    return found
+    versions = [fingerprint_of_spec(contents.made)]
+    place = _Store(path)
+    check_zarr_ending(place.path)
+    wanted = replace(contents, path=place.path, provenance=dict(provenance or {}), versions=versions)
+    begun = place.begin(wanted, overwrite)
+    create_nodes(begun)
+    require_id(place.path, read_store(place.path).id, begun.id)
+    return counted(begun)
 
 
-def existing_store(path: str | os.PathLike[str]) -> dict[str, Any] | None:
+def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
     """What of distrf is at an output path.
 
     A store without zarr.json, or without our attribute, was not made here and is never touched.
@@ -106,19 +105,16 @@ def existing_store(path: str | os.PathLike[str]) -> dict[str, Any] | None:
 
     Returns
     -------
-    dict, or None where the path is free
-        The document of the store.
+    StoreInfo, or None where the path is free
 
     Raises
     ------
     StoreError
         The path holds something else, or ends like another format.
     """
-    path = files.normalise(path)
-    check_zarr_ending(path)
-    fs, root = files.filesystem(path)
-    found = read_attributes(path)
-    files.require_ours(path, found, fs, root, "a distrf store")
+    place = _Store(path)
+    check_zarr_ending(place.path)
+    found: StoreInfo | None = place.existing()
     return found
 
 
@@ -152,6 +148,7 @@ def appendable(path: str | os.PathLike[str]) -> StoreInfo:
     return old
 
 
+@files.explains
 def begin_append(
     path: str | os.PathLike[str],
     n_rows: int,
@@ -190,18 +187,16 @@ def begin_append(
     InputError
         Labels are text in one of both and numbers in the other, or there are no rows.
     """
-    path = files.normalise(path)
-    appendable(path)
-    old = our_attributes(path)
+    old = appendable(path)
     if n_rows < 1:
         raise InputError(f"an append has at least one row, got {n_rows}")
-    known, spec = old["classes"], old["spec"]
+    path, known, spec = old.path, old.classes, old.spec
     if (classes is None) != (known is None):
         theirs, ours = ("text", "numbers") if classes is None else ("numbers", "text")
         raise InputError(
             f"the labels of {path!r} are {theirs}, those of the new rows {ours}; convert them first"
         )
-    parts = spec.get("parts") or [{"fingerprint": old["versions"][0], "rows": old["n_rows"]}]
+    parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
     source = spec.get("source") or {"fingerprint": None}
     first = source | {"fingerprint": part_fingerprint(source["fingerprint"], spec.get("split"))}
     if not again and any(
@@ -211,21 +206,22 @@ def begin_append(
         raise SpecMismatchError(
             f"{path!r} has these rows already, and would have them twice; append others, or again=True"
         )
+    classes = None if classes is None else to_json(list(classes))
     wanted = {
-        "n_rows": old["n_rows"] + n_rows,
+        "n_rows": old.n_rows + n_rows,
         "spec": spec | {"parts": [*parts, to_json({**part, "rows": n_rows})]},
         "classes": None
         if classes is None
-        else [*known, *(name for name in to_json(list(classes)) if name not in known)],
+        else [*(known or ()), *(c for c in classes if c not in (known or ()))],
     }
-    append = old.get("append")
+    append: dict[str, Any] | None = old.append
     if append is None or {key: append[key] for key in wanted} != wanted:
         if append is not None:  # another one, which was interrupted: what it has written behind the old rows
-            _resize(path, old, append["n_rows"], old["n_rows"])
+            _resize(old, append["n_rows"], old.n_rows)
             _forget_marks(path)
-        append = wanted | {"id": uuid.uuid4().hex}
-        write_attributes(path, old | {"append": append})
-    return info_of(path, writing(old | {"append": append}, append["id"]))
+        append = {**wanted, "id": uuid.uuid4().hex}
+        write_store(path, replace(old, append=append))
+    return counted(writing(replace(old, append=append), append["id"]))
 
 
 def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
@@ -244,6 +240,7 @@ def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
     return fingerprint if split is None else f"{fingerprint} {split}"
 
 
+@files.explains
 def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None) -> list[int]:
     """The blocks that are not yet finished.
 
@@ -263,10 +260,10 @@ def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None)
     StoreError
         There is no such store, or it is damaged.
     """
-    path = files.normalise(path)
-    return pending(path, writing(our_attributes(path), store_id))
+    return pending(writing(read_store(files.normalise(path)), store_id))
 
 
+@files.explains
 def write_block(
     path: str | os.PathLike[str],
     index: int,
@@ -301,19 +298,18 @@ def write_block(
         Another job has made the store anew.
     """
     path = files.normalise(path)
-    attributes = our_attributes(path)
-    longer = writing(attributes, store_id)
-    require_id(path, longer.get("id"), store_id)
-    described, old_rows = longer["arrays"], longer["first_row"]
-    start, stop = zarr_layout.bounds(index, longer["n_rows"], longer["block_rows"])
-    if set(arrays) != set(described):
+    store = read_store(path)
+    longer = writing(store, store_id)
+    require_id(path, longer.id, store_id)
+    start, stop = longer.bounds(index)
+    if set(arrays) != set(longer.arrays):
         raise InputError(
-            f"a block holds every array of its store: expected {sorted(described)}, received {sorted(arrays)}"
+            f"a block holds every array of its store: expected {sorted(longer.arrays)}, received {sorted(arrays)}"
         )
-    new = max(start, old_rows)
-    checked = {name: checked_block(name, arrays[name], described[name], stop - new) for name in arrays}
+    new = max(start, longer.first_row)
+    checked = {name: longer.arrays[name].checked(name, block, stop - new) for name, block in arrays.items()}
     if new > start:
-        for name, node in open_nodes(path, attributes).items():
+        for name, node in open_nodes(store).items():
             with files.reading(path, "rows of a store"):
                 checked[name] = joined([node[start:new], checked[name]])
     nodes = _writable(path, store_id)
@@ -324,6 +320,7 @@ def write_block(
     return stop - new
 
 
+@files.explains
 def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     """Mark the store as complete, or make the appended rows a part of it.
 
@@ -344,53 +341,33 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     InUseError
         Another job has made the store anew.
     """
-    path = files.normalise(path)
-    attributes = our_attributes(path)
-    longer = writing(attributes, store_id)
-    require_id(path, longer.get("id"), store_id)
+    place = _Store(path)
+    store = read_store(place.path)
+    longer = writing(store, store_id)
+    place.check(longer, store_id)
     if store_id is not None:
-        missing = pending(path, longer)
-        if missing:
-            total = zarr_layout.count_blocks(longer["n_rows"], longer["block_rows"])
-            raise StoreError(
-                f"a store is finished when all blocks are: {len(missing)} of {total} blocks of {path!r} are "
-                f"missing, the first is {missing[0]}; write them first"
-            )
-        written = {key: value for key, value in longer.items() if key not in ("id", "append", "first_row")}
-        if attributes["complete"]:
-            _resize(path, attributes, longer["n_rows"], longer["n_rows"])
-            written["versions"] = [*attributes["versions"], fingerprint_of_spec(made(longer))]
-        write_attributes(path, written | {"complete": True})
-    fs, root = files.filesystem(path)
-    files.remove_partials(fs, root)
-    if "append" not in attributes or store_id is not None:
-        _forget_marks(path)
-    return info(path)
+        versions = store.versions
+        if store.complete:
+            _resize(store, longer.n_rows, longer.n_rows)
+            versions = [*versions, fingerprint_of_spec(longer.made)]
+        write_store(place.path, replace(longer, id=None, complete=True, versions=versions))
+    files.remove_partials(place.fs, place.root)
+    if store.append is None or store_id is not None:
+        _forget_marks(place.path)
+    return info(place.path)
 
 
 @lru_cache(maxsize=8)
 def _writable(path: str, store_id: str | None) -> dict[str, Node]:
     """The open arrays of what has this id, kept for this process."""
-    attributes = our_attributes(path)
-    n_rows = writing(attributes, store_id)["n_rows"]
-    return open_nodes(path, attributes, n_rows=n_rows, writable=True)
+    store = read_store(path)
+    return open_nodes(store, n_rows=writing(store, store_id).n_rows, writable=True)
 
 
-def _resize(path: str, attributes: dict[str, Any], now: int, wanted: int) -> None:
+def _resize(store: StoreInfo, now: int, wanted: int) -> None:
     """Give the arrays so many rows. Chunks of rows up to `now` that are then outside are removed."""
-    for node in open_nodes(path, attributes, n_rows=now, writable=True).values():
+    for node in open_nodes(store, n_rows=now, writable=True).values():
         node.resize((wanted, *node.shape[1:]))
-
-
-def _delete(path: str, attributes: dict[str, Any]) -> None:
-    fs, root = files.filesystem(path)
-    # If this process is killed half-way, what is left must still be known as an incomplete store of ours.
-    gone = {**attributes, "complete": False, "id": uuid.uuid4().hex}
-    gone.pop("append", None)
-    write_attributes(path, gone)
-    for name in sorted(files.names_in(fs, root) - {"zarr.json"}):
-        files.remove(fs, f"{root}/{name}")
-    files.remove(fs, f"{root}/zarr.json")
 
 
 def _forget_marks(path: str) -> None:

@@ -64,19 +64,16 @@ class TableEncoder(FeatureEstimator):
 
     Parameters
     ----------
-    numbers : {"auto", "standard", "common", "robust", "quantile", "piecewise", "both"}, default="auto"
-        "standard" units have mean 0 and variance 1. "common" units have mean 0 and one spread for all columns, so that columns
-        that are all metres keep their proportions. "robust" is arcsinh of the distance from the median in spreads.
+    numbers : {"auto", "standard", "robust", "quantile", "piecewise", "both"}, default="auto"
+        "standard" units have mean 0 and variance 1. "robust" is arcsinh of the distance from the median in spreads.
         "quantile" gives normal scores. "piecewise" cuts a column at quantiles into `n_bins` features, each of which
         goes from 0 to 1 over a bin [1]_. "both" is "quantile" and "piecewise" beside each other. "auto" is "robust";
         `make_model` and `train` choose it by held-out rows.
     n_bins : int, default=16
         Bins of "piecewise"; fewer where quantiles coincide.
-    categories : {"auto", "hashed"}, default="auto"
-        How levels beyond `max_levels` are encoded. "auto" takes means of the target [2]_ if there is one with at most eight
-        columns, "hashed" one-hot columns with signs by a hash.
     max_levels : int, default=32
-        Most levels that become one-hot columns, beside one for other levels and one for missing values.
+        Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
+        a category is the means of the target [2]_ if there is one with at most eight columns, else columns with signs by a hash.
     hash_size : int, default=256
         Hashed columns of a category.
     columns : dict of str to str or None, default=None
@@ -133,7 +130,6 @@ class TableEncoder(FeatureEstimator):
 
     numbers: str = param(default="auto", rule=one_of("auto", *NUMBERS), kw_only=False)
     n_bins: int = param(default=16, rule=whole(2, 1024))
-    categories: str = param(default="auto", rule=one_of("auto", "hashed"))
     max_levels: int = param(default=32, rule=whole(2, 4096))
     hash_size: int = param(default=256, rule=whole(2, 2**20))
     columns: Mapping[str, str] | None = param(
@@ -248,7 +244,7 @@ class TableEncoder(FeatureEstimator):
         """
         if not is_table(X):
             rows = _number_rows(X, self.n_features_in_)
-            return rows if self.schema is not None else _coded_numbers(rows)
+            return rows if self.schema is not None else coded_numbers(rows)
         if self.schema_ is None:
             raise InputError(
                 "the encoder was fitted to an array; give an array of the same columns, or fit it to the table"
@@ -325,14 +321,14 @@ class TableEncoder(FeatureEstimator):
             if unknown := [name for name in said if name not in names]:
                 raise InputError(f"columns of an array are called x0, x1, ...; received {unknown[:10]}")
             kinds = [ColumnKind(name, said.get(name, "number"), "a column of an array") for name in names]
-            return None, kinds, _coded_numbers(rows)
+            return None, kinds, coded_numbers(rows)
         table = X if isinstance(X, Table) else open_table(X)
         schema, kinds = describe_columns(table, said)
         return schema, kinds, table.rows(schema)
 
     def _targets(self, rows: Any, y: Any, kinds: list[ColumnKind]) -> tuple[Targets | None, Any]:
         """The encoding of the targets and the targets, where levels take their means."""
-        if y is None or self.categories == "hashed" or not any(k.kind == "category" for k in kinds):
+        if y is None or not any(k.kind == "category" for k in kinds):
             return None, None
         y = as_columns(y)
         if y.shape[:1] != rows.shape[:1]:
@@ -457,8 +453,8 @@ def _number_rows(X: Any, d: int | None = None) -> Any:
     return X
 
 
-def _coded_numbers(X: Any) -> Any:
-    """Numbers as coded rows."""
+def coded_numbers(X: Any) -> Any:
+    """Numbers as coded rows: of NaN and infinities what stands for missing values."""
     return X.map_blocks(_coded_block, dtype=np.float64) if is_dask_collection(X) else _coded_block(X)
 
 

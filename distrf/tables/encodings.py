@@ -30,7 +30,7 @@ from .kinds import ColumnKind
 from .summary import NumberSummary, TableSummary
 
 #: How numbers are encoded: in what order `TableEncoder` names them.
-NUMBERS = ("standard", "common", "robust", "quantile", "piecewise", "both")
+NUMBERS = ("standard", "robust", "quantile", "piecewise", "both")
 #: Quantiles of "quantile".
 _QUANTILES = 65
 #: Quantiles by which the weight of single values is told.
@@ -104,7 +104,6 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
         In the order of the columns.
     """
     encoded = []
-    common = _common_spread(kinds, summary) if choices.numbers == "common" else None
     for j, kind in enumerate(kinds):
         known = summary.columns.get(j)
         if known is None:
@@ -112,7 +111,7 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
         elif isinstance(known, FrequentCodes):
             encoded.append(_encode_levels(j, kind, known, summary, choices))
         else:
-            column = _encode_numbers(j, kind, known, choices, common)
+            column = _encode_numbers(j, kind, known, choices)
             if column.kind.used:
                 column = replace(column, low=known.low, high=known.high, unread=known.unread)
             encoded.append(column)
@@ -123,17 +122,7 @@ def _dropped(kind: ColumnKind, why: str, missing: float = 0.0) -> EncodedColumn:
     return EncodedColumn(ColumnKind(kind.name, "drop", why), "left out", (), missing)
 
 
-def _common_spread(kinds: Sequence[ColumnKind], summary: TableSummary) -> float | None:
-    """The root mean square of the standard deviations of the columns of numbers; None if it is not a number above 0."""
-    numbers = [summary.columns.get(j) for j, kind in enumerate(kinds) if kind.kind == "number"]
-    variances = [one.variance for one in numbers if isinstance(one, NumberSummary) and one.variance > 0]
-    spread = float(np.sqrt(np.mean(variances))) if variances else 0.0
-    return spread if 0 < spread <= _LARGEST else None
-
-
-def _encode_numbers(
-    j: int, kind: ColumnKind, known: NumberSummary, choices: Choices, common: float | None
-) -> EncodedColumn:
+def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Choices) -> EncodedColumn:
     rows = known.rows + known.missing
     if known.rows == 0:
         return _dropped(kind, "no value in any row", float(rows > 0))
@@ -154,11 +143,8 @@ def _encode_numbers(
         return EncodedColumn(kind, ", ".join([what, *parts]), (*made, *marks), missing)
     numbers: list[Encoding] = []
     words = []
-    if choices.numbers in ("standard", "common", "robust"):
-        units = _units(j, known, middle, choices.numbers == "robust")
-        if common is not None and abs(known.mean) <= _LARGEST:
-            units = replace(units, middle=known.mean, spread=common)
-        numbers.append(units)
+    if choices.numbers in ("standard", "robust"):
+        numbers.append(_units(j, known, middle, choices.numbers == "robust"))
         words.append(f"{choices.numbers} units")
     if choices.numbers in ("quantile", "both"):
         quantiles = _clipped_quantiles(known, _QUANTILES)

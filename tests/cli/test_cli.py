@@ -289,26 +289,6 @@ def test_demo(tmp_path):
 # ---- reading the rows -------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_the_training_mean_fills_test_rows(cli, tmp_path):
-    """A null in a test row is replaced by the mean of the training rows."""
-    x, train = np.arange(60.0), tmp_path / "train.parquet"
-    pq.write_table(pa.table({"a": pa.array([None, *x[1:]]), "b": x % 7, "t": x % 2}), train)
-    pq.write_table(pa.table({"a": pa.array([None, 1000.0]), "b": [1.0, 2.0]}), tmp_path / "test.parquet")
-    plain = ["--map", "none", "--model", "ridge"]
-    cli("ingest", train, tmp_path / "a.zarr", "--target", "t", "--impute", "mean")
-    cli("train", tmp_path / "a.zarr", tmp_path / "ingested", *plain, cluster=True)
-    cli("predict", tmp_path / "ingested", tmp_path / "test.parquet", tmp_path / "p.parquet", cluster=True)
-    got = pq.read_table(tmp_path / "p.parquet").column("prediction").to_numpy()
-    filled = np.array([[x[1:].mean(), 1], [1000, 2]])
-    np.testing.assert_allclose(got, distrf.load_model(tmp_path / "ingested").predict(filled), rtol=1e-12)
-    # Columns that are scaled are numbers; encoded ones may have nulls.
-    matches(
-        "column 'a' has nulls in row group 0.*impute",
-        cli("train", train, tmp_path / "m", "--target", "t", "--scale", "standard", code=1).err,
-    )
-
-
 def test_csv_is_read_as_it_is_said_by_every_command(cli, tmp_path):
     """One file without names, with `|`, decimal commas and a class NA; and columns whose names have commas."""
     rng = np.random.default_rng(0)

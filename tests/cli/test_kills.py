@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -105,10 +104,6 @@ def workers_of(process):
         return []
 
 
-#: The folder of the arrays of a model, which is called by what its description says, with all that is volatile.
-_ARRAYS = re.compile("arrays-[0-9a-f]{16}")
-
-
 def contents(path):
     """{relative file name: bytes} of a folder; of a model's description what is volatile is left out."""
     found = {}
@@ -116,9 +111,9 @@ def contents(path):
         if file.is_file():
             data = file.read_bytes()
             if file.suffix == ".json":
-                data = lasting(json.loads(_ARRAYS.sub("arrays", data.decode())))
+                data = lasting(json.loads(data))
                 data.pop("sha256", None)  # of a document with all that is volatile
-            found[_ARRAYS.sub("arrays", str(file.relative_to(path)))] = data
+            found[str(file.relative_to(path))] = data
     return found
 
 

@@ -162,7 +162,7 @@ READERS = {
     "store/X/zarr.json": ["train", "{in}/store", "{out}/m", "-D", "8"],
     "store/y/zarr.json": ["inspect", "{in}/store"],
     "model/model.json": ["evaluate", "{in}/model", "{in}/store"],
-    "model/arrays-*/zarr.json": ["predict", "{in}/model", "{in}/store", "{out}/p.parquet"],
+    "model/arrays-*.npz": ["predict", "{in}/model", "{in}/store", "{out}/p.parquet"],
     "job.yaml": ["plan", "--job", "{in}/job.yaml"],
     "cluster.yaml": ["train", "{in}/store", "{out}/m", "-D", "8", "--cluster", "{in}/cluster.yaml"],
 }  # fmt: skip

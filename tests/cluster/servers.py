@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -90,6 +89,6 @@ def place(jobs, folder):
 
 
 def arrays(folder):
-    """Bytes of all chunks below a folder; metadata, and the name of a model's arrays, say when something was made."""
-    files = (path for path in folder.rglob("*") if path.is_file() and "c" in path.parts)
-    return {re.sub("arrays-[0-9a-f]+", "arrays", str(p.relative_to(folder))): p.read_bytes() for p in files}
+    """Bytes of all chunks, and of the arrays of models, below a folder; metadata say when something was made."""
+    files = (p for p in folder.rglob("*") if p.is_file() and ("c" in p.parts or p.suffix == ".npz"))
+    return {str(p.relative_to(folder)): p.read_bytes() for p in files}

@@ -36,7 +36,7 @@ KEYS = ["id", "town", "day"]
 #: The jobs in their order, each with its options; paths are relative to the job file.
 JOBS: dict[str, dict] = {
     "ingest": {
-        "source": "rows.parquet", "out": "rows.zarr", "target": "label", "columns": NUMBERS, "impute": "median",
+        "source": "rows.parquet", "out": "rows.zarr", "target": "label", "columns": NUMBERS,
         "block-rows": 8192,
     },
     "train": {

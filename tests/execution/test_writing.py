@@ -20,7 +20,7 @@ from stored_arrays import stored_array
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import Written, write_parts, write_rows
-from distrf.store import Contents, create, create_parts, finish_parts, info, pending_blocks, write_block
+from distrf.store import StoreInfo, create, create_parts, finish_parts, info, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)
@@ -113,7 +113,9 @@ def test_resume_computes_only_unfinished_blocks(tmp_path, present, where, reques
         request.getfixturevalue("client")
     write(tmp_path / "whole.zarr")
     path = tmp_path / "part.zarr"
-    store = create(path, Contents({"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1}))
+    store = create(
+        path, StoreInfo.of({"X": ((4,), "f4"), "y": ((), "i8")}, 95, 10, kind="rows", spec={"seed": 1})
+    )
     put_blocks(path, present, store.id)
     before = times(path)
     done = write(path, x=counted(tmp_path / "calls", lazy(X)))
@@ -233,7 +235,7 @@ def test_parts_resume(tmp_path, table, present, client):
         name = f"part-{index:06d}.parquet"
         (path / name).write_bytes((whole / name).read_bytes())
     left = n - len(present)
-    with pytest.raises(StoreError, match=f"{left} of {n} part files"):
+    with pytest.raises(StoreError, match=f"{left} of {n} blocks"):
         finish_parts(path, n, folder_id=folder_id)
     calls = tmp_path / "calls"
     assert parts(path, {"both": counted(calls, rows)}, source, ["id"], {"s": 1}) == Written(None, left, n)

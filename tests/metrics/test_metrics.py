@@ -79,15 +79,6 @@ def test_scores_of_labels__equal_scikit_learn(kind, missing, weighted):
             same_scores(["confusion_matrix"], (y, p), w, labels=labels)
 
 
-@pytest.mark.parametrize(
-    ("labels", "pos_label"), [([0, 1], 1), ([False, True], 1), (["no", "yes"], "no"), ([0, 0], 1)]
-)
-def test_scores_of_one_class__equal_scikit_learn(rng, labels, pos_label):
-    y, p = rng.choice(labels, 100), rng.choice(labels, 100)
-    names, zero = ["precision_recall_fscore_support"], {"zero_division": 0}
-    same_scores(names, (y, p), None, theirs=zero, average="binary", pos_label=pos_label)
-
-
 @given(
     n=st.integers(2, 60),
     classes=st.integers(2, 4),
@@ -167,18 +158,6 @@ TWO, P, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500)
         ("accuracy_score", (TWO, TWO), {"sample_weight": [-1, 1, 1]}, "sample_weight must hold"),
         ("accuracy_score", ([0.0, np.nan], [0.0, 1.0]), {}, "labels must be finite"),
         ("confusion_matrix", (MANY, MANY), {}, "at most 1,000 labels, got 1,500"),
-        (
-            "precision_recall_fscore_support",
-            ([0, 1, 2], [0, 1, 2]),
-            {"average": "binary"},
-            "of two labels, got 3",
-        ),
-        (
-            "precision_recall_fscore_support",
-            (["a", "b"],) * 2,
-            {"average": "binary"},
-            "pos_label must be one of",
-        ),
         ("precision_recall_fscore_support", (TWO, TWO), {"average": "micro"}, "average must be"),
         ("roc_auc_score", ([1, 1], [0.1, 0.2]), {}, "of two labels"),
         ("roc_auc_score", ([1, 1], [0.1, 0.2]), {"labels": [0, 1]}, "1 lacks them"),

@@ -24,9 +24,8 @@ from distrf import (
     permutation_importance,
 )
 from distrf.errors import InputError
-from distrf.pipeline import importance as module
 
-N, D = 600, 4
+N, D = 1200, 4
 
 
 @pytest.fixture
@@ -46,20 +45,19 @@ def machine(model=None):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("scoring", ["neg_log_loss", "r2"])
-def test_is_that_of_scikit_learn(rows, scoring, weighted, monkeypatch):
-    """To the last digits, with features made in blocks of few rows; from rows of every kind."""
+def test_is_that_of_scikit_learn(rows, scoring, weighted):
+    """To the last digits, with features made in two blocks; from rows of every kind."""
     X, y, w = rows
     X, model = np.where(np.abs(X) < 0.5, 0, X), None
     if scoring == "neg_log_loss":
         y, model = labels(y), StreamingSGDClassifier("multinomial", n_epochs=3, random_state=0)
     pipeline, given = machine(model).fit(X, y), {"sample_weight": w} if weighted else {}
-    monkeypatch.setattr(module, "rows_per_block", lambda _: 128)
     found = permutation_importance(pipeline, X, y, scoring=scoring, n_repeats=3, **given)
     wanted = theirs(pipeline, X, y, scoring=scoring, n_repeats=3, random_state=0, **given)
     np.testing.assert_allclose(found.importances, wanted.importances, rtol=1e-12, atol=1e-14)
     assert (found.names, found.scoring, found.n_rows, found.rows) == (("x0", "x1", "x2", "x3"), scoring, N, N)
     some = permutation_importance(pipeline, X, y, n_rows=200, **given)
-    assert "on 200 rows sampled of 600" in str(some)
+    assert "on 200 rows sampled of 1,200" in str(some)
     for other in (sp.csr_array(X), da.from_array(X, (70, D)), pd.DataFrame(X)):
         again = permutation_importance(pipeline, other, y, n_rows=200, **given)
         np.testing.assert_array_equal(again.importances, some.importances)

@@ -268,18 +268,14 @@ def test_a_training_is_kept_resumed_and_done_once(tmp_path):
 
 
 def test_a_model_of_a_store_reads_a_table_as_the_store_was_made(tmp_path):
-    """By the names of its columns, whatever their order, and with the numbers that replaced nulls."""
+    """By the names of its columns, whatever their order; nulls are missing values there and here."""
     rng = np.random.default_rng(0)
     a, b, gaps = rng.normal(size=400), rng.normal(size=400), np.arange(400) % 20 == 0
     names = ["key", "text", "b", "a", "label"]
     parts = [np.arange(400), ["t"] * 400, b, pa.array(a, mask=gaps), (a > b).astype(np.int64)]
     pq.write_table(pa.table(parts, names=names), tmp_path / "rows.parquet")
-    distrf.ingest(
-        tmp_path / "rows.parquet", tmp_path / "rows.zarr", target="label", columns=["a", "b"], impute="median"
-    )
-    model = distrf.train(
-        tmp_path / "rows.zarr", map="none", scale="none", model="ridge-classifier", out=tmp_path / "model"
-    )
+    distrf.ingest(tmp_path / "rows.parquet", tmp_path / "rows.zarr", target="label", columns=["a", "b"])
+    model = distrf.train(tmp_path / "rows.zarr", map="none", model="ridge-classifier", out=tmp_path / "model")
     X, y = open_rows(tmp_path / "rows.zarr")
     distrf.predict(tmp_path / "model", tmp_path / "rows.parquet", tmp_path / "out.parquet", keys=["key"])
     np.testing.assert_array_equal(

@@ -6,6 +6,7 @@ import os
 import warnings
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -331,3 +332,19 @@ def test_levels_that_the_sample_lacks_leave_a_learned_metric(rng):
     assert model.score(table, y) > 0.8
     shares = model.named_steps["map"].base_.columns_
     assert shares.sum() == pytest.approx(1)
+
+
+def test_arrays_with_missing_values_are_columns(rng, tmp_path):
+    """In memory, lazy and in a store alike; a scaling that is asked for refuses them."""
+    X = rng.normal(size=(400, 3))
+    y = X @ [1.0, -2.0, 0.5]
+    X[::9, 1] = np.nan
+    np.savez(tmp_path / "a.npz", X=X, y=y)
+    distrf.ingest(tmp_path / "a.npz", tmp_path / "a.zarr", block_rows=100)
+    lazy = da.from_array(X, chunks=(150, 3)), da.from_array(y, chunks=150)
+    models = [distrf.train(*rows, n_components=32) for rows in ((X, y), lazy, (tmp_path / "a.zarr",))]
+    for model, rows in zip(models, (X, lazy[0], tmp_path / "a.zarr"), strict=True):
+        assert [column["missing"] > 0 for column in model[0].columns_] == [False, True, False]
+        np.testing.assert_allclose(np.asarray(distrf.predict(model, rows)), models[0].predict(X), rtol=1e-6)
+    with pytest.raises(InputError, match="X must be finite, but row 0, column 1 is nan"):
+        distrf.train(X, y, scale="standard")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -340,21 +339,3 @@ def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch)
     dies.clear()
     resumed = StreamingSGDRegressor(**kept, resume=True).fit(X, y)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
-
-
-@pytest.mark.filterwarnings("ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning")  # noise
-def test_a_damaged_state_is_not_taken_up(tmp_path):
-    """The one before it is, to the same bits; what an earlier job left behind goes when another begins."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(400, 5)), rng.integers(0, 2, 400)
-    kept = model(checkpoint=str(tmp_path / "s"), checkpoint_every=2, batch_size=50, resume=True)
-    whole = kept.fit(X, y)
-    coef = whole.coef_.copy()
-    newest = max((tmp_path / "s").glob("arrays-*/state*"), key=lambda path: path.name)
-    shutil.rmtree(newest)
-    again = kept.fit(X, y)
-    np.testing.assert_array_equal(again.coef_, coef)
-    assert len(list((tmp_path / "s").glob("arrays-*"))) == 5  # rows, targets, spectrum and two states
-    kept.set_params(resume=False, n_epochs=1).fit(X, y)
-    names = {p.name.partition(".")[0] for p in (tmp_path / "s").glob("arrays-*/state*")}
-    assert names == {"state3", "state4"}

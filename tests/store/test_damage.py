@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from distrf import append_rows, open_rows
 from distrf.errors import StoreError
-from distrf.store import Contents, create, describe, finish, info, pending_blocks, write_block, zarr_layout
+from distrf.store import StoreInfo, create, describe, finish, info, pending_blocks, write_block, zarr_layout
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 4))
@@ -22,12 +22,12 @@ Y = np.arange(50) % 3
 
 def fill(path, sparse=False, chunk_bytes=2**20, kind="rows", spec=(), values=X):
     arrays = {"X": ((S.shape[1],) if sparse else (4,), "f8"), "y": ((), "i4")}
-    holds = Contents(
-        arrays, 50, 20, kind=kind, spec=dict(spec) or {"seed": 1}, sparse=["X"] if sparse else (),
-        classes=["cat", "cow", "dog"], columns=[f"c{i}" for i in range(arrays["X"][0][0])],
-    )  # fmt: skip
     with mock.patch.object(zarr_layout, "CHUNK_BYTES", chunk_bytes):
-        store = create(path, holds, overwrite=True)
+        holds = StoreInfo.of(
+            arrays, 50, 20, kind=kind, spec=dict(spec) or {"seed": 1}, sparse=["X"] if sparse else (),
+            classes=["cat", "cow", "dog"], columns=[f"c{i}" for i in range(arrays["X"][0][0])],
+        )  # fmt: skip
+    store = create(path, holds, overwrite=True)
     for index in pending_blocks(path):
         rows = slice(20 * index, min(50, 20 * index + 20))
         write_block(
@@ -131,7 +131,7 @@ def test_blocks_joined_and_cut_on_reading(tmp_path):
         ('"distrf": {', '"distrg": {', "has arrays of a store of distrf and no distrf attribute"),
         ('"seed": 1', '"seed": 2', "its zarr.json is damaged or was edited"),
         ('"cow"', '"cod"', "its zarr.json is damaged or was edited"),
-        ('"format": 3', '"format": 99', "has format 99; update distrf"),
+        ('"format": 4', '"format": 99', "has format 99; update distrf"),
     ],
 )
 def test_an_edited_document(tmp_path, old, new, message):

@@ -14,7 +14,7 @@ import zarr
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
-from distrf.store import Contents, create, describe, finish, info, write_block
+from distrf.store import StoreInfo, create, describe, finish, info, write_block
 
 
 def fill(path, arrays, block_rows=10, **options):
@@ -23,7 +23,7 @@ def fill(path, arrays, block_rows=10, **options):
     sparse = [name for name, a in arrays.items() if sp.issparse(a)]
     tails = {name: (a.shape[1:], a.dtype) for name, a in arrays.items()}
     options = {"kind": "rows", "spec": {}, **options}
-    store = create(path, Contents(tails, n, block_rows, sparse=sparse, **options))
+    store = create(path, StoreInfo.of(tails, n, block_rows, sparse=sparse, **options))
     for index, start, stop in store.blocks():
         write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
     return finish(path, store_id=store.id)
@@ -185,16 +185,6 @@ def test_default_blocks_of_foreign_stores(tmp_path):
     zarr.create_array(tmp_path / "a.zarr", shape=(100_000, 1000), chunks=(1000, 1000), dtype="f4")
     with pytest.warns(UserWarning, match="100 of 100 chunks"):
         assert open_rows(tmp_path / "a.zarr")[0].chunksize == (8000, 1000)
-
-
-def test_impute(tmp_path):
-    X = np.array([[1.0, np.nan], [3.0, 4.0], [5.0, 8.0]])
-    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(2, 2))
-    for rule, value in (("mean", 6), ("median", 6), ("zero", 0), (2.5, 2.5)):
-        got, _ = open_rows(tmp_path / "a.zarr", impute=rule)
-        np.testing.assert_array_equal(run(got), [[1, value], [3, 4], [5, 8]])
-    with pytest.raises(InputError, match="impute= is"):
-        open_rows(tmp_path / "a.zarr", impute="mode")
 
 
 def test_describe(path, tmp_path):

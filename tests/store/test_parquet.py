@@ -24,7 +24,6 @@ from distrf.store import (
     describe,
     finish_parts,
     open_source,
-    pending_parts,
     table_source,
     write_parquet_block,
 )
@@ -83,25 +82,24 @@ def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, 
 
 
 @pytest.mark.parametrize(
-    ("kinds", "impute", "expected"),
+    ("kinds", "expected"),
     [
-        (["f4", "f4"], None, "f4"),
-        (["f8", "f8"], None, "f8"),
-        (["u1", "u1"], None, "u1"),
-        (["u1", "u1"], "zero", "f4"),
-        (["u1", "f4"], None, "f4"),
-        (["i2", "?"], None, "f4"),
-        (["?", "?"], None, "f4"),
-        (["f2", "f2"], None, "f4"),
-        (["i4", "f4"], None, "f8"),
-        (["i8", "i8"], None, "f8"),
-        (["f4", "f8"], None, "f8"),
+        (["f4", "f4"], "f4"),
+        (["f8", "f8"], "f8"),
+        (["u1", "u1"], "u1"),
+        (["u1", "f4"], "f4"),
+        (["i2", "?"], "f4"),
+        (["?", "?"], "f4"),
+        (["f2", "f2"], "f4"),
+        (["i4", "f4"], "f8"),
+        (["i8", "i8"], "f8"),
+        (["f4", "f8"], "f8"),
     ],
 )
-def test_common_dtype(tmp_path, kinds, impute, expected):
+def test_common_dtype(tmp_path, kinds, expected):
     columns = {f"c{j}": np.array([0, 1, 1], kind) for j, kind in enumerate(kinds)}
     save(tmp_path / "a.parquet", columns)
-    X, _ = open_rows(tmp_path / "a.parquet", impute=impute)
+    X, _ = open_rows(tmp_path / "a.parquet")
     assert X.dtype == expected
     block = run(X)
     assert block.dtype == expected
@@ -145,37 +143,18 @@ def test_dictionary_and_decimal_columns(tmp_path):
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_nulls_are_refused_with_column_and_row_group(tmp_path, statistics):
+def test_nulls_are_nan_but_for_targets(tmp_path, statistics):
     table = pa.table({"a": np.arange(30.0), "b": [None if i == 17 else i for i in range(30)]})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=10, write_statistics=statistics)
-    with pytest.raises(InputError, match=r"column 'b' has nulls in row group 1 of .*impute="):
-        run(open_rows(tmp_path / "a.parquet")[0])
-    run(open_rows(tmp_path / "a.parquet", columns=["a"])[0])
+    X = run(open_rows(tmp_path / "a.parquet")[0])
+    assert np.argwhere(np.isnan(X)).tolist() == [[17, 1]]
     with pytest.raises(InputError, match=r"column 'b' has nulls in row group 1 .* drop the rows"):
         run(open_rows(tmp_path / "a.parquet", columns=["a"], target="b")[1])
-
-
-@pytest.mark.parametrize(("rule", "value"), [("mean", 5.0), ("median", 4.0), ("zero", 0.0), (-1, -1.0)])
-@pytest.mark.parametrize("kind", [pa.float32(), pa.float64(), pa.int64(), pa.int8()])
-def test_impute(tmp_path, rule, value, kind):
-    values = [1, None, 4, 10, None]
-    save(tmp_path / "a.parquet", {"a": pa.array(values, kind), "b": pa.array([1, 2, 3, 4, 5], kind)}, 2)
-    X, _ = open_rows(tmp_path / "a.parquet", impute=rule, rows_per_block=2)
-    expected = [[value if v is None else v, i] for i, v in enumerate(values, 1)]
-    np.testing.assert_array_equal(run(X), expected)
-
-
-def test_median_of_a_sample_does_not_depend_on_blocks(tmp_path, monkeypatch):
-    from distrf.store import missing_values
-
-    monkeypatch.setattr(missing_values, "SAMPLE_ROWS", 500)
-    x = np.random.default_rng(0).normal(size=5000)
-    path = save(tmp_path / "a.parquet", {"x": np.where(np.arange(5000) % 10 == 0, np.nan, x)}, 900)
-    first, second = (
-        run(open_rows(path, impute="median", rows_per_block=rows)[0])[0, 0] for rows in (5000, 333)
-    )
-    assert first == second
-    assert abs(first - np.median(x)) < 4 * 1.25 / np.sqrt(500)
+    save(tmp_path / "a.parquet", {"a": pa.array([1, None], pa.uint8())})
+    with pytest.raises(
+        InputError, match=r"'a' has nulls in .* row 1; leave the column out, or write it as floating"
+    ):
+        run(open_rows(tmp_path / "a.parquet")[0])
 
 
 def test_other_schemas_and_broken_files(tmp_path):
@@ -210,7 +189,8 @@ def test_files_with_other_types_of_numbers(tmp_path, kinds, expected):
     np.testing.assert_array_equal(run(y), [3, 4, 3, 4])
     assert y.dtype == np.result_type(*kinds)
     save(tmp_path / "2.parquet", {"x": pa.nulls(2), "y": [5, 6]})
-    np.testing.assert_array_equal(run(open_rows(tmp_path, target="y", impute=0)[0])[-2:].ravel(), [0, 0])
+    if expected != "i2":
+        assert np.isnan(run(open_rows(tmp_path, target="y")[0])[-2:]).all()
 
 
 #: The columns of two files, and the type of all their rows.
@@ -312,8 +292,8 @@ def test_part_files_with_keys(tmp_path):
         written = {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
         assert write_parquet_block(out, index, written, folder_id=folder_id) == len(block)
         if index == 2:
-            assert pending_parts(out, 3) == [0, 1]
-    with pytest.raises(StoreError, match="1 of 3 part files"):
+            assert create_parts(out, {"model": 1}, 3)[1] == [0, 1]
+    with pytest.raises(StoreError, match="1 of 3 blocks"):
         finish_parts(out, 3, folder_id=folder_id)
     assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):

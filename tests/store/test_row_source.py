@@ -12,7 +12,7 @@ from distrf import StreamingRidge, evaluate, ingest, load_model, open_rows
 from distrf.cli.app import app
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_column
-from distrf.store import RowSource, describe, find_format, fingerprint, formats, impute_values, register_format
+from distrf.store import RowSource, describe, find_format, fingerprint, formats, register_format
 from distrf.store.row_source import BLOCK_BYTES
 
 
@@ -21,7 +21,6 @@ class TextRows(RowSource):
     """Lines of numbers with a line of names before them; the last column is the target, and gaps are "nan"."""
 
     numbers: tuple[int, ...]  # of the columns read
-    impute: tuple[float, ...] | None = None
 
     @classmethod
     def recognises(cls, path):
@@ -45,15 +44,10 @@ class TextRows(RowSource):
         )
 
     def target_source(self):
-        return replace(self, shape=self.shape[:1], numbers=(-1,), columns=None, impute=None)
-
-    def filled(self, values):
-        return replace(self, impute=values)
+        return replace(self, shape=self.shape[:1], numbers=(-1,), columns=None)
 
     def read(self, first, last):
         rows = np.loadtxt(self.path, skiprows=1 + first, max_rows=last - first, ndmin=2)[:, self.numbers]
-        if self.impute is not None:
-            rows = np.where(np.isnan(rows), self.impute, rows)
         return rows[:, 0] if len(self.shape) == 1 else rows
 
 
@@ -101,15 +95,6 @@ def test_fit_on_lazy_rows(path):
     np.testing.assert_allclose(lazy.coef_, whole.coef_, rtol=1e-9)
 
 
-def test_missing_values_are_filled(path):
-    holes = X.copy()
-    holes[3, 1] = np.nan
-    np.savetxt(path, np.c_[holes, Y], header="p q r t", comments="")
-    mean = np.nanmean(holes, axis=0)
-    np.testing.assert_allclose(impute_values(path, "mean"), mean)
-    assert run(open_rows(path, impute="mean", rows_per_block=25)[0])[3, 1] == pytest.approx(mean[1])
-
-
 def test_the_commands(path, tmp_path, capsys):
     (tmp_path / "here.yaml").write_text(
         "class: distributed.LocalCluster\narguments: {n_workers: 1, processes: false, dashboard_address: null}\n"
@@ -132,17 +117,13 @@ def test_ingest(path, tmp_path):
     holes = X.copy()
     holes[3, 1] = np.nan
     np.savetxt(path, np.c_[holes, Y], header="p q r t", comments="")
-    with pytest.raises(InputError, match=r"row 3, column 1 \('q'\) is nan"):
-        ingest(path, tmp_path / "b.zarr")
-    ingest(path, tmp_path / "b.zarr", impute=0.0, overwrite=True)
-    assert run(open_rows(tmp_path / "b.zarr")[0])[3, 1] == 0.0
+    ingest(path, tmp_path / "b.zarr")
+    assert np.argwhere(np.isnan(run(open_rows(tmp_path / "b.zarr")[0]))).tolist() == [[3, 1]]
 
 
 def test_what_a_format_need_not_know(path):
     source = TextRows.open(str(path), formats.Selection())
     with pytest.raises(InputError, match="need rows that come from a table"):
         source.key_blocks(["p"])
-    with pytest.raises(InputError, match="knows no missing values"):
-        RowSource.filled(source, (0.0,))
     with pytest.raises(StoreError, match="no such store"):
         open_rows(path.with_suffix(".other"))

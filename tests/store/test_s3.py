@@ -42,23 +42,19 @@ from distrf import (
     save_model,
     write_rows,
 )
-from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
+from distrf.errors import InputError, InUseError, StoreError
 from distrf.pipeline import featurize
 from distrf.store import (
-    Contents,
+    StoreInfo,
     create,
-    create_parts,
     finish,
     job_lock,
-    parquet_writer,
     pending_blocks,
     read_model_folder,
     write_block,
     write_model_folder,
-    zarr_writer,
 )
-from distrf.store.documents import Document
-from distrf.store.files import zarr_store
+from distrf.store.zarr_arrays import zarr_store
 
 s3fs = pytest.importorskip("s3fs", reason="needs s3fs")
 
@@ -120,7 +116,7 @@ def s3(s3_endpoint, monkeypatch):
 
 def write(url, n=160, block=10, **spec):
     """A store of distrf."""
-    store = create(url, Contents({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
+    store = create(url, StoreInfo.of({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
     for index in pending_blocks(url):
         rows = slice(index * block, (index + 1) * block)
         write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]}, store_id=store.id)
@@ -149,7 +145,7 @@ def everything(fs, path):
 
 def test_rows(s3):
     url = f"{s3.url}/a.zarr"
-    store = create(url, Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
+    store = create(url, StoreInfo.of({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     for index in (2, 0):
         start, stop = store.bounds(index)
         write_block(url, index, {"X": X[start:stop]}, store_id=store.id)
@@ -165,18 +161,6 @@ def test_rows(s3):
         rows.compute()
     with pytest.raises(StoreError, match="no such store"):
         open_rows(f"{s3.url}/none.zarr")
-
-
-def test_a_sparse_store(s3):
-    import scipy.sparse as sp
-
-    url = f"{s3.url}/a.zarr"
-    rows = sp.random_array((20, 6), density=0.4, format="csr", rng=np.random.default_rng(1))
-    store = create(url, Contents({"X": ((6,), "f8")}, 20, 10, kind="rows", spec={}, sparse=["X"]))
-    for index in range(2):
-        write_block(url, index, {"X": rows[10 * index : 10 * index + 10]}, store_id=store.id)
-    finish(url, store_id=store.id)
-    np.testing.assert_array_equal(open_rows(url)[0].compute().toarray(), rows.toarray())
 
 
 def test_parquet_and_models(s3):
@@ -210,93 +194,63 @@ def test_tables(s3):
         assert table.sample(100).num_rows == 99
 
 
-def test_one_job_writes_an_output(s3, monkeypatch):
-    """Of two jobs that found the path free, the second meets what the first has created."""
-    first, other, same = (Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={"a": a}) for a in (1, 2, 1))
-    create(f"{s3.url}/a.zarr", first)
-    create_parts(f"{s3.url}/p.parquet", {"a": 1}, 2)
-    write_model_folder(f"{s3.url}/model", {"a": 1}, {"w": np.arange(4)})
-    monkeypatch.setattr(zarr_writer, "existing_store", lambda *args, **kwargs: None)
-    with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
-        create(f"{s3.url}/a.zarr", other)
-    assert create(f"{s3.url}/a.zarr", same).pending == 2
-    found, real = [None], parquet_writer.existing_parts
-    monkeypatch.setattr(
-        parquet_writer,
-        "existing_parts",
-        lambda *args, **kwargs: found.pop() if found else real(*args, **kwargs),
-    )
-    with pytest.raises(SpecMismatchError, match=r"spec.a: 1 -> 2"):
-        create_parts(f"{s3.url}/p.parquet", {"a": 2}, 2)
-    absent, existing = [None], Document.existing
-    monkeypatch.setattr(Document, "existing", lambda self: absent.pop() if absent else existing(self))
-    with pytest.raises(SpecMismatchError, match="a: 1 -> 2"):
-        write_model_folder(f"{s3.url}/model", {"a": 2}, {"w": np.zeros(4)})
-    np.testing.assert_array_equal(read_model_folder(f"{s3.url}/model")[1]["w"], np.arange(4))
-
-
 def test_a_job_holds_its_output(s3):
     """It is created under a condition, read and removed: three requests. Of a job that was killed it is taken when that is said."""
     s3.proxy.requests.clear()
     with job_lock.hold(f"{s3.url}/a/features.zarr"):
         assert len(s3.proxy.requests) == 1
-        with pytest.raises(InUseError, match=f"process {os.getpid()} on"):
+        with pytest.raises(InUseError, match=f'"pid": {os.getpid()}'):
             Context().run(write_rows, X, f"{s3.url}/a/features.zarr")
         s3.proxy.requests.clear()
     assert [request.method for request in s3.proxy.requests] == ["GET", "DELETE"]
     assert everything(s3.fs, s3.bucket) == {}
-    left = {"token": "other", "host": "far", "pid": 7, "since": "noon"}
-    s3.fs.pipe_file(f"{s3.bucket}/a/.features.zarr.lock", json.dumps(left).encode())
-    with pytest.raises(
-        InUseError, match=r"process 7 on far, since noon.*remove .*\.features\.zarr\.lock.*overwrite=True"
-    ):
+    s3.fs.pipe_file(
+        f"{s3.bucket}/a/.features.zarr.lock", json.dumps({"token": "other", "host": "far", "pid": 7}).encode()
+    )
+    with pytest.raises(InUseError, match=r"far.*remove .*\.features\.zarr\.lock.*overwrite=True"):
         write_rows(X, f"{s3.url}/a/features.zarr")
     write_rows(X, f"{s3.url}/a/features.zarr", overwrite=True)
     assert s3.fs.ls(f"{s3.bucket}/a", detail=False) == [f"{s3.bucket}/a/features.zarr"]
 
 
 def test_credentials_stay_where_they_are(s3):
-    """In no task, no file, and not taken from options, which travel."""
-    secret = s3.environment["AWS_SECRET_ACCESS_KEY"].encode()
+    """Those of the environment in no task and no file; those of options in the tasks and no file."""
+    secret = s3.environment["AWS_SECRET_ACCESS_KEY"]
     rows, y = open_rows(write(f"{s3.url}/a.zarr"))
+    assert secret.encode() not in pickle.dumps(dict(rows.dask))
+    given = {"key": s3.environment["AWS_ACCESS_KEY_ID"], "secret": secret, "endpoint_url": s3.proxy.url}
+    s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None, AWS_ENDPOINT_URL=None)
+    rows, y = open_rows(f"{s3.url}/a.zarr", storage_options=given)
+    np.testing.assert_array_equal(rows.compute(), X)
+    s3.set(**s3.environment)
     model = make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(rows, y)
     save_model(model, f"{s3.url}/model")
     assert (load_model(f"{s3.url}/model").predict(X) == model.predict(X)).all()
-    assert secret not in pickle.dumps(dict(rows.dask))
-    assert not any(secret in data for data in everything(s3.fs, s3.bucket).values())
-    for given in ({"secret": "x"}, {"client_kwargs": {"aws_secret_access_key": "x"}}, {"token": "x"}):
-        with pytest.raises(InputError, match="from the environment of each machine"):
-            open_rows(f"{s3.url}/a.zarr", storage_options=given)
-    with pytest.raises(InputError, match="a URL with a password"):
-        open_rows("https://me:x@host/a.zarr")
-    open_rows(f"{s3.url}/a.zarr", storage_options={"endpoint_url": s3.proxy.url})
+    assert not any(secret.encode() in data for data in everything(s3.fs, s3.bucket).values())
+    for url in ("https://me:x@host/a.zarr", "https://host/a.zarr?X-Amz-Signature=x"):
+        with pytest.raises(InputError, match="a URL with a password"):
+            open_rows(url)
 
 
 def test_refused(s3):
     url = write(f"{s3.url}/a.zarr")
-    if s3.kind == "moto":  # takes any secret
-        s3.proxy.fault = lambda request: 403
-    else:
-        s3.set(AWS_SECRET_ACCESS_KEY="another")
+    s3.proxy.fault = lambda request: 403
     for job in (
         lambda: open_rows(url),
-        lambda: create(f"{s3.url}/b.zarr", Contents({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
+        lambda: create(f"{s3.url}/b.zarr", StoreInfo.of({"X": ((3,), "f4")}, 20, 10, kind="rows", spec={})),
         lambda: read_model_folder(f"{s3.url}/model"),
         lambda: open_rows(f"{s3.url}/data/*.parquet"),
     ):
-        with pytest.raises(StoreError, match=r"this machine .* access is refused .*AWS_SECRET_ACCESS_KEY"):
+        with pytest.raises(StoreError, match=r"cannot use 's3://.*PermissionError.*AWS_SECRET_ACCESS_KEY"):
             job()
 
 
-def test_no_credentials(s3):
+def test_what_the_environment_lacks(s3):
     s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None)
-    with pytest.raises(StoreError, match=r"credentials are missing there .* set AWS_ACCESS_KEY_ID"):
+    with pytest.raises(StoreError, match=r"NoCredentialsError.*AWS_ACCESS_KEY_ID"):
         open_rows(f"{s3.url}/a.zarr")
-
-
-def test_no_endpoint(s3):
-    s3.set(AWS_ENDPOINT_URL="http://127.0.0.1:9", AWS_MAX_ATTEMPTS="1")
-    with pytest.raises(StoreError, match=r"no answer .*AWS_ENDPOINT_URL"):
+    s3.set(**s3.environment | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"})
+    with pytest.raises(StoreError, match=r"EndpointConnectionError.*AWS_ENDPOINT_URL"):
         open_rows(f"{s3.url}/a.zarr")
 
 
@@ -333,7 +287,7 @@ def test_resumed(s3):
     url = write(f"{s3.url}/a.zarr", 80)
     featurize(MAP, url, f"{s3.url}/whole.zarr")
     s3.proxy.fault = after(3, "PUT .*half.zarr/manifest/", lambda: 403)
-    with pytest.raises(StoreError, match="access is refused"):
+    with pytest.raises(StoreError, match="PermissionError"):
         featurize(MAP, url, f"{s3.url}/half.zarr")
     s3.proxy.fault = lambda request: None
     assert featurize(MAP, url, f"{s3.url}/half.zarr").computed == 5
@@ -353,7 +307,7 @@ def test_training_resumed(s3):
     whole = fit()
     kept = {"checkpoint": f"{s3.url}/state", "checkpoint_every": 2}
     s3.proxy.fault = after(3, "PUT .*/state/checkpoint.json", lambda: 403)
-    with pytest.raises(StoreError, match="access is refused"):
+    with pytest.raises(StoreError, match="PermissionError"):
         fit(**kept)
     s3.proxy.fault = lambda request: None
     np.testing.assert_array_equal(fit(**kept, resume=True), whole)
@@ -372,47 +326,6 @@ def test_commands(s3, cli):
         assert pq.read_table(io.BytesIO(file.read())).num_rows == 10
     said = cli("evaluate", f"{s3.url}/model", f"{s3.url}/a.zarr", "--json")
     assert "accuracy" in str(said)
-
-
-@pytest.fixture
-def workers(s3, client):
-    """The shared workers, with the environment of the store."""
-
-    def forget():
-        import s3fs
-
-        s3fs.S3FileSystem.clear_instance_cache()
-
-    def update(settings):
-        os.environ.update(settings)
-
-    client.run(update, s3.environment)
-    client.run(forget)
-    with dask.config.set(scheduler=None):
-        yield client
-
-    def remove(names):
-        for name in names:
-            os.environ.pop(name, None)
-
-    client.run(remove, list(s3.environment))
-    client.run(forget)
-
-
-def test_what_a_worker_lacks(s3, workers):
-    rows, _ = open_rows(write(f"{s3.url}/a.zarr"))
-    np.testing.assert_array_equal(rows.compute(), X)
-    other, _ = open_rows(write(f"{s3.url}/b.zarr"))
-
-    def lose():
-        import s3fs
-
-        os.environ.pop("AWS_SECRET_ACCESS_KEY", None), os.environ.pop("AWS_ACCESS_KEY_ID", None)
-        s3fs.S3FileSystem.clear_instance_cache()
-
-    workers.run(lose)
-    with pytest.raises(StoreError, match=r"the worker tcp://\S+ on .*credentials are missing there"):
-        other.compute()
 
 
 class Listing(SimpleHTTPRequestHandler):
@@ -482,7 +395,7 @@ def test_rows_are_appended_in_place(s3, failed):
     before, _ = open_rows(url)
     if failed:
         s3.proxy.fault = after(2, f"PUT .*a.zarr/.*{failed}", lambda: 403)
-        with pytest.raises(StoreError, match="access is refused"):
+        with pytest.raises(StoreError, match="PermissionError"):
             append_rows(X[25:], url, Y[25:])
         s3.proxy.fault = lambda request: None
         np.testing.assert_array_equal(open_rows(url)[0].compute(), X[:25])

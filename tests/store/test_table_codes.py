@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from distrf import open_table
 from distrf.errors import InputError, StoreError
 from distrf.maps.table_missing import MISSING, UNREAD, is_missing
 from distrf.store.table_codes import as_arrow, coded
@@ -428,10 +429,10 @@ def test_a_mixed_column_is_named(values, held):
             as_arrow(rows)
 
 
-def test_intervals_and_periods_are_refused_by_name():
+def test_intervals_and_periods_are_left_out_by_name():
     frame = pd.DataFrame({"cut": pd.cut([1.0, 2, 3], 2), "month": pd.period_range("2020", periods=3), "x": 1})
-    with pytest.raises(InputError, match=r"not so 'cut' \(dictionary.*'month' \(extension.*exclude="):
-        schema_of(as_arrow(frame).schema)
+    with pytest.warns(UserWarning, match=r"left out: .*'cut' \(dictionary.*'month' \(extension"):
+        assert open_table(frame).schema.names == ["x"]
 
 
 def test_names_that_are_no_text():

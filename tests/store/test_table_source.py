@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from dask.base import tokenize
 
-from distrf import ingest, open_rows
+from distrf import ingest, open_rows, open_table
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
@@ -75,10 +75,43 @@ def test_columns_are_chosen(folder):
             opened(folder, **wrong)
     with pytest.raises(InputError, match="no feature column is left"):
         opened(folder, exclude=FEATURES)
-    pq.write_table(TABLE.append_column("l", [[[1]] * N]), folder / "part-0.parquet")
-    with pytest.raises(InputError, match=r"not so 'l' \(list<.*exclude="):
-        opened(folder / "part-0.parquet")
-    assert opened(folder / "part-0.parquet", exclude=["l"]).columns == FEATURES
+    more = {"l": [[1] * (i % 3) for i in range(N)], "s": [{"a": 1}] * N, "b'": [b"x"] * N}
+    odd = TABLE
+    for name, values in more.items():
+        odd = odd.append_column(name, [values])
+    pq.write_table(odd, folder / "part-0.parquet")
+    with pytest.warns(UserWarning, match=r"left out: .*'l' \(list<.*'s' \(struct<.*\"b'\" \(binary\)"):
+        assert opened(folder / "part-0.parquet").columns == FEATURES
+    assert opened(folder / "part-0.parquet", exclude=list(more)).columns == FEATURES
+    with pytest.raises(InputError, match=r"not so 'l' \(list<.*'drop'"):
+        opened(folder / "part-0.parquet", columns=["l"])
+
+
+def test_lists_of_numbers_of_one_length_are_columns(tmp_path):
+    """From files of several row groups and from rows in memory; one of another length is refused, a missing one is missing."""
+    values = np.arange(60.0).reshape(20, 3)
+    lists = pa.array([None if i == 7 else list(row) for i, row in enumerate(values)])
+    fixed = pa.FixedSizeListArray.from_arrays(pa.array(values.ravel()), 3)
+    table = pa.table({"x": np.arange(20), "e": lists, "f": fixed})
+    names = ["x", "e_0", "e_1", "e_2", "f_0", "f_1", "f_2"]
+    pq.write_table(table, tmp_path / "a.parquet", row_group_size=6)
+    pq.write_table(table.drop_columns("e"), tmp_path / "b.parquet")
+    for source in (tmp_path / "a.parquet", table, tmp_path):
+        opened_table = open_table(source)
+        assert opened_table.schema.names == names
+        rows = opened_table.rows() if source is table else run(opened_table.rows())
+        np.testing.assert_array_equal(rows[:20, 4:], values)
+        assert is_missing(rows[7, 1:4]).all()
+        np.testing.assert_array_equal(np.delete(rows[:20, 1:4], 7, 0), np.delete(values, 7, 0))
+    assert is_missing(rows[20:, 1:4]).all()
+    assert open_table(tmp_path / "a.parquet", exclude=["e"]).schema.names == ["x", *names[4:]]
+    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.parquet", columns=["f"])[0]), values)
+    cut = [list(row)[: 2 if i == 15 else 3] for i, row in enumerate(np.tile(values, (60, 1)))]
+    cut[-1] = cut[-1][:2]
+    cut[15] = cut[16]
+    pq.write_table(pa.table({"e": cut}), tmp_path / "a.parquet")
+    with pytest.raises(InputError, match="column 'e' has 3 numbers in some rows and 2 in others"):
+        run(open_rows(tmp_path / "a.parquet")[0])
 
 
 def test_columns_are_read_as_a_schema_says(folder):

@@ -26,7 +26,7 @@ from distrf import StreamingRidge, add_rows, append_rows, featurize, ingest, ope
 from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
 from distrf.execution.progress import listening
 from distrf.store import (
-    Contents,
+    StoreInfo,
     begin_append,
     create,
     finish,
@@ -309,7 +309,7 @@ def test_places_that_are_refused(tmp_path):
     featurize(Fourier(n_components=4, length_scale=1.0, random_state=0), X, tmp_path / "f.zarr")
     with pytest.raises(StoreError, match="holds features"):
         append_rows(X, tmp_path / "f.zarr")
-    create(tmp_path / "a.zarr", Contents({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
+    create(tmp_path / "a.zarr", StoreInfo.of({"X": ((3,), "f4")}, 25, 10, kind="rows", spec={}))
     with pytest.raises(StoreError, match="complete store"):
         append_rows(X, tmp_path / "a.zarr")
     write_rows(blocks_of(X, 10), tmp_path / "b.zarr")
@@ -335,16 +335,13 @@ def test_damage_is_not_taken_over(tmp_path, how):
 
 
 def test_tables_are_read_as_the_store_was(tmp_path):
-    """Columns by name, in the order of the store; its numbers for missing values; its type; labels that are new."""
+    """Columns by name, in the order of the store; missing values; its type; labels that are new."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.normal(size=(50, 3)), columns=list("abc"))
     frame["label"] = rng.choice(["no", "yes"], 50)
     frame.loc[3, "b"] = np.nan
     frame[:30].to_csv(tmp_path / "1.csv", index=False)
-    ingest(
-        tmp_path / "1.csv", tmp_path / "a.zarr", target="label", impute="mean", dtype="float32", block_rows=8
-    )
-    filled = info(tmp_path / "a.zarr").spec["impute"]
+    ingest(tmp_path / "1.csv", tmp_path / "a.zarr", target="label", dtype="float32", block_rows=8)
     later = frame[30:].copy()
     later.iloc[0, 1] = np.nan
     later.iloc[4, 3] = "maybe"
@@ -357,12 +354,10 @@ def test_tables_are_read_as_the_store_was(tmp_path):
     assert done[-1] == ("append", 20, 20)
     assert made.n_rows == 50
     assert made.classes == ["no", "yes", "maybe"]
-    assert made.spec["impute"] == filled
     got, labels = read(tmp_path / "a.zarr")
     wanted = pd.concat([frame[:30], later[frame.columns]])
     np.testing.assert_array_equal(labels, wanted["label"])
-    values = wanted[list("abc")].fillna(dict(zip("abc", filled, strict=True))).to_numpy("f4")
-    np.testing.assert_array_equal(got, values)
+    np.testing.assert_array_equal(got, wanted[list("abc")].to_numpy("f4"))
     with pytest.raises(SpecMismatchError, match="again=True"):
         ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True)
     with pytest.raises(SpecMismatchError, match="again=True"):
@@ -401,7 +396,7 @@ def test_new_rows_are_shuffled_alone(tmp_path):
     [
         ({"columns": [0]}, "leave out columns"),
         ({"dtype": "float32"}, "leave out dtype"),
-        ({"impute": "zero", "block_rows": 4}, "leave out block_rows, impute"),
+        ({"sparse": "dense", "block_rows": 4}, "leave out block_rows, sparse"),
         ({"overwrite": True}, "leave out overwrite"),
     ],
 )

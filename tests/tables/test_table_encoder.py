@@ -88,25 +88,6 @@ def test_columns_count_alike(numbers):
     assert (each < high).all(), each
 
 
-def test_common_units_keep_the_proportions_of_columns():
-    """One spread for all numbers, whose mean square is then 1; categories and dates are as in other units."""
-    rng = np.random.default_rng(0)
-    table = pa.table(
-        {
-            "height": 2000 + 300 * rng.normal(size=N), "way": 1500 * rng.exponential(size=N), "slope": 15 * rng.normal(size=N),
-            "soil": rng.integers(0, 3, size=N).astype(str),
-        }
-    )  # fmt: skip
-    encoder, standard = TableEncoder("common"), TableEncoder("standard")
-    Z, S = (e.fit_transform(table).astype(float) for e in (encoder, standard))
-    X = np.column_stack([table[name].to_numpy() for name in ("height", "way", "slope")])
-    np.testing.assert_allclose(Z[:, :3].std(axis=0) / Z[0:, 0].std(), X.std(axis=0) / X[:, 0].std(), rtol=1e-5)
-    assert np.mean(Z[:, :3].std(axis=0) ** 2) == pytest.approx(1, rel=1e-3)
-    np.testing.assert_allclose(Z[:, :3].mean(axis=0), 0, atol=1e-4)
-    np.testing.assert_array_equal(Z[:, 3:], S[:, 3:])
-    assert [column["encoding"] for column in encoder.columns_][:3] == ["common units"] * 3
-
-
 def test_target_means_hide_the_own_target():
     """A category that says nothing: fitted on `fit_transform`, a linear model finds nothing; on the means of all rows it would."""
     rng = np.random.default_rng(3)
@@ -152,7 +133,6 @@ def test_labels_and_numbers():
     assert "hashed to 256" in labelled.columns_[2]["encoding"]
     assert encodings_of(TableEncoder(random_state=0).fit(table, many), "zip")[0].width == 1
     assert "hashed" in TableEncoder(random_state=0).fit(table).columns_[2]["encoding"]
-    assert "hashed" in TableEncoder(categories="hashed", random_state=0).fit(table, y).columns_[2]["encoding"]
 
 
 def coded(table):
@@ -287,8 +267,8 @@ def test_sentinels_do_no_harm():
             warnings.simplefilter("error")
             Z = TableEncoder(numbers).fit_transform(X)
         assert np.isfinite(Z).all()
-        # A spread of 1e306 is what "standard" and "common" are told; held-out rows decide against it.
-        assert numbers in ("standard", "common") or Z[8:].std(axis=0).max() > 0.2, numbers
+        # A spread of 1e306 is what "standard" is told; held-out rows decide against it.
+        assert numbers == "standard" or Z[8:].std(axis=0).max() > 0.2, numbers
 
 
 values = {
@@ -312,7 +292,7 @@ def test_any_table_is_encoded_or_refused(data):
     table = pa.table(columns)
     y = np.random.default_rng(0).normal(size=n)
     encoder = TableEncoder(
-        data.draw(st.sampled_from(["robust", "both", "standard", "common", "quantile"])), random_state=0
+        data.draw(st.sampled_from(["robust", "both", "standard", "quantile"])), random_state=0
     )
     try:
         Z = encoder.fit_transform(table, y)
