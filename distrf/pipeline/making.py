@@ -115,13 +115,7 @@ def make_model(
     n_components : int, str or None, default="auto"
         Number of features. "auto" takes it from n, d and the memory of a worker. None leaves that of the map.
     alpha : float, list of float or "auto", default="auto"
-<<<<<<< HEAD
-        Penalty of the model, or those that it compares. "auto" takes it from the race, or leaves that of the model.
-=======
         Penalty of the model, or those that it compares. "auto" takes it from the race.
-    metric : str, default="auto"
-        The score by which candidates are judged: log loss of labels, squared error of numbers, as yet.
->>>>>>> w-cli-in
     set : mapping of str to object or None, default=None
         Other parameters of the steps: {"map__length_scale": 2.0, "model__cv": 5, "scale__divisor": 255}, of a table
         "table__numbers"; a text stands for its value. What is set is not searched.
@@ -139,12 +133,7 @@ def make_model(
     InputError
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
-<<<<<<< HEAD
     options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
-=======
-    seed = draw_seed(random_state)
-    options = Options(model, map, scale, n_components, alpha, metric, set, seed).with_encoder(None)
->>>>>>> w-cli-in
     y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
     pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline

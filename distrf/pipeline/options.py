@@ -100,13 +100,8 @@ class Options:
 
     @property
     def optional_map(self) -> bool:
-<<<<<<< HEAD
         """Whether the columns alone may be taken: not where a parameter of the map was set."""
-        return isinstance(self.map, str) and self.map == "auto" and not self.of("map").keys() - {"n_components"}
-=======
-        """Whether the columns alone may be taken."""
         return isinstance(self.map, str) and self.map == "auto" and not by_step(self.set or {})["map"]
->>>>>>> w-cli-in
 
     @property
     def numbers(self) -> bool:
