@@ -161,7 +161,8 @@ def reads_csv(function: _Function) -> _Function:
     @functools.wraps(function)
     def reading_so(*given: Any, **named: Any) -> Any:
         said = {name: named.pop(name) for name in _PARAMETERS if name in named}
-        out = signature.bind_partial(*given, **named).arguments.get("out")
+        known = {name: value for name, value in named.items() if name in signature.parameters}
+        out = signature.bind_partial(*given, **known).arguments.get("out")
         out = str(out) if isinstance(out, (str, os.PathLike)) else current_format().out
         if not said:
             with reading(replace(current_format(), out=out)):  # a model may set its own: `formats.read_as`

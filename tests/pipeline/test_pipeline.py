@@ -643,7 +643,7 @@ def test_a_missing_value_is_refused_and_its_row_named(rng, lazy):
     X, y = rows(rng)
     X[123, 2] = np.nan
     with pytest.raises(InputError, match="row 123, column 2 is nan"):
-        distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
+        distrf.make_model(da.from_array(X, chunks=(90, 5)) if lazy else X, y)
 
 
 @pytest.mark.parametrize("lazy", [False, True])
