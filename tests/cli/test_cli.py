@@ -125,9 +125,9 @@ def test_plan_runs_nothing(cli, files, more, monkeypatch):
 
 def test_plan_that_does_not_fit(cli, files):
     words = ["plan", files / "train.zarr", "-D", 65536, "--json", "--memory-limit"]
-    printed = cli(*words, "512MiB", code=1)
+    printed = cli(*words, "400MiB", code=1)
     assert json.loads(printed.out)["fits"] is False
-    matches(r"error: train was refused: it needs .*512.00 MiB.*Remedy: ", printed.err)
+    matches(r"error: train was refused: it needs .*400.00 MiB.*Remedy: ", printed.err)
     notes = json.loads(cli(*words, "4GiB").out)["notes"]
     assert any("solver 'passes': the Gram matrix of 65536 features needs" in note for note in notes)
 
