@@ -57,6 +57,16 @@ def test_pictures_are_small_and_can_be_made_again():
         assert picture.stat().st_size < 100_000, picture.name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_code_host_shows_pages_as_they_are(page):
+    """No directives and no roles, which are Sphinx's alone."""
+    assert not re.findall(r"^(?:```|:::)\{|\{[\w:]+\}`", page.read_text(), flags=re.M)
+
+
+def test_the_map_that_a_page_shows_is_the_one_that_is_tested():
+    assert (ROOT / "tests/relu_features.py").read_text() in (DOCS / "extend/index.md").read_text()
+
+
 def test_files_that_pages_name_exist():
     """`benchmarks/data.py` in a page, with or without arguments, is a file of the repository."""
     for page in PAGES:
@@ -88,8 +98,6 @@ def site(tmp_path_factory):
     work = tmp_path_factory.mktemp("docs")
     shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("_build", "commands", "generated"))
     shutil.copytree(ROOT / "notebooks", work / "notebooks")
-    (work / "tests").mkdir()
-    shutil.copy(ROOT / "tests/relu_features.py", work / "tests")  # a page shows it
     words = [
         sys.executable,
         "-m",
