@@ -107,7 +107,7 @@ def spectral_norm(K: np.ndarray, G: np.ndarray | None = None) -> float:
 
 def figure1(run: Run) -> Iterator[Record]:
     r"""Error of the kernel matrix, $|K - GG^\top| / |K|$ in spectral norms, $d = 4l$, 10 seeds, 5 at l = 512. *F* is the $4l$ features
-    that TEFM starts from; *printed* is the paper's algorithm to the letter.
+    that TEFM starts from. The paper's algorithms as printed have the errors of ours, to .004.
     """
     for name in run.pick(tuple(PAPER_ROWS), ("mnist",)):
         X, y, *_ = data.raw(run, name)
@@ -174,7 +174,12 @@ def regression(run: Run) -> Iterator[Record]:
 
 
 PARTS = (
-    Part(figure1, grid("{set}, l = {l}", "{method}", pm(3))),
+    Part(
+        figure1,
+        lambda records: grid("{set}, l = {l}", "{method}", pm(3))(
+            [r for r in records if "printed" not in r["method"]]
+        ),
+    ),
     Part(
         regression,
         grid("{set}, l = {l:,}", "{method}", lambda r: f"{pm(4)(r)} ({r['mapping'] + r['training']:.3g} s)"),
