@@ -44,14 +44,13 @@ def test_a_table_on_a_page(tmp_path, monkeypatch):
         file = results.read(tmp_path / "scale.json")["parts"]["rows"] if found > 2 else None
         results.keep(tmp_path / "scale.json", "scale", "rows", Run(), [record] * found, 100.0, file)
     text = "before\n<!-- results: scale rows -->\nold\n<!-- end of results -->\nafter"
-    made = pages.fill(text, True, tmp_path)
+    made = pages.fill(text, tmp_path)
     assert made.count("| 7 | 1 | 2 | 1.0 | 2.0 |") == 5
     assert "old" not in made
     assert "; the first 2 records: 2 min on" in made
     assert "; the first 4 records: 3 min on" in made
-    assert "2 min on" not in pages.fill(text, False, tmp_path)
-    assert pages.fill(made, True, tmp_path) == made
+    assert pages.fill(made, tmp_path) == made
     with pytest.raises(SystemExit, match="holds no full run"):
-        pages.fill(text.replace("rows", "columns"), True, tmp_path)
+        pages.fill(text.replace("rows", "columns"), tmp_path)
     assert pages.machine({}) == "on a machine that was not noted"
     assert pages.machine({"distrf": "0.1.0"}) == "distrf 0.1.0"
