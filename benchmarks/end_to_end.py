@@ -16,7 +16,6 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import zarr
@@ -57,46 +56,32 @@ def features(X: np.ndarray, weights: np.ndarray, out: np.ndarray) -> np.ndarray:
     return out
 
 
-def bare_fit(store: str, weights: np.ndarray) -> tuple[Any, dict[str, float]]:
+def bare_fit(store: str, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The same least squares, in plain NumPy on all cores."""
     group = zarr.open_group(store, mode="r")
     n, D, T = group["X"].shape[0], 2 * weights.shape[1], 1024
     labels = np.asarray(group["y"][:])
     classes = np.unique(labels)
-    tiles = [
-        (slice(i, min(i + T, D)), slice(j, min(j + T, D))) for i in range(0, D, T) for j in range(0, i + 1, T)
-    ]
-    gram = [np.zeros((r.stop - r.start, c.stop - c.start)) for r, c in tiles]
+    tiles = [(slice(i, i + T), slice(j, j + T)) for i in range(0, D, T) for j in range(0, i + 1, T)]
     right, sums, totals = np.zeros((D, len(classes))), np.zeros(D), np.zeros(len(classes))
-    spent, clock = dict.fromkeys(("read", "features", "gram", "solve"), 0.0), time.perf_counter()
-
-    def done(what: str) -> None:
-        nonlocal clock
-        before, clock = clock, time.perf_counter()
-        spent[what] += clock - before
-
     block = max(1, 128 * MIB // (4 * D))
-    Z = np.empty((block, D), dtype=np.float32)
+    S, Z = np.zeros((D, D)), np.empty((block, D), dtype=np.float32)
     for a in range(0, n, block):
         X = np.asarray(group["X"][a : a + block])
-        done("read")
         z = features(X, weights, Z[: len(X)])
-        done("features")
         Y = np.where(labels[a : a + block, None] == classes, np.float32(1), np.float32(-1))
-        for tile, (r, c) in zip(gram, tiles, strict=True):
-            tile += z[:, r].T @ z[:, c]
+        for r, c in tiles:
+            S[r, c] += z[:, r].T @ z[:, c]
         right += z.T @ Y
         sums += z.sum(axis=0, dtype=np.float64)
         totals += Y.sum(axis=0, dtype=np.float64)
-        done("gram")
-    S, mean = np.zeros((D, D), order="F"), sums / n
-    for tile, (r, c) in zip(gram, tiles, strict=True):
-        S[r, c] = tile / n - np.outer(mean[r], mean[c])
-    S.ravel(order="K")[:: D + 1] += ALPHA
-    factor = cholesky(S, lower=True, overwrite_a=True, check_finite=False)
-    coef = cho_solve((factor, True), right / n - np.outer(mean, totals / n), check_finite=False)
-    done("solve")
-    return (classes, coef, totals / n - mean @ coef), spent
+    mean = sums / n
+    for r, c in tiles:
+        S[r, c] = S[r, c] / n - np.outer(mean[r], mean[c])
+    S.ravel()[:: D + 1] += ALPHA
+    factor = cholesky(S.T, overwrite_a=True, check_finite=False)
+    coef = cho_solve((factor, False), right / n - np.outer(mean, totals / n), check_finite=False)
+    return classes, coef, totals / n - mean @ coef
 
 
 def speed(run: Run) -> Iterator[Record]:
@@ -110,12 +95,8 @@ def speed(run: Run) -> Iterator[Record]:
         X, y = open_rows(store)
         start, few = time.perf_counter(), min(2000 * WORKERS, X.shape[0])
         model(min(256, D)).fit(X[:few].rechunk({0: 500}), y[:few])
-        common = {
-            "rows": X.shape[0],
-            "D": D,
-            "workers": WORKERS,
-            "first small fit": time.perf_counter() - start,
-        }
+        first = time.perf_counter() - start
+        common = {"rows": X.shape[0], "D": D, "workers": WORKERS, "first small fit": first}
         common["plan"] = plan(model(D), store, classes=10).memory.peak / MIB
         # As the map makes them, so that both ways solve one problem.
         weights = model(D)[1].fit(np.zeros((2, X.shape[1]))).map_.frequencies().T.astype(np.float32)
@@ -125,25 +106,14 @@ def speed(run: Run) -> Iterator[Record]:
             with threadpool_limits(os.cpu_count()):  # of the client, which factors the matrix
                 took, fitted = measured(client, lambda: model(D).fit(*open_rows(store)))
                 before, clock = time.process_time(), time.perf_counter()
-                (classes, coef, intercept), spent = bare_fit(store, weights)
-                bare = {
-                    "bare": time.perf_counter() - clock,
-                    "bare cpu": time.process_time() - before,
-                    "parts": spent,
-                }
+                classes, coef, intercept = bare_fit(store, weights)
+                bare = {"bare": time.perf_counter() - clock, "bare cpu": time.process_time() - before}
             Z = features(T, weights, np.empty((len(T), D), np.float32))
             right = classes[(Z @ coef + intercept).argmax(axis=1)] == t
             scores = {"score": 100 * float(fitted.score(T, t)), "bare score": 100 * float(right.mean())}
             peaks = [peak / MIB for peak in sorted(peak_memory(client).values())]
-            found = {
-                "repeat": i,
-                "distrf": took["wall"],
-                "distrf cpu": took["all"],
-                **bare,
-                **scores,
-                "peaks": peaks,
-            }
-            yield common | found
+            took = {"repeat": i, "distrf": took["wall"], "distrf cpu": took["all"]}
+            yield common | took | bare | scores | {"peaks": peaks}
 
 
 PARTS = (

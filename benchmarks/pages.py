@@ -1,7 +1,7 @@
 """The tables of the documentation, from benchmarks/results.
 
-A page shows a part between `<!-- results: NAME PART -->` and `<!-- end of results -->`; all else on it is written by hand. Pages of
-docs/results also say how, when and where the part was measured.
+A page shows a part between `<!-- results: NAME PART -->` and `<!-- end of results -->`, and below its table how, when and where it was
+measured; all else on it is written by hand.
 """
 
 from __future__ import annotations
@@ -28,13 +28,11 @@ def write() -> list[Path]:
 def filled() -> dict[Path, str]:
     """{path: text} of all pages that show results."""
     texts = {path: path.read_text() for path in sorted(DOCS.rglob("*.md"))}
-    return {
-        path: fill(text, path.parent.name == "results") for path, text in texts.items() if BLOCK.search(text)
-    }
+    return {path: fill(text) for path, text in texts.items() if BLOCK.search(text)}
 
 
-def fill(text: str, told: bool, folder: Path = results.FOLDER) -> str:
-    """The text with its tables made anew. told : whether how they were measured stands below"""
+def fill(text: str, folder: Path = results.FOLDER) -> str:
+    """The text with its tables made anew."""
 
     def block(match: re.Match[str]) -> str:
         name, what = match["name"], match["part"]
@@ -42,11 +40,9 @@ def fill(text: str, told: bool, folder: Path = results.FOLDER) -> str:
         kept = results.read(folder / f"{name}.json")["parts"].get(what)
         if part is None or kept is None or kept["small"]:
             raise SystemExit(f"a page shows {name} {what}, of which {folder} holds no full run")
-        made = part.show(kept["records"])
-        if told:
-            data = " --data DATA" if part.data else ""
-            made += f"\n\n`python -m benchmarks {name} --parts {what}{data}`: {measured(kept)}."
-        return f"<!-- results: {name} {what} -->\n\n{made}\n\n<!-- end of results -->"
+        made, data = part.show(kept["records"]), " --data DATA" if part.data else ""
+        how = f"`python -m benchmarks {name} --parts {what}{data}`: {measured(kept)}."
+        return f"<!-- results: {name} {what} -->\n\n{made}\n\n{how}\n\n<!-- end of results -->"
 
     return BLOCK.sub(block, text)
 

@@ -162,7 +162,7 @@ class Optimum:
 
 def gaps(run: Run) -> Iterator[Record]:
     """Gap to the optimum in percent, accuracy or $R^2$ of test rows in percent, processor seconds; in one process on ready features: 40,000
-    rows at most, D = 256, alpha = 1e-6 of the mean loss; 10 epochs of SGD. `proved` bounds what the optimum is above the true one.
+    rows at most, D = 256, alpha = 1e-6 of the mean loss; 10 epochs of SGD.
     """
     for name in run.pick(PROBLEMS, ("protein, Huber", "w8a in CSR, squared hinge")):
         if run.has(problem=name):

@@ -21,8 +21,8 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx_design",
     "commands",
+    "contents",
     "mathml",
     "members",
     "notebooks",
@@ -32,7 +32,7 @@ exclude_patterns = ["_build"]
 root_doc = "index"
 
 # Headings get anchors, so that a page can link to a section of another.
-myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 myst_links_external_new_tab = False
 # Notebooks are kept without output. NOTEBOOKS=cache runs those that changed, so that their pages have pictures.
@@ -54,10 +54,10 @@ html_theme = "pydata_sphinx_theme"
 html_title = "distrf"
 html_static_path = ["_static"]
 html_css_files = ["distrf.css"]
-html_sidebars = {page: [] for page in ("index", "start", "glossary")}
+html_sidebars = {"**": ["contents"]}
 html_show_sourcelink = False
 html_theme_options = {
-    "header_links_before_dropdown": 8,
+    "navbar_center": [],
     "show_prev_next": True,
     "navigation_with_keys": False,
     "navbar_align": "left",

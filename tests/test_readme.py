@@ -26,7 +26,9 @@ ROOT = Path(__file__).parents[1]
 COMMANDS = typer.main.get_command(app).commands
 #: The reference is made from the package when the site is built; tests/docs holds it.
 WRITTEN = [page for page in (ROOT / "docs").rglob("*.md") if not {"reference", "_build"} & set(page.parts)]
-PAGES = sorted([ROOT / "README.md", ROOT / "cluster/README.md", *WRITTEN])
+PAGES = sorted(
+    [*(ROOT / name for name in ("README.md", "cluster/README.md", "benchmarks/README.md")), *WRITTEN]
+)
 
 
 def blocks(page, language):
@@ -77,18 +79,37 @@ def test_every_command_is_named(page):
 
 
 def test_scores_in_the_readme_are_those_of_the_page():
-    text, page = ((ROOT / name).read_text() for name in ("README.md", "docs/guide/tables_results.md"))
+    text, page = ((ROOT / name).read_text() for name in ("README.md", "docs/results/tables.md"))
     rows = text.split("## Measured")[1].split("## Links")[0]
     table = [line for line in rows.splitlines() if line.startswith("|") and not line.startswith("|---")]
     assert len(table) > 10
     assert set(table) <= set(page.splitlines())
 
 
-def test_links_lead_somewhere():
-    for page in PAGES:
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def places(page):
+    """What a link to a heading of a page says behind the #, as code hosts make it."""
+    heads = re.findall(
+        r"^#+ (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), flags=re.M
+    )
+    return {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
+        if "://" not in target:
+            path, _, place = target.partition("#")
+            found = page.parent / path if path else page
+            assert found.exists(), target
+            assert not place or place in places(found), target
+
+
+def test_pages_that_the_code_names_exist():
+    for source in [*(ROOT / "distrf").rglob("*.py"), ROOT / "CONTRIBUTING.md"]:
+        for named in re.findall(r"\bdocs/[\w/]+\.md", source.read_text()):
+            assert (ROOT / named).exists(), f"{source.name} names {named}"
 
 
 @pytest.fixture

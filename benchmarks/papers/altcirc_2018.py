@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import scipy.fft
 
 from benchmarks import data
 from benchmarks.benchmark import Part, Record, Run, grid, lines, pm, spread
@@ -87,26 +86,8 @@ def accuracy(run: Run) -> Iterator[Record]:
                 yield {"set": name, "method": method, "d": d, "D": D, **spread(scores)}
 
 
-def bare(map_: LaplaceMap, n: int) -> Callable[[], None]:
-    """What a structured map cannot do without: n_mixed FFTs forward and one back for each row, and exponentials."""
-    d, mixed, rows = map_.n_features_in, map_.projector.n_mixed, min(n, 8)
-    rng = np.random.default_rng(0)
-    parts, spectra = np.zeros((rows, mixed, d)), scipy.fft.rfft(rng.random((rows, d)))
-    phases = rng.random((rows, d))
-
-    def run() -> None:
-        for _ in range(-(-n // rows)):
-            scipy.fft.rfft(parts)
-            scipy.fft.irfft(spectra, d)
-            np.exp(-phases)
-
-    return run
-
-
 def table5(run: Run) -> Iterator[Record]:
-    """Processor milliseconds a row, D = d, float64, one row at a time and 128 together; in brackets the paper's ratio. Bare: FFTs and
-    exponentials alone.
-    """
+    """Processor milliseconds a row, D = d, float64, one row at a time and 128 together; in brackets the paper's ratio."""
     kept = weight_cache.max_bytes
     weight_cache.max_bytes = 3 * 2**30  # the dense weights of d = 16,384 take 2 GiB
     try:
@@ -122,16 +103,13 @@ def table5(run: Run) -> Iterator[Record]:
 
 
 def seconds_of(X: np.ndarray, kernel: ExponentialSemigroup, rounds: int, times: int) -> Record:
-    """Processor seconds a row of each map and of its bare transforms."""
+    """Processor seconds a row of each map."""
     rows, d = X.shape
     out = np.empty((rows, d))
     calls: dict[str, Callable[[], Any]] = {}
     for name in ("random", *FAST):
         map_ = LaplaceMap(d, d, kernel, MAPS[name], 0)
         calls[name] = lambda map_=map_: [map_.fill_columns(X, out, 0, d) for _ in range(times)]
-        if name != "random":
-            lean = bare(map_, rows)
-            calls[f"bare {name}"] = lambda lean=lean: [lean() for _ in range(times)]
     taken = medians(in_turn(calls, rounds))
     return {"d": d, "rows": rows, **{name: value / (times * rows) for name, value in taken.items()}}
 
@@ -150,6 +128,5 @@ PARTS = (
         "d = D": "{d:,}", "rows": "{rows}",
         **{name: lambda r, name=name: f"{1e3 * r[name]:.3f}" for name in ("random", *FAST)},
         **{f"random / {name}": over(i) for i, name in enumerate(FAST)},
-        **{f"{name} / bare": lambda r, name=name: f"{r[name] / r['bare ' + name]:.1f}" for name in FAST},
     }), data=False),
 )  # fmt: skip

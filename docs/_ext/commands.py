@@ -13,9 +13,7 @@ FOLDER = Path("reference/commands")
 def page(name: str, command: Any) -> str:
     """The page of a command."""
     context = command.make_context(f"distrf {name}", [], resilient_parsing=True)
-    return "\n".join(
-        [f"(command-{name})=", f"# distrf {name}", "", "```text", command.get_help(context), "```", ""]
-    )
+    return "\n".join([f"# distrf {name}", "", "```text", command.get_help(context), "```", ""])
 
 
 def write_pages(app: Sphinx) -> None:
@@ -27,9 +25,7 @@ def write_pages(app: Sphinx) -> None:
     commands = typer.main.get_command(distrf).commands  # type: ignore[attr-defined]
     folder = Path(app.srcdir) / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [f"| [{name}](#command-{name}) | {one.help.split(chr(10))[0]} |" for name, one in commands.items()]
     texts = {f"{name}.md": page(name, command) for name, command in commands.items()}
-    texts["summary.txt"] = "\n".join(["| command | |", "|---|---|", *rows, ""])
     for old in folder.glob("*.md"):
         if old.name not in texts:
             old.unlink()
@@ -39,7 +35,15 @@ def write_pages(app: Sphinx) -> None:
             place.write_text(text)
 
 
+def list_pages(app: Sphinx, name: str, source: list[str]) -> None:
+    """The page of all commands ends with their list, and leads to their pages."""
+    if name == str(FOLDER):
+        tree = ["", "```{toctree}", ":glob:", ":maxdepth: 1", "", "commands/*", "```", ""]
+        source[0] += "\n".join(tree)
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
     """Pages are written when the builder is made, before the source files are listed."""
     app.connect("config-inited", lambda app, config: write_pages(app))
+    app.connect("source-read", list_pages)
     return {"parallel_read_safe": True}

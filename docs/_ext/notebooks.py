@@ -12,6 +12,7 @@ from sphinx.application import Sphinx
 def copy(app: Sphinx) -> None:
     """Copy notebooks that have changed, and drop pages of notebooks that are gone."""
     folder = Path(app.srcdir) / "notebooks"
+    folder.mkdir(exist_ok=True)
     sources = {path.name: path for path in (Path(app.srcdir).parent / "notebooks").glob("*.ipynb")}
     for page in folder.glob("*.ipynb"):
         if page.name not in sources:

@@ -48,8 +48,8 @@ def test_the_command(tmp_path):
     made = json.loads(file.read_text())
     assert made["parts"]["figure1"]["small"]
     assert made["parts"]["figure1"]["machine"]["cores"] == os.cpu_count()
-    for part, words in (("table2", "--data DIR"), ("table9", "table2")):
-        code, text = called("scrf_2015", "--parts", part)
+    for part, words in (("figure1", "--data DIR"), ("table9", "figure2")):
+        code, text = called("cnm_2015", "--parts", part)
         assert code
         assert words in text
 

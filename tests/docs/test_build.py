@@ -40,8 +40,7 @@ def public_names():
 
 @pytest.mark.parametrize("page", sorted((DOCS / "methods").glob("*.md")), ids=lambda page: page.stem)
 def test_methods_have_the_same_parts(page):
-    if page.stem != "index":
-        assert re.findall(r"^## (.+)$", page.read_text(), flags=re.M) == PARTS
+    assert re.findall(r"^## (.+)$", page.read_text(), flags=re.M) == PARTS
 
 
 def test_pictures_are_small_and_can_be_made_again():
@@ -55,6 +54,16 @@ def test_pictures_are_small_and_can_be_made_again():
     for picture in pictures:
         assert picture.stem in drawn
         assert picture.stat().st_size < 100_000, picture.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_a_code_host_shows_pages_as_they_are(page):
+    """No directives and no roles, which are Sphinx's alone."""
+    assert not re.findall(r"^(?:```|:::)\{|\{[\w:]+\}`", page.read_text(), flags=re.M)
+
+
+def test_the_map_that_a_page_shows_is_the_one_that_is_tested():
+    assert (ROOT / "tests/relu_features.py").read_text() in (DOCS / "extend/index.md").read_text()
 
 
 def test_files_that_pages_name_exist():
@@ -88,8 +97,6 @@ def site(tmp_path_factory):
     work = tmp_path_factory.mktemp("docs")
     shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("_build", "commands", "generated"))
     shutil.copytree(ROOT / "notebooks", work / "notebooks")
-    (work / "tests").mkdir()
-    shutil.copy(ROOT / "tests/relu_features.py", work / "tests")  # a page shows it
     words = [
         sys.executable,
         "-m",
