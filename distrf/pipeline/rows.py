@@ -321,7 +321,7 @@ def open_training(
 
 def _with_missing(data: Rows) -> Rows:
     """Rows of numbers; where a sample of them has NaN, as columns of a table."""
-    X = data.X
+    X = np.asarray(data.X) if is_frame(data.X) and not is_dask_collection(data.X) else data.X
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind != "f" or sp.issparse(getattr(X, "_meta", X)) or not len(X):
         return data
     sample = take_rows(X, sampled_rows(len(X), 2000, 0, "missing")) if is_dask_collection(X) else X

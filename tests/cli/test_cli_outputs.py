@@ -67,14 +67,14 @@ def test_killed_and_resumed_to_the_same_bits(cli, rows, tmp_path, two_worker_clu
     command = [sys.executable, "-m", "distrf", *job, "--cluster", two_worker_cluster.scheduler_address]
     with subprocess.Popen([str(word) for word in command]) as process:
         deadline, place = time.monotonic() + 300, state / "sgd/checkpoint.json"
-        while not place.exists() or len(json.loads(place.read_text())["spec"]["states"]) < 2:
+        while not place.exists() or json.loads(place.read_text())["spec"]["steps"] < 2:
             assert process.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.005)
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "m").exists()
-    assert "resume=True continues it" in cli(*job, code=1).err
+    assert "--resume continues it" in cli(*job, code=1).err
     for changed in (["-D", 66], ["--set", "map__gamma=0.6"], ["--seed", 1]):
         assert "is of another job" in cli(*job, "--resume", *changed, code=1).err
     cli(*job, "--resume", cluster=True)

@@ -304,16 +304,16 @@ def test_killed_and_resumed_to_the_same_bits(cli, store, tmp_path, two_worker_cl
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "m").exists()
     cli("train", store, tmp_path / "whole", *job, cluster=True)
-    assert "resume=True continues it" in cli(*kept, code=1).err
+    assert "--resume continues it" in cli(*kept, code=1).err
     assert "is of another job" in cli(*kept, "--resume", "--set", "map__n_iter=2", code=1).err
     if reached[0] == "passes":
         other = cli(*kept, "--resume", "--alpha", "0.5", code=1, cluster=True).err
         assert "alphas: " in other
     cli(*kept, "--resume", cluster=True)
     whole, resumed = (load_model(tmp_path / name) for name in ("whole", "m"))
-    np.testing.assert_array_equal(resumed["map"].components_, whole["map"].components_)
+    np.testing.assert_array_equal(resumed["map"].base_.components_, whole["map"].base_.components_)
     np.testing.assert_array_equal(resumed["model"].coef_, whole["model"].coef_)
-    assert whole["map"].n_passes_ == resumed["map"].n_passes_ == 3
+    assert whole["map"].base_.n_passes_ == resumed["map"].base_.n_passes_ == 3
 
 
 @pytest.mark.parametrize("solver", ["finder", "gram"])
