@@ -59,8 +59,8 @@ _GRAM_COLUMNS = 4096
 _CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
-#: Rows and features at most by which a metric of coded columns is learned, and what its length scale is multiplied by.
-_METRIC_ROWS, _METRIC_FEATURES, _METRIC_LENGTHS = 8000, 512, (1.0,)
+#: Rows and features at most by which a metric of coded columns is learned.
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -189,13 +189,12 @@ def prepare(
             target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
-    if split is not None:
-        check_takes_folds(learner, map_)
-    keep_state(map_, learner)
-    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
     choices = [Choice("model", named(learner), why)]
     if split is not None:
+        check_takes_folds(learner, map_)
         choices.append(Choice("split", split.kind, split.why))
+    keep_state(map_, learner)
+    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
     warnings = [target.why] if target.doubtful and wants_labels(options.model) is None else []
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
@@ -212,9 +211,7 @@ def prepare(
             )
     if all_equal(sample.y):
         what = "label" if is_classifier(learner) else "number"
-        warnings.append(
-            f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it"
-        )
+        warnings.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; it is predicted")
     elif not sample.splits:
         warnings.append(
             f"{len(sample.y):,} rows are too few rows to hold any out: nothing is judged, and the simplest is taken"
@@ -331,12 +328,11 @@ class _Chosen:
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         if anew:  # coded columns of all rows are not those of the sample
-            D, alpha = map_.n_components, outcome.found.alpha
+            D, labels = map_.n_components, is_classifier(self.learner)
+            map_.set_params(n_components=min(D, _METRIC_FEATURES))
             map_ = LearnedMetric(
-                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                n_rounds=best.rounds, alpha=[alpha / 10, alpha], length_scales=_METRIC_LENGTHS,
-                labels=is_classifier(self.learner), random_state=self.seed,
-            )  # fmt: skip
+                map_, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
+            )
         else:
             map_.set_params(**best.more)
         better = "better on held-out rows of the sample"

@@ -48,7 +48,6 @@ class Candidate:
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
     more : parameters of the map
-    rounds : of the metric
     """
 
     units: str
@@ -57,7 +56,6 @@ class Candidate:
     length: float | None = None
     multiple: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
-    rounds: int = 0
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
@@ -285,9 +283,8 @@ class Race:
         """
         counts = np.bincount(self.codes)
         rare = len(counts) == 2 and counts.min() < _RARE * counts.sum()
-        if sp.issparse(self.units[best.units]) or not (
-            rare or (not best.mapped and len(counts) <= _FEW_CLASSES)
-        ):
+        few = not best.mapped and len(counts) <= _FEW_CLASSES
+        if sp.issparse(self.units[best.units]) or not (rare or few):
             return None
         rows, D, _ = self.rungs[-1]
         passes = self.judge_passes(best, rows, D // 2)
@@ -333,7 +330,7 @@ class Race:
         last = best, half
         for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
             metric = self._metric(*last)
-            candidate = replace(last[0], more={"metric": metric}, rounds=k + 1)
+            candidate = replace(last[0], more={"metric": metric})
             alpha = last[1].alpha
             learned = (candidate, self._half(candidate, alpha)) if k else self._near(candidate, alpha)
             if learned[1].loss >= last[1].loss:
