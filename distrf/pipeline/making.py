@@ -138,23 +138,9 @@ def make_model(
     options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
     y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
-    pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
+    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made)
     pipeline.training_ = replace(pipeline.training_, form=form)
     return pipeline
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An unfitted pipeline, and what it was chosen by.
-
-    Attributes
-    ----------
-    pipeline : Pipeline
-    split : Split by which rows are held out; None is at random
-    """
-
-    pipeline: Pipeline
-    split: Split | None = None
 
 
 def prepare(
@@ -165,8 +151,8 @@ def prepare(
     target: Target | None = None,
     keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
     split: Split | None = None,
-) -> Prepared:
-    """`make_model`, with the split of its rows.
+) -> tuple[Pipeline, Split | None]:
+    """`make_model`, with the split by which rows are held out; None is at random.
 
     Parameters
     ----------
@@ -200,11 +186,10 @@ def prepare(
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         choices.append(Choice("copies", share, "each row and its copies are held out together"))
         # Rows that are added to stored sums later have no folds of this kind.
+        given = getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
         if split is None and not getattr(learner, "keep_state", False):
             split = hold_copies_together(X, seed)
-        elif (
-            split is None and getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
-        ):
+        elif split is None and given:
             warnings.append(
                 f"{share} are copies of others: cross-validation over all rows has them on both sides, so its errors and "
                 "alpha are too small; drop the copies, or give one alpha"
@@ -221,7 +206,7 @@ def prepare(
     pipeline.training_ = Training(
         tuple(choices), tuple(chosen.compared), tuple(warnings), candidates=tuple(chosen.table)
     )
-    return Prepared(pipeline, split)
+    return pipeline, split
 
 
 def can_judge(sample: Sample) -> bool:
@@ -427,12 +412,13 @@ class _Chosen:
         scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
+        given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
         if not found.beats(constant) and not linear.beats(constant):
             self.warnings.append(
                 f"no candidate beats a constant by a standard error{', which is delivered' * (outcome.best is None)} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
-        elif labels and len(np.unique(given := _labels_of(found.scores))) == 1:
+        elif labels and len(np.unique(given)) == 1:
             rare = np.unique(self.sample.y)[int(given[0])]
             self.warnings.append(
                 f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "
@@ -442,12 +428,6 @@ class _Chosen:
             self.warnings.append(
                 f"the features do not beat a linear model on the same columns ({comparison}); take map='none', or another map"
             )
-
-
-def _labels_of(scores: np.ndarray) -> np.ndarray:
-    """The number of the class that each row is given."""
-    given: np.ndarray = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return given
 
 
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
@@ -465,4 +445,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["Prepared", "can_judge", "make_model", "prepare", "units_tried"]
+__all__ = ["can_judge", "make_model", "prepare", "units_tried"]
