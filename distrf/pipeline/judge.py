@@ -145,11 +145,8 @@ def softmax_scores(
     root = Z * np.sqrt(bend * w)[:, None].astype(np.float32)
     G = (root.T @ root).astype(np.float64)
     D, C = Z.shape[1], count - first
-    W, b, found = (
-        np.zeros((D, C)),
-        np.log(np.maximum(shares, 1e-6) / max(1.0 - shares.sum(), 1e-6) ** first),
-        {},
-    )
+    W, found = np.zeros((D, C)), {}
+    b = np.log(np.maximum(shares, 1e-6) / max(1.0 - shares.sum(), 1e-6) ** first)
 
     def scores(rows: np.ndarray, W: np.ndarray, b: np.ndarray) -> np.ndarray:
         return np.hstack([np.zeros((len(rows), first)), rows @ W.astype(np.float32) + b])
@@ -158,9 +155,8 @@ def softmax_scores(
         L = cholesky(G + alpha * np.eye(D) + 1e-7 * np.trace(G) / D * np.eye(D), lower=True, check_finite=False)
 
         def parts(x: np.ndarray, L: np.ndarray = L) -> tuple[np.ndarray, np.ndarray]:
-            return solve_triangular(L, x[: D * C].reshape(D, C), lower=True, trans=1, check_finite=False), x[
-                D * C :
-            ]
+            W = solve_triangular(L, x[: D * C].reshape(D, C), lower=True, trans=1, check_finite=False)
+            return W, x[D * C :]
 
         def loss(x: np.ndarray, L: np.ndarray = L, alpha: float = alpha) -> tuple[float, np.ndarray]:
             W, b = parts(x, L)

@@ -59,8 +59,8 @@ _GRAM_COLUMNS = 4096
 _CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
-#: Rows and features at most by which a metric of coded columns is learned, and what its length scale is multiplied by.
-_METRIC_ROWS, _METRIC_FEATURES, _METRIC_LENGTHS = 8000, 512, (1.0,)
+#: Rows and features at most by which a metric of coded columns is learned.
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -136,23 +136,9 @@ def make_model(
     options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
     y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
     made = split_for(X, y, options, split, by)
-    pipeline = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made).pipeline
+    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made)
     pipeline.training_ = replace(pipeline.training_, form=form)
     return pipeline
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """An unfitted pipeline, and what it was chosen by.
-
-    Attributes
-    ----------
-    pipeline : Pipeline
-    split : Split by which rows are held out; None is at random
-    """
-
-    pipeline: Pipeline
-    split: Split | None = None
 
 
 def prepare(
@@ -163,8 +149,8 @@ def prepare(
     target: Target | None = None,
     keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
     split: Split | None = None,
-) -> Prepared:
-    """`make_model`, with the split of its rows.
+) -> tuple[Pipeline, Split | None]:
+    """`make_model`, with the split by which rows are held out; None is at random.
 
     Parameters
     ----------
@@ -187,32 +173,28 @@ def prepare(
             target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
-    if split is not None:
-        check_takes_folds(learner, map_)
-    keep_state(map_, learner)
-    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
     choices = [Choice("model", named(learner), why)]
     if split is not None:
+        check_takes_folds(learner, map_)
         choices.append(Choice("split", split.kind, split.why))
+    keep_state(map_, learner)
+    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
     warnings = [target.why] if target.doubtful and wants_labels(options.model) is None else []
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         choices.append(Choice("copies", share, "each row and its copies are held out together"))
         # Rows that are added to stored sums later have no folds of this kind.
+        given = getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
         if split is None and not getattr(learner, "keep_state", False):
             split = hold_copies_together(X, seed)
-        elif (
-            split is None and getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
-        ):
+        elif split is None and given:
             warnings.append(
                 f"{share} are copies of others: cross-validation over all rows has them on both sides, so its errors and "
                 "alpha are too small; drop the copies, or give one alpha"
             )
     if all_equal(sample.y):
         what = "label" if is_classifier(learner) else "number"
-        warnings.append(
-            f"the target is one {what} ({sample.y[0]}) in all rows looked at; the model predicts it"
-        )
+        warnings.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; it is predicted")
     elif not sample.splits:
         warnings.append(
             f"{len(sample.y):,} rows are too few rows to hold any out: nothing is judged, and the simplest is taken"
@@ -222,7 +204,7 @@ def prepare(
     pipeline.training_ = Training(
         tuple(choices), tuple(chosen.compared), tuple(warnings), candidates=tuple(chosen.table)
     )
-    return Prepared(pipeline, split)
+    return pipeline, split
 
 
 def can_judge(sample: Sample) -> bool:
@@ -235,23 +217,22 @@ def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Ra
     map_ = unfitted_map(options, labels, seed)
     units = units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
-    return Race(
-        sample, labels, seed, {name: units[name]}, map_, options.length_scale == "auto", options.raw_columns
-    )
+    search = options.length_scale == "auto"
+    return Race(sample, labels, seed, {name: units[name]}, map_, search, options.raw_columns)
 
 
 def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
     """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
-    scale, X = options.scale, sample.X
-    if isinstance(scale, TableEncoder):
-        encoder = clone(scale)
+    X = sample.X
+    if isinstance(options.scale, TableEncoder):
+        encoder = clone(options.scale)
         if encoder.target_type == "auto":
             encoder.set_params(target_type="labels" if labels else "numbers")
         if encoder.numbers != "auto":
             return {encoder.numbers: encoder}
         plain = encoder.schema is not None and "number" not in (encoder.columns or {}).values()
         return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
-    if not (isinstance(scale, str) and scale == "auto"):
+    if not _chooses_units(options):
         scaler = asked_scaler(options)
         return {"none" if scaler is None else scaler.method: scaler}
     if all_equal(X) or (positive_only(map_) and not sp.issparse(X)):
@@ -262,6 +243,11 @@ def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> di
     else:
         methods = ["robust", "standard"]
     return {"none": None} | {method: StreamingScaler(method) for method in methods}
+
+
+def _chooses_units(options: Options) -> bool:
+    asked = options.scale.numbers if isinstance(options.scale, TableEncoder) else options.scale
+    return isinstance(asked, str) and asked == "auto"
 
 
 @dataclass
@@ -286,45 +272,35 @@ class _Chosen:
         most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
         if not can_judge(sample):
             name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-            self._noteunits_tried(name, "the sample cannot judge")
-            if self.map_ is not None and options.n_components == "auto" and not options.optional_map:
-                self._size(most, "the sample cannot judge")
-            return self._steps(units[name], None if options.optional_map else self.map_)
+            self._note_units(name, why := "the sample cannot judge")
+            self.map_ = None if options.optional_map else self.map_
+            if self.map_ is not None:
+                self._size(most, why)
+            return self._steps(units[name], self.map_)
         asked = None if options.n_components == "auto" else getattr(self.map_, "n_components", None)
-        race = Race(
-            sample,
-            labels,
-            self.seed,
-            units,
-            self.map_,
-            options.length_scale == "auto",
-            options.raw_columns,
-            asked,
-        )
+        search = options.length_scale == "auto"
+        race = Race(sample, labels, self.seed, units, self.map_, search, options.raw_columns, asked)
         optional = options.optional_map or self.map_ is None
         passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
         outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes)
         self._compare(outcome, labels)
-        best = outcome.best
+        best, why = outcome.best, self._reason(outcome, labels)
         name = best.units if best is not None else next(iter(race.units))
-        self._noteunits_tried(name, self._reason(outcome, labels))
-        if best is None or not best.mapped:
-            self._note("features", "columns" if best is not None else "constant", self._reason(outcome, labels))
-            self._set_penalty(outcome, race.scales[name] ** 2)
-            return self._steps(units[name], None)
-        return self._with_map(race, outcome, units[name], most)
+        self._note_units(name, why)
+        mapped = best is not None and best.mapped
+        map_ = self._with_map(race.scales[name], outcome, units[name], most, why) if mapped else None
+        if not mapped:
+            self._note("features", "columns" if best is not None else "constant", why)
+        self._set_penalty(outcome, 1.0 if mapped else race.scales[name] ** 2)
+        return self._steps(units[name], map_)
 
-    def _with_map(self, race: Race, outcome: Outcome, scaler: Any, most: int) -> Pipeline:
-        """The pipeline with features."""
+    def _with_map(self, scale: float, outcome: Outcome, scaler: Any, most: int, reason: str) -> Any:
+        """The map of the best candidate. `scale` : of the columns beside it; `reason` : why there are features"""
         best, map_ = outcome.best, clone(self.map_)
         assert best is not None
         self.map_ = map_
-        if self.options.n_components == "auto":
-            most_of_passes = _PASS_FEATURES if outcome.passes is not None else outcome.components
-            self._size(
-                min(outcome.components, most_of_passes),
-                f"twice as many while that gains a standard error, up to {most:,}",
-            )
+        D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
+        self._size(D, f"twice as many while that gains a standard error, up to {most:,}")
         anew = "metric" in best.more and isinstance(scaler, TableEncoder)
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
@@ -335,25 +311,22 @@ class _Chosen:
             map_.set_params(**{map_.scale_parameter(): length})
             self._note("length_scale", length, why)
         if anew:  # coded columns of all rows are not those of the sample
-            D, alpha = map_.n_components, outcome.found.alpha
+            D, labels = map_.n_components, is_classifier(self.learner)
+            map_.set_params(n_components=min(D, _METRIC_FEATURES))
             map_ = LearnedMetric(
-                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                n_rounds=best.rounds, alpha=[alpha / 10, alpha], length_scales=_METRIC_LENGTHS,
-                labels=is_classifier(self.learner), random_state=self.seed,
-            )  # fmt: skip
+                map_, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
+            )
         else:
             map_.set_params(**best.more)
-        for what, value in best.more.items():
+        better = "better on held-out rows of the sample"
+        if "metric" in best.more:
             source = f"at most {_METRIC_ROWS:,} rows" if anew else "the sample"
-            metric = "learned", f"average outer product of gradients, from {source}"
-            value, why = metric if what == "metric" else (value, "columns of each frequency")
-            self._note(what, value, f"{why}; better on held-out rows of the sample")
-        features = "columns and map" if best.joined else "map"
-        self._note("features", features, self._reason(outcome, is_classifier(self.learner)))
-        self._set_penalty(outcome, 1.0)
-        if best.joined:
-            map_ = WithColumns(map_, scale=race.scales[best.units], random_state=self.seed)
-        return self._steps(scaler, map_)
+            why = f"average outer product of gradients, from {source}; {better}"
+            self._note("metric", "learned", why)
+        elif best.more:
+            self._note("order", best.more["order"], f"columns of each frequency; {better}")
+        self._note("features", "columns and map" if best.joined else "map", reason)
+        return WithColumns(map_, scale=scale, random_state=self.seed) if best.joined else map_
 
     @property
     def _plenty(self) -> bool:
@@ -363,17 +336,9 @@ class _Chosen:
     def _note(self, what: str, value: Any, why: str) -> None:
         self.choices.append(Choice(what, value, why))
 
-    def _noteunits_tried(self, name: str, why: str) -> None:
+    def _note_units(self, name: str, why: str) -> None:
         table = isinstance(self.options.scale, TableEncoder)
-        self._note("numbers" if table else "scale", name, why if self._choosesunits_tried() else "as given")
-
-    def _choosesunits_tried(self) -> bool:
-        scale = self.options.scale
-        return (
-            scale.numbers == "auto"
-            if isinstance(scale, TableEncoder)
-            else isinstance(scale, str) and scale == "auto"
-        )
+        self._note("numbers" if table else "scale", name, why if _chooses_units(self.options) else "as given")
 
     def _reason(self, outcome: Outcome, labels: bool) -> str:
         what = "log loss" if labels else "squared error over variance"
@@ -383,16 +348,14 @@ class _Chosen:
         )
 
     def _size(self, D: int, why: str) -> None:
-        if "n_components" in self.map_.parameter_rules:
+        if self.options.n_components == "auto" and "n_components" in self.map_.parameter_rules:
             self.map_.take_size(D)
             self._note("n_components", self.map_.n_components, why)
 
     def _steps(self, scaler: Any, map_: Any) -> Pipeline:
         name = "table" if isinstance(scaler, TableEncoder) else "scale"
-        steps = [(name, scaler), ("map", map_), ("model", self.learner)]
-        return Pipeline(
-            [(name, clone(step) if name != "model" else step) for name, step in steps if step is not None]
-        )
+        steps = [(name, clone(step)) for name, step in ((name, scaler), ("map", map_)) if step is not None]
+        return Pipeline([*steps, ("model", self.learner)])
 
     @property
     def _chooses_penalty(self) -> bool:
@@ -417,22 +380,16 @@ class _Chosen:
         if outcome.passes is not None and outcome.best is not None:
             self._set_passes(outcome.passes, unit)
             return
-        alpha = max(outcome.found.alpha, _LEAST_ALPHA)
-        alphas = (
-            [alpha] if self.sample.copies and learner.keep_state else [max(alpha / 10, _LEAST_ALPHA), alpha]
-        )
-        alphas = sorted({float(f"{a * unit:.3g}") for a in alphas})
-        if outcome.best is None:
-            alphas = [_CONSTANT * unit]
+        alphas, why = [_CONSTANT * unit], "so large that only the mean is left"
+        if outcome.best is not None:
+            best, times = outcome.found.alpha, (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
+            alphas = sorted({float(f"{max(best * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
+            why = "around the best on held-out rows"
         learner.set_params(alpha=alphas)
         plain = self.sample.folds is None and not learner.keep_state
         if learner.cv == "auto" and self.n >= _HOLDOUT_ROWS and plain:
             learner.set_params(cv="holdout")
-        self._note(
-            "alpha",
-            alphas,
-            "around the best on held-out rows" if outcome.best else "so large that only the mean is left",
-        )
+        self._note("alpha", alphas, why)
 
     def _set_passes(self, judged: Judged, unit: float) -> None:
         """Logistic or multinomial regression in place of ridge. Its penalty per row of the data is that per row of the sample."""
@@ -440,9 +397,7 @@ class _Chosen:
         alpha = float(f"{judged.alpha * unit * min(1.0, rows / self.n):.3g}")
         loss = "logistic" if judged.scores.shape[1] == 1 else "multinomial"
         self.learner = StreamingLinearClassifier(loss, alpha=alpha, random_state=self.seed)
-        why = (
-            f"log loss {judged.loss:.4g} on held-out rows, a standard error less than that of calibrated ridge"
-        )
+        why = f"log loss {judged.loss:.4g} on held-out rows, less than that of calibrated ridge"
         self.choices[0] = Choice("model", named(self.learner), f"{why}; {self.choices[0].why}")
         self._note("alpha", alpha, "best on held-out rows, in proportion to the rows")
 
@@ -455,12 +410,13 @@ class _Chosen:
         scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
+        given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
         if not found.beats(constant) and not linear.beats(constant):
             self.warnings.append(
                 f"no candidate beats a constant by a standard error{', which is delivered' * (outcome.best is None)} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
-        elif labels and len(np.unique(given := _labels_of(found.scores))) == 1:
+        elif labels and len(np.unique(given)) == 1:
             rare = np.unique(self.sample.y)[int(given[0])]
             self.warnings.append(
                 f"all {len(given):,} held-out rows of a sample are given the label {rare!s}: others are too rare for what tells "
@@ -470,12 +426,6 @@ class _Chosen:
             self.warnings.append(
                 f"the features do not beat a linear model on the same columns ({comparison}); take map='none', or another map"
             )
-
-
-def _labels_of(scores: np.ndarray) -> np.ndarray:
-    """The number of the class that each row is given."""
-    given: np.ndarray = scores[:, 0] > 0 if scores.shape[1] == 1 else scores.argmax(axis=1)
-    return given
 
 
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
@@ -493,4 +443,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["Prepared", "can_judge", "make_model", "prepare", "units_tried"]
+__all__ = ["can_judge", "make_model", "prepare", "units_tried"]

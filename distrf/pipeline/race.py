@@ -7,7 +7,6 @@ of cores.
 from __future__ import annotations
 
 import numbers
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,7 +31,7 @@ from .sample import Sample
 #: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
 MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
 #: Of each rung: rows and features of a candidate, how many go on, and penalties: first these, then those around the best.
-RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
+RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
@@ -49,7 +48,6 @@ class Candidate:
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
     more : parameters of the map
-    rounds : of the metric
     """
 
     units: str
@@ -58,7 +56,6 @@ class Candidate:
     length: float | None = None
     multiple: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
-    rounds: int = 0
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
@@ -143,22 +140,16 @@ class Race:
             if self.map_ is not None:
                 joins = self.map_.joins_columns and self.joined is not False
                 joined = joins and (self.joined is True or 2 * X.shape[1] <= _NARROW)
-                every += [
-                    Candidate(name, True, joined, length, multiple)
-                    for length, multiple in self._lengths(X, multiples)
-                ]
+                every += [Candidate(name, True, joined, *each) for each in self._lengths(X, multiples)]
         return every
 
     def _lengths(self, X: Any, multiples: Sequence[float]) -> list[tuple[float | None, float | None]]:
         """Length scales that are tried in some units, with the multiples that they are."""
         trial, name = self._trial(64), self.map_.scale_parameter()
-        own = trial.scale_parameter()
         known = trial.get_params()
-        kernel = known.get("kernel", "gaussian")
-        if name is None or own is None or not (isinstance(kernel, Kernel) or kernel in KERNELS):
-            return [(None, None)]
-        value = self.map_.get_params()[name]
-        if not self.search or isinstance(value, numbers.Real):
+        kernel, value = known.get("kernel", "gaussian"), name and self.map_.get_params()[name]
+        named = isinstance(kernel, Kernel) or kernel in KERNELS
+        if not (self.search and named and name and trial.scale_parameter()) or isinstance(value, numbers.Real):
             return [(None, None)]
         try:
             rule = resolve_length_scale(kernel_with(kernel, known, Kernel), value, None, X, self.seed)
@@ -242,17 +233,14 @@ class Race:
 
     def constant(self) -> Judged:
         """The mean of the training rows; of labels, their shares."""
-        held = self.sample.held_rows
-        F = np.concatenate(
-            [
-                np.tile(np.average(self.Y[train], axis=0, weights=self.sample.weights_of(train)), (len(h), 1))
-                for train, h in self.sample.splits
-            ]
-        )
-        w = self.sample.held_weights
+        sample, held, w = self.sample, self.sample.held_rows, self.sample.held_weights
+        means = [
+            np.average(self.Y[train], axis=0, weights=sample.weights_of(train)) for train, _ in sample.splits
+        ]
+        F = np.repeat(means, [len(held) for _, held in sample.splits], axis=0)
         squares = ((F - self.Y[held]) ** 2).mean(axis=1)
         losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
-        return Judged(losses * w, 0.0, F, self.sample.held_groups, 1.0 - self.sample.copies)
+        return Judged(losses * w, 0.0, F, sample.held_groups, 1.0 - sample.copies)
 
     @_ONE_THREAD
     def run(
@@ -272,14 +260,15 @@ class Race:
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
             best = mapped[0]
-            half = {best: found[best]} | self._refined(best, found[best])
-            found |= {c: self._tried(c, judged.alpha, 2) for c, judged in half.items()}
-            top = min(half, key=lambda c: found[c].loss)
+            before = self._half(best, found[best].alpha)
+            refined = self._refined(best, before)
+            found |= {c: self._tried(c, judged.alpha, self.rungs[-1][1]) for c, judged in refined.items()}
+            top = min([best, *refined], key=lambda c: found[c].loss)
             best = top if found[top].beats(found[best], errors) else best
             if optional and not found[best].beats(found[linear], errors):
                 best = linear
             else:
-                components = self._components(best, half[best], found[best], most, plenty)
+                components = self._components(best, refined.get(best, before), found[best], most, plenty)
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
@@ -294,12 +283,11 @@ class Race:
         """
         counts = np.bincount(self.codes)
         rare = len(counts) == 2 and counts.min() < _RARE * counts.sum()
-        if sp.issparse(self.units[best.units]) or not (
-            rare or (not best.mapped and len(counts) <= _FEW_CLASSES)
-        ):
+        few = not best.mapped and len(counts) <= _FEW_CLASSES
+        if sp.issparse(self.units[best.units]) or not (rare or few):
             return None
         rows, D, _ = self.rungs[-1]
-        passes = self.judge_passes(best, rows, D)
+        passes = self.judge_passes(best, rows, D // 2)
         return passes if passes.beats(found, 0.0 if rare else 1.0) else None
 
     def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
@@ -316,16 +304,17 @@ class Race:
             if not last:
                 going = _of_each_units(order, most)
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
-                    going += [
-                        c for c in order if c.mapped is mapped and not any(g.mapped is mapped for g in going)
-                    ][:1]
+                    if all(c.mapped is not mapped for c in going):
+                        going += [c for c in order if c.mapped is mapped][:1]
                 tried = {c: around(found[c].alpha) for c in going}
         return found
 
-    def _tried(self, candidate: Candidate, alpha: float, times: int = 1) -> Judged:
-        """What a candidate is worth on the last rung, with so many times its features."""
-        rows, D, _ = self.rungs[-1]
-        return self.judge(candidate, rows, times * D, around(alpha))
+    def _tried(self, candidate: Candidate, alpha: float, D: int) -> Judged:
+        """What a candidate is worth with D features on the rows of the last rung."""
+        return self.judge(candidate, self.rungs[-1][0], D, around(alpha))
+
+    def _half(self, candidate: Candidate, alpha: float) -> Judged:
+        return self._tried(candidate, alpha, self.rungs[-1][1] // 2)
 
     def _refined(self, best: Candidate, half: Judged) -> dict[Candidate, Judged]:
         """The best candidate with frequencies of two columns each, and in the last of its learned metrics, where these do better.
@@ -341,12 +330,9 @@ class Race:
         last = best, half
         for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
             metric = self._metric(*last)
-            candidate = replace(last[0], more={"metric": metric}, rounds=k + 1)
-            learned = (
-                self._near(candidate, last[1].alpha)
-                if k == 0
-                else (candidate, self._tried(candidate, last[1].alpha))
-            )
+            candidate = replace(last[0], more={"metric": metric})
+            alpha = last[1].alpha
+            learned = (candidate, self._half(candidate, alpha)) if k else self._near(candidate, alpha)
             if learned[1].loss >= last[1].loss:
                 break
             last = learned
@@ -355,14 +341,11 @@ class Race:
 
     def _near(self, candidate: Candidate, alpha: float) -> tuple[Candidate, Judged]:
         """The candidate at the best of its own and near length scales."""
-        assert candidate.length is not None
-        assert candidate.multiple is not None
-        judged = self._tried(candidate, alpha)
+        judged = self._half(candidate, alpha)
         for f in _NEAR:
-            other = replace(
-                candidate, length=f * candidate.length, multiple=float(f"{f * candidate.multiple:.3g}")
-            )
-            found = self._tried(other, judged.alpha)
+            length, multiple = (f * float(value or 0.0) for value in (candidate.length, candidate.multiple))
+            other = replace(candidate, length=length, multiple=float(f"{multiple:.3g}"))
+            found = self._half(other, judged.alpha)
             if found.loss < judged.loss:
                 return other, found
         return candidate, judged
@@ -371,7 +354,7 @@ class Race:
         """The metric of the gradients of a candidate: their average outer product."""
         train = self.sample.splits[0][0]
         X = self.units[candidate.units][train].astype(np.float64)
-        Z, map_ = self.features(candidate, self.rungs[-1][1], train)
+        Z, map_ = self.features(candidate, self.rungs[-1][1] // 2, train)
         weight = self.sample.weights_of(train)
         fit, d = ridge(Z, self.Y[train], weight, [judged.alpha]), X.shape[1] if candidate.joined else 0
         W, Z = fit.weights[0], Z[:, d:]
@@ -383,17 +366,18 @@ class Race:
         metric: np.ndarray = root @ root.T
         return metric
 
-    def _components(self, best: Candidate, half: Judged, found: Judged, most: int, plenty: bool) -> int:
-        """Twice the features of the last rung; again twice where rows are plenty or that gained a standard error.
+    def _components(self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool) -> int:
+        """Features of the last rung, doubled if the last doubling gained a standard error, or anything where rows are plenty.
 
-        Of plenty of rows a third doubling is judged, if so many features are allowed.
+        before, found : what half the features of the last rung say of the best, and all
         """
-        D = min(2 * self.rungs[-1][1], most)
-        if not (plenty or found.beats(half)) or most < 2 * D:
-            return D
-        if not plenty or most < 4 * D:
-            return 2 * D
-        return 4 * D if self._tried(best, found.alpha, 4).beats(found) else 2 * D
+        D = self.rungs[-1][1]
+        while most >= 2 * D and found.beats(before, 0.0 if plenty else 1.0):
+            D *= 2
+            if not plenty or most < 2 * D:
+                break
+            before, found = found, self._tried(best, found.alpha, D)
+        return min(D, most)
 
     def best_units(self) -> str:
         """The units in which the given map does best, or columns where there is none."""
@@ -417,13 +401,8 @@ class Race:
 
 def _of_each_units(order: list[Candidate], most: int) -> list[Candidate]:
     """The best, of each units no more than half: what few rows cannot tell apart, more rows may."""
-    seen: Counter[str] = Counter()
-    best = []
-    for c in order:
-        seen[c.units] += 1
-        if seen[c.units] <= -(-most // 2):
-            best.append(c)
-    return best[:most]
+    units = [c.units for c in order]
+    return [c for i, c in enumerate(order) if units[:i].count(c.units) < -(-most // 2)][:most]
 
 
 def around(alpha: float) -> list[float]:

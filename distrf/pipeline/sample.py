@@ -227,14 +227,9 @@ def read_sample(
         with input_errors():
             weight = checked_weights(weight, y)
         if not weight.any():
-            raise InputError(
-                "sample_weight must not be zero everywhere; give the rows that count a positive one"
-            )
+            raise InputError("sample_weight must not be zero everywhere; give rows that count a positive one")
     counted = None if weight is None or lazy else np.flatnonzero(weight)
-    if counted is not None and 0 < len(counted) < n:
-        n = len(counted)
-    else:
-        counted = None
+    n = n if counted is None else len(counted)
     size = min(n, most if d <= _WIDE else min(most, _WIDE_ROWS))
     sparse = blocks_are_csr(X)
     if not sparse:
@@ -247,13 +242,13 @@ def read_sample(
     if lazy:
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
-        if (positive := own > 0).any():
-            rows, drawn, targets, own, *marks = (
-                values[positive] for values in (rows, drawn, targets, own, *marks)
-            )
+        if (good := own > 0).any():
+            rows, drawn, targets, own, *marks = (part[good] for part in (rows, drawn, targets, own, *marks))
     elif weight is not None:
         own = weight[rows]
-    _check_finite(drawn, rows)
+    if bad := first_not_finite(drawn):
+        where = f"row {rows[bad[0]]}, column {bad[1]}"
+        raise InputError(f"X must be finite, but {where} is {bad[2]}; impute or drop such rows")
     if not coded:
         refuse_huge(drawn)
     _check_targets(targets, rows)
@@ -303,14 +298,6 @@ def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
     return first if alike.mean() > _ALIKE else alone
 
 
-def _check_finite(X: Any, rows: np.ndarray) -> None:
-    if bad := first_not_finite(X):
-        row, column, value = bad
-        raise InputError(
-            f"X must be finite, but row {rows[row]}, column {column} is {value}; impute or drop such rows"
-        )
-
-
 def _splits(first: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Rows at random; the copies of a row are on one side. `first` : the row that each one is a copy of, or itself."""
     order = permutation(seed, "choices order", 0, len(first))
@@ -318,10 +305,8 @@ def _splits(first: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray]
     n = len(order)
     if n < _FEWEST:
         return ()
-    if n > _THREE_FOLDS:
-        parts = [order[: n // 4]]
-    else:
-        parts = np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
+    folds = 5 if n <= _FIVE_FOLDS else 3
+    parts = [order[: n // 4]] if n > _THREE_FOLDS else np.array_split(order, folds)
     held = [np.isin(first, part) for part in parts]
     return tuple((np.flatnonzero(~h), np.flatnonzero(h)) for h in held)
 
@@ -329,9 +314,7 @@ def _splits(first: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray]
 def _numbered(folds: np.ndarray) -> np.ndarray | None:
     """The folds of a sample, numbered anew in their order; None where all rows are in one."""
     there, places = np.unique(folds, return_inverse=True)
-    if len(there) < 2:
-        return None
-    return places - int(there[0] < 0)
+    return None if len(there) < 2 else places - int(there[0] < 0)
 
 
 def _given_splits(folds: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

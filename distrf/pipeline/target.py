@@ -90,9 +90,8 @@ def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Targ
     """
     nats = [race(labels).nats() for labels in (True, False)]
     labels = nats[0] < nats[1] - _LEAD
-    chosen, other, option = (
-        ("labels", "numbers", "ridge") if labels else ("numbers", "labels", "ridge-classifier")
-    )
+    words = [("labels", "ridge-classifier"), ("numbers", "ridge")]
+    (chosen, _), (other, option) = words if labels else reversed(words)
     why = (
         f"whole numbers with {target.distinct:,} distinct values in {target.rows:,} rows looked at are taken for {chosen}: log "
         f"loss {nats[0]:.2f} as labels and {nats[1]:.2f} as numbers, on {judged:,} held-out rows; model={option!r} takes "
@@ -104,10 +103,9 @@ def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Targ
 def _refuse_extremes(y: np.ndarray) -> None:
     """Raise InputError for numbers that float32 does not hold, or whose differences it does not."""
     largest, spread = float(np.abs(y).max()), float(np.ptp(y))
-    if largest > _LARGEST:
-        raise InputError(f"y is too large, predictions are float32: up to {largest:g}; give it in other units")
-    if 0 < spread < _SMALLEST:
-        raise InputError(f"y is too small, predictions are float32: up to {spread:g}; give it in other units")
+    size, most = ("large", largest) if largest > _LARGEST else ("small", spread)
+    if largest > _LARGEST or 0 < spread < _SMALLEST:
+        raise InputError(f"y is too {size}, predictions are float32: up to {most:g}; give it in other units")
 
 
 def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: bool, seen: str) -> Target:
@@ -153,9 +151,9 @@ def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
     Codes of labels are in no order of frequency, or are balanced. Steps the wrong way are chance up to three standard
     errors of the difference of two counts; the last values have at most a tenth of the most frequent one's rows.
     """
-    every = np.zeros(int(values[-1] - values[0]) + 1) if values[-1] - values[0] < 10 * len(values) else None
-    if every is None:
+    if values[-1] - values[0] >= 10 * len(values):
         return False
+    every = np.zeros(int(values[-1] - values[0]) + 1)
     every[(values - values[0]).astype(np.int64)] = counts
     mode = int(np.argmax(every))
     steps = np.diff(every)
@@ -193,15 +191,13 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
             f"the target is text of nearly all distinct values, {target.distinct:,} in {target.rows:,} rows looked at: no label "
             "can be learned from its rows; make numbers of it for a regressor, or give another target"
         )
-    if classifier and not target.whole:
-        raise InputError(
-            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or make labels of y"
-        )
     few = target.distinct <= max(_FEW, min(target.rows // _CODE_ROWS, _MOST_CLASSES))
-    if classifier and not (target.labels or target.doubtful or few):
+    if classifier and not (target.whole and (target.labels or target.doubtful or few)):
+        text = (
+            "write them as text, such as 'class 7', if they are labels" if target.whole else "make labels of y"
+        )
         raise InputError(
-            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or "
-            "write them as text, such as 'class 7', if they are labels"
+            f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or {text}"
         )
     if not classifier and target.labels and "strings" in target.why:
         raise InputError(

@@ -16,10 +16,10 @@ from ..execution.labelled import plain_rows
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import load_model
 from ..randomness import draw_seed
-from ..splits import SPLIT
+from ..splits import SPLIT, Split
 from ..store.csv_format import reads_csv, said_format
 from .loaded import note_reasons
-from .making import Prepared, prepare
+from .making import prepare
 from .options import Options, split_for, takes_folds
 from .outputs import Outputs, job_of
 from .rows import Rows, open_training
@@ -158,11 +158,11 @@ def train(
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
     with outputs.held():
-        made = prepare(
+        pipeline, held_out = prepare(
             rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
             split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates),
         )  # fmt: skip
-        pipeline = fit_prepared(made, rows.X, y, rows.weights)
+        fit_prepared(pipeline, held_out, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
         note_reasons(pipeline, rows.kinds, drop_missing_target)
         if out is not None:
@@ -172,23 +172,21 @@ def train(
     return pipeline
 
 
-def fit_prepared(prepared: Prepared, X: Any, y: Any, sample_weight: Any = None) -> Pipeline:
+def fit_prepared(pipeline: Pipeline, split: Split | None, X: Any, y: Any, sample_weight: Any = None) -> None:
     """Fit what `prepare` returned, and say what was found wrong.
 
     Parameters
     ----------
-    prepared : Prepared
+    pipeline, split : of `prepare`
     X, y, sample_weight : as `train` takes them
     """
-    pipeline, warned = prepared.pipeline, list(prepared.pipeline.training_.warnings)
+    warned = pipeline.training_.warnings
     given = {} if sample_weight is None else {"model__sample_weight": sample_weight}
-    if prepared.split is not None:
-        folds = prepared.split.folds.values
-        given |= {f"{name}__folds": folds for name, step in pipeline.steps if takes_folds(step)}
+    if split is not None:
+        given |= {f"{name}__folds": split.folds.values for name, step in pipeline.steps if takes_folds(step)}
     pipeline.fit(X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
-    return pipeline
 
 
 __all__ = ["BaselineWarning", "fit_prepared", "train"]
