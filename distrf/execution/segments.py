@@ -13,9 +13,8 @@ from typing import Any, Protocol, Self
 
 import cloudpickle
 
-from ..alignment import aligned
 from ..errors import DistrfError, InputError
-from .graph_nodes import Task, TaskRef
+from .graph import Task, TaskRef, aligned
 from .progress import report
 from .row_blocks import shared_arrays
 
