@@ -21,9 +21,9 @@ import scipy.sparse as sp
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.utils import key_split
 
+from ..progress import split_label
 from ..store import files, place_of_array
 from ..store.file_lists import version_of
-from .progress import split_label
 
 __all__ = [
     "PRODUCER",

@@ -16,6 +16,7 @@ from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
+from ..progress import current_listener
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
@@ -25,7 +26,6 @@ from ..store.rows import open_weighted, read_block
 from ..store.table_source import TableSource
 from .graph import PRODUCER
 from .labelled import with_reading
-from .progress import current_listener
 from .scheduler import workers_are_here
 
 csv_source.listener, csv_source.workers_are_here = current_listener, workers_are_here

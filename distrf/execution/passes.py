@@ -29,10 +29,10 @@ from dask.delayed import Delayed
 
 from ..errors import InputError
 from ..maps import working_dtype
+from ..progress import pass_topic, report
 from ..projections.cache import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
 from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
-from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies

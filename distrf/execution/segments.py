@@ -14,8 +14,8 @@ from typing import Any, Protocol, Self
 import cloudpickle
 
 from ..errors import DistrfError, InputError
+from ..progress import report
 from .graph import Task, TaskRef, aligned
-from .progress import report
 from .row_blocks import shared_arrays
 
 #: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError). Dask's own
