@@ -22,9 +22,8 @@ from dask.utils import parse_bytes, parse_timedelta
 from distributed.security import Security
 
 from .errors import ClusterError, InputError, reworded
-from .execution.memory import CLIENT_BYTES, PROCESS_BYTES
+from .execution.memory import CLIENT_BYTES, PROCESS_BYTES, machine_memory
 from .execution.worker_checks import WITHOUT_WORKERS
-from .machine import machine_memory
 
 #: What a cluster spec may have.
 _KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}

@@ -113,7 +113,7 @@ def test_seams(files):
 def test_one_file_imports_private_parts_of_dask():
     private = re.compile(r"(dask|distributed)(\.\w+)*\._\w+")
     users = [module_name(path) for path in FILES if any(private.fullmatch(module) for module in imports(path))]
-    assert users == ["distrf.execution.graph_nodes"]
+    assert users == ["distrf.execution.graph"]
 
 
 @every_file

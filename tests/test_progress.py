@@ -14,12 +14,10 @@ import pytest
 from reductions import RefusingFold, SlowSumFold
 from rich.console import Console
 
-from distrf import StreamingRidge, StreamingSGDRegressor, show_progress
+from distrf import StreamingRidge, StreamingSGDRegressor, progress, show_progress
 from distrf.errors import InputError
-from distrf.execution import progress
 from distrf.execution.passes import run_pass
-from distrf.execution.progress import TOPIC, Lines, current_listener, listening, split_label
-from distrf.progress import _BATCH, _Bars, is_log
+from distrf.progress import _BATCH, TOPIC, Lines, _Bars, current_listener, is_log, listening, split_label
 
 
 @pytest.fixture

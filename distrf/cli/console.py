@@ -17,7 +17,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..errors import DistrfError, ParameterError
-from ..planning.workers import running
 from .options import OPTIONS
 
 _LOG = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ class Session:
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
         """The cluster for a job on an Input. Raises MemoryPlanError before anything runs, or starts."""
         self.need_no_workers(data)
-        if not running(self.where["cluster"]):
+        if "://" not in os.fspath(self.where["cluster"] or ""):
             self.planned(job, pipeline, data, **more, **self.where).check()
         with self.on_cluster():
             if self.where["cluster"] != "none":

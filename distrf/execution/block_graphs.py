@@ -17,7 +17,7 @@ from dask.array.optimization import optimize
 from dask.core import flatten
 from dask.highlevelgraph import HighLevelGraph
 
-from .graph_nodes import DataNode, GraphNode, convert_legacy_graph
+from .graph import DataNode, GraphNode, convert_legacy_graph
 from .row_blocks import ARRAYS_PREFIX
 from .segments import Blocks, located
 

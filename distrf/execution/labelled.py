@@ -16,7 +16,7 @@ from dask.base import is_dask_collection
 from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import InputError
-from .graph_nodes import Alias
+from .graph import Alias
 from .scheduler import computed
 
 

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any
 
+import psutil
 from dask.utils import format_bytes
 
 from ..errors import ClusterError, MemoryPlanError
-from ..machine import machine_memory
 from .states import tree_height
 from .worker_checks import WorkersFail, able_workers, in_plain_words, threads_and_limits
 
 _LOG = logging.getLogger(__name__)
+#: Control groups of this process, and where the kernel shows them.
+_OWN, _GROUPS = Path("/proc/self/cgroup"), "/sys/fs/cgroup"
 #: Bytes of a worker process that has imported everything and holds no data.
 PROCESS_BYTES = 350 * 2**20
 #: Bytes of the process that starts local workers: it has imported as much, and shares the files of libraries with them.
@@ -158,3 +161,32 @@ def check_client(needed: int, label: str) -> None:
             f"{label} was refused: its final solve needs {format_bytes(needed)} in the client, this machine has "
             f"{format_bytes(have)}. Remedy: fewer components, cv='holdout' or a single alpha"
         )
+
+
+def machine_memory() -> int:
+    """The most bytes that this process and those beside it may take.
+
+    The memory of the machine, or the limit of the container, batch job or service in which it runs: that of its control
+    group (cgroup), or of one above it. Beyond that the kernel kills. Dask looks at the uppermost group alone, which is that
+    of a container, but not of a batch job or a service.
+
+    Returns
+    -------
+    int
+    """
+    limits = [psutil.virtual_memory().total]
+    for line in _OWN.read_text().splitlines() if _OWN.exists() else ():
+        _, controllers, group = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, file = (
+            ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
+        )  # versions 1 and 2
+        path = PurePosixPath(group)
+        for folder in (
+            path,
+            *path.parents,
+        ):  # in a container the path may be that outside of it: then only "/" is there
+            with suppress(OSError, ValueError):  # "max" is no limit
+                limits.append(int(Path(_GROUPS, top, str(folder).strip("/"), file).read_text()))
+    return min(limits)

@@ -16,6 +16,7 @@ from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
+from ..progress import current_listener
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
@@ -23,9 +24,8 @@ from ..store.formats import open_source
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.rows import open_weighted, read_block
 from ..store.table_source import TableSource
-from .graph_nodes import PRODUCER
+from .graph import PRODUCER
 from .labelled import with_reading
-from .progress import current_listener
 from .scheduler import workers_are_here
 
 csv_source.listener, csv_source.workers_are_here = current_listener, workers_are_here
@@ -182,7 +182,7 @@ class ReadBlocks(BlockwiseDep):
     """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
     blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_source : of CSR rows, whose
-    entries it counts (see csr_rows.py): their number travels, not the source
+    entries it counts (see graph.py): their number travels, not the source
     """
 
     name: str

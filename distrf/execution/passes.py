@@ -29,17 +29,15 @@ from dask.delayed import Delayed
 
 from ..errors import InputError
 from ..maps import working_dtype
+from ..progress import pass_topic, report
 from ..projections.cache import cached_bytes
-from .graph_inputs import reads_files
-from .graph_nodes import Task, TaskRef, as_producer
+from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
 from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
-from .progress import pass_topic, report
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies
 from .states import add_states, tree_sum
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
-from .task_names import span_of, task_name
 from .worker_checks import able_workers
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
@@ -143,7 +141,7 @@ def run_pass(
     arrays : NumPy arrays / CSR matrices, or Dask arrays, with equal row counts. The row chunks of the
         first Dask array are the blocks; in-memory arrays are cut into blocks of `block_rows`.
     block_rows : rows of a block of arrays in memory; None: all are one block
-    label : what progress displays call the pass, and in its words Dask's dashboard (see task_names.py)
+    label : what progress displays call the pass, and in its words Dask's dashboard (see graph.py)
     starts : first row of each block, where the Dask arrays are some blocks of longer ones
 
     Raises InputError for misaligned arrays and whatever a block function raises.

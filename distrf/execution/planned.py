@@ -15,7 +15,7 @@ from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..projections.cache import cached_bytes
 from .block_graphs import is_held
-from .csr_rows import csr_row_bytes, stored_row_bytes
+from .graph import csr_row_bytes, stored_row_bytes
 from .memory import PassMemory, Workers, reading_scratch, reduction_scratch
 from .passes import count_segments, held_segments
 from .row_blocks import blocks_are_csr, rows_per_block, split_chunk, target_block_bytes

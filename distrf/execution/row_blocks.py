@@ -19,16 +19,13 @@ from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph, Layer
 from dask.utils import parse_bytes
 
-from ..alignment import aligned
 from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..store.zarr_arrays import joined
 from ..typing import Rows
-from .csr_rows import csr_row_bytes, stored_row_bytes
-from .graph_nodes import DataNode, Task, TaskRef
+from .graph import DataNode, Task, TaskRef, aligned, csr_row_bytes, stored_row_bytes, task_name
 from .labelled import has_frames, noted, notes_of, plain_rows, with_header
 from .scheduler import current_client
-from .task_names import task_name
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
@@ -148,7 +145,7 @@ def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
 class _CutLayer(Layer):
     """The tasks that cut and join row chunks, each made when somebody asks for it: passes over stored rows do not.
 
-    It reads no files: see graph_inputs.py.
+    It reads no files: see graph.py.
     """
 
     io_deps: Mapping[str, Any] = MappingProxyType({})

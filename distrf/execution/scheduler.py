@@ -15,13 +15,14 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from . import worker_checks
-from .submission import LARGE_GRAPHS
 from .worker_checks import Watch
 
 #: Bytes of rows up to which a job needs no workers where it would take them step by step: they take seconds to start, each message
 #: to them milliseconds, and threads are no slower. With two workers for two threads, ridge at D = 2,048 took 20.1 s for 13.9, and 5
 #: epochs of a support vector machine 204.8 s for 38.5. Of rows on a client, `distrf.small-rows` of Dask's configuration sets others.
 SMALL_ROWS = 64 * 2**20
+#: Graphs hold learned arrays once, on purpose. Without this setting Dask warns of those above 10 MB.
+LARGE_GRAPHS = {"distributed.admin.large-graph-warning-threshold": "64GiB"}
 
 
 def current_client() -> Any:

@@ -13,10 +13,9 @@ from typing import Any, Protocol, Self
 
 import cloudpickle
 
-from ..alignment import aligned
 from ..errors import DistrfError, InputError
-from .graph_nodes import Task, TaskRef
-from .progress import report
+from ..progress import report
+from .graph import Task, TaskRef, aligned
 from .row_blocks import shared_arrays
 
 #: Seconds to wait before the first, second and third retry of a segment whose rows could not be read (OSError). Dask's own

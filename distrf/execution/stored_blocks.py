@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..alignment import aligned
 from .block_graphs import BlockGraphs, GraphSegment
+from .graph import aligned
 from .row_blocks import (
     ArrayRows,
     apply_map,

@@ -13,7 +13,7 @@ import numpy as np
 from .. import store
 from ..errors import InputError, first_not_finite
 from ..store.files import normalise
-from .graph_inputs import graph_inputs
+from .graph import graph_inputs
 from .open_rows import lazy_blocks
 from .passes import run_pass
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks

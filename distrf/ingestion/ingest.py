@@ -13,8 +13,8 @@ import numpy as np
 from distrf import __version__
 
 from ..errors import InputError
-from ..execution.progress import current_listener
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
+from ..progress import current_listener
 from ..store import file_lists, files, zarr_writer
 from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, said_format
 from ..store.csv_source import CsvSource

@@ -10,7 +10,7 @@ from sklearn.pipeline import Pipeline
 
 from .. import __version__, store
 from ..errors import InputError
-from ..execution.graph_inputs import input_version
+from ..execution.graph import input_version
 from ..execution.labelled import reading_of
 from ..execution.open_table import is_table
 from ..execution.writing import Written, write_parts, write_rows

@@ -11,7 +11,7 @@ from sklearn.pipeline import Pipeline
 from .. import __version__, store
 from ..errors import InputError
 from ..execution import writing
-from ..execution.graph_inputs import input_version
+from ..execution.graph import input_version
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.writing import Written, write_parts
 from ..parameters import PLACE, ruled

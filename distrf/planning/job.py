@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +31,6 @@ from ..scores.passes import ROW_FLOPS, SumsReduction
 from ..store.csv_format import reads_csv
 from ..targets import as_columns
 from .summary import Plan
-from .workers import planned_workers
 
 #: How many blocks a plan reads targets of. They are spread over all blocks.
 _BLOCKS = 8
@@ -244,3 +244,47 @@ def _with_choices(costs: Costs, rows: PlannedRows) -> Costs:
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))
+
+
+def planned_workers(
+    cluster: str | os.PathLike[str] | None = None,
+    memory_limit: str | int | None = None,
+    tls: str | os.PathLike[str] | None = None,
+) -> Workers:
+    """The workers of the cluster that `distrf.connect` would give. A running cluster is asked, none is started.
+
+    Parameters
+    ----------
+    cluster, memory_limit, tls : as `distrf.connect` takes them
+
+    Returns
+    -------
+    Workers
+        Their number, threads and memory limit; the limit is 0 if only the running cluster would tell it.
+    """
+    if cluster == "none" and memory_limit is None:
+        return Workers.of_client(None)
+    from dask.system import CPU_COUNT
+    from distributed.worker_memory import parse_memory_limit
+
+    from ..cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
+
+    check_memory_limit(memory_limit, cluster)
+    if cluster is not None and "://" in os.fspath(cluster):
+        with connect(cluster, tls=tls) as client:
+            return Workers.of_client(client)
+    if cluster in (None, "local"):
+        spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
+    else:
+        spec = read_cluster_spec(cluster)
+    arguments = spec["arguments"]
+    count = int(arguments.get("n_workers") or CPU_COUNT)
+    threads = int(arguments.get("threads_per_worker") or 1)
+    if not spec["class"].endswith("LocalCluster"):
+        return Workers(count, threads, 0)  # the memory limit is known once the cluster runs
+    limit = arguments.get("memory_limit", "auto")
+    return Workers(
+        count,
+        threads,
+        parse_memory_limit(limit, threads, count, logger=logging.getLogger("distributed.worker.memory")) or 0,
+    )

@@ -8,10 +8,9 @@ from typing import Any
 from dask.base import is_dask_collection
 from dask.utils import format_bytes
 
-from ..execution.memory import PassMemory, Workers
+from ..execution.memory import PassMemory, Workers, machine_memory
 from ..execution.passes import count_segments, pass_memory
 from ..execution.scheduler import current_client
-from ..machine import machine_memory
 from .gram import GramReduction
 
 SOLVERS = ("auto", "gram", "passes")

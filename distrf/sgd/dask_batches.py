@@ -23,20 +23,20 @@ import asyncio
 import itertools
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import dask
 import numpy as np
 from dask.delayed import Delayed
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 
-from ..alignment import aligned
-from ..execution.graph_nodes import DataNode, GraphNode, Task, TaskRef
+from ..execution.graph import DataNode, GraphNode, Task, TaskRef, aligned, span_of
 from ..execution.memory import Workers
 from ..execution.row_blocks import shared_arrays
-from ..execution.scheduler import compute, computed, gather
+from ..execution.scheduler import LARGE_GRAPHS, compute, computed, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
-from ..execution.submission import Submission, threads_of
 from ..execution.worker_checks import able_workers
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
@@ -311,3 +311,80 @@ def _gradients(work: BatchWork, features: Sequence[Any], arrays: dict[str, np.nd
 
 def _sum_lists(*lists: Sequence[Any]) -> list[Any]:
     return [add_sums(*itertools.chain(*lists))]
+
+
+class Submission:
+    """Collects tasks and sends them in one message, because a message costs the scheduler as much as several tasks.
+
+    Parameters
+    ----------
+    phase : str
+        Name of the phase that they belong to: Dask sums up their time and memory in a span of that name.
+    """
+
+    def __init__(self, phase: str) -> None:
+        self._span = span_of(phase)
+        self._layers: dict[str, MaterializedLayer] = {}
+        self.keep: list[Any] = []
+
+    def add(
+        self,
+        graph: dict[Any, Any],
+        priority: int = 0,
+        worker: str | Sequence[str] | None = None,
+        keep: Iterable[Any] = (),
+    ) -> None:
+        """Add tasks.
+
+        Parameters
+        ----------
+        graph : dict
+            Tasks by key.
+        priority : int
+            Higher ones run first.
+        worker : str or sequence of str, optional
+            Address of the worker that should run them, or of several of which any may; if they are lost, any other may.
+        keep : iterable of keys
+            Results to hold on the cluster until their futures are released. All others are dropped after their last use.
+        """
+        notes: dict[str, Any] = {"priority": priority, "span": self._span}
+        if worker is not None:
+            workers = [worker] if isinstance(worker, str) else list(worker)
+            notes |= {"workers": workers, "allow_other_workers": True}
+        self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
+        self.keep.extend(keep)
+
+    def submit(self, client: Any) -> dict[Any, Any]:
+        """Send all tasks to the scheduler in one message.
+
+        Parameters
+        ----------
+        client : distributed.Client
+
+        Returns
+        -------
+        dict
+            Future of each result that is kept, by key.
+        """
+        if not self._layers:
+            return {}
+        graph = HighLevelGraph(self._layers, {name: set() for name in self._layers})
+        with dask.config.set(LARGE_GRAPHS):
+            futures = client.get(graph, self.keep, sync=False)
+        return dict(zip(self.keep, futures, strict=True))
+
+
+def threads_of(workers: Mapping[str, int]) -> list[str]:
+    """The address of the worker of each thread, the first thread of every worker before the second of any.
+
+    Parameters
+    ----------
+    workers : {address: threads}
+
+    Returns
+    -------
+    list of str
+        One address for each thread.
+    """
+    most = max(workers.values(), default=0)
+    return [worker for t in range(most) for worker, threads in sorted(workers.items()) if threads > t]

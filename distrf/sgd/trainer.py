@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..execution.memory import PassMemory
-from ..execution.progress import current_listener
+from ..progress import current_listener
 from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
 from .rows import Rows

@@ -7,11 +7,10 @@ from typing import Any
 
 from dask.utils import format_bytes
 
-from ..execution.memory import PassMemory, Workers, states_held
+from ..execution.memory import PassMemory, Workers, machine_memory, states_held
 from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows
 from ..gram_tiles import tiles_nbytes
-from ..machine import machine_memory
 from ..maps.tiles import FeatureTiles
 from ..projections.cache import cached_bytes
 from .reductions import GramTilesReduction, ProductReduction

@@ -20,10 +20,9 @@ from threadpoolctl import threadpool_info
 import distrf
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
-from distrf.execution.memory import CLIENT_BYTES, PROCESS_BYTES
+from distrf.execution.memory import CLIENT_BYTES, PROCESS_BYTES, machine_memory
 from distrf.execution.scheduler import current_client
-from distrf.machine import machine_memory
-from distrf.planning.workers import planned_workers
+from distrf.planning.job import planned_workers
 
 THREADS = {"n_workers": 1, "processes": False}
 NONE = {"n_workers": 0, "threads_per_worker": 1, "processes": False}

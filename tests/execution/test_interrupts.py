@@ -15,7 +15,7 @@ from distributed import wait
 from fits import fourier
 
 from distrf import featurize, open_rows
-from distrf.execution.progress import listening
+from distrf.progress import listening
 
 pytestmark = pytest.mark.slow
 
@@ -100,7 +100,7 @@ KERNEL = """
 import os, signal
 import fits, test_interrupts
 from distrf import connect
-from distrf.execution.progress import listening
+from distrf.progress import listening
 
 def press(label, done, total):
     if label == "gram" and 0 < done < total and not sent:

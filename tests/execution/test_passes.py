@@ -27,12 +27,12 @@ from distrf.execution import passes, row_blocks, segments
 from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.memory import states_held
 from distrf.execution.passes import count_segments, cut_segments, run_pass
-from distrf.execution.progress import listening
 from distrf.execution.row_blocks import map_rows, split_rows
 from distrf.execution.sampling import sampled_rows, take_rows
 from distrf.execution.states import tree_height, tree_sum
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap, ScalingMap
+from distrf.progress import listening
 
 same = np.testing.assert_array_equal
 SCHEDULERS = ["sync", "threads"]

@@ -20,10 +20,10 @@ from distrf.execution import worker_checks
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers
 from distrf.execution.passes import run_pass
 from distrf.execution.states import RowCount
-from distrf.execution.submission import threads_of
 from distrf.execution.worker_checks import able_workers
 from distrf.linear_model import StreamingSGDRegressor
 from distrf.sgd import dask_batches
+from distrf.sgd.dask_batches import threads_of
 
 GIB = 2**30
 

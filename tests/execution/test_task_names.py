@@ -9,10 +9,10 @@ from dask.utils import key_split
 from distributed import span
 
 import distrf
-from distrf.execution.submission import Submission
-from distrf.execution.task_names import span_of, task_name
+from distrf.execution.graph import span_of, task_name
 from distrf.maps import MAPS
 from distrf.projections import PROJECTIONS
+from distrf.sgd.dask_batches import Submission
 
 
 def rows(n=20_000, blocks=1000):

@@ -28,10 +28,10 @@ import distrf
 from distrf import StreamingRidge
 from distrf.errors import ClusterError, InputError
 from distrf.execution import worker_checks
-from distrf.execution.graph_nodes import Task
+from distrf.execution.graph import Task
 from distrf.execution.scheduler import current_client, settle
-from distrf.execution.submission import Submission, threads_of
 from distrf.execution.workers import prepare, register
+from distrf.sgd.dask_batches import Submission, threads_of
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")

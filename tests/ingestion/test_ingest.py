@@ -23,7 +23,7 @@ from strategies import seeds
 
 from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
-from distrf.execution.progress import listening
+from distrf.progress import listening
 from distrf.randomness import row_words
 
 RNG = np.random.default_rng(0)

@@ -18,11 +18,17 @@ from reductions import SumFold, count_calls
 from distrf import RandomFourierFeatures, ingest, open_rows
 from distrf.errors import MemoryPlanError
 from distrf.execution import passes
-from distrf.execution.memory import MOST_SEGMENTS, PROCESS_BYTES, PassMemory, Workers, check_client
+from distrf.execution.memory import (
+    MOST_SEGMENTS,
+    PROCESS_BYTES,
+    PassMemory,
+    Workers,
+    check_client,
+    machine_memory,
+)
 from distrf.execution.passes import count_segments, pass_memory, run_pass
 from distrf.execution.planned import Costs, Phase
 from distrf.features.moments import MomentsReduction
-from distrf.machine import machine_memory
 from distrf.planning.summary import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.sgd.batch_plan import BatchMemory

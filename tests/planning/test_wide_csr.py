@@ -12,7 +12,7 @@ from peaks import traced
 from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf.execution.csr_rows import stored_row_bytes
+from distrf.execution.graph import stored_row_bytes
 from distrf.execution.memory import Workers
 from distrf.execution.passes import pass_memory
 from distrf.execution.planned import PlannedRows

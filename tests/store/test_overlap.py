@@ -13,7 +13,7 @@ import pytest
 from distrf import StreamingRidge, ingest, open_rows, save_model
 from distrf.cli.app import app
 from distrf.errors import InputError
-from distrf.execution.graph_inputs import graph_inputs
+from distrf.execution.graph import graph_inputs
 from distrf.execution.writing import write_rows
 from distrf.store import check_apart
 

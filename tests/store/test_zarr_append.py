@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from distrf import append_rows, ingest, open_rows, write_rows
 from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
-from distrf.execution.progress import listening
+from distrf.progress import listening
 from distrf.store import (
     begin_append,
     finish,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import linalg
 
-from distrf.linalg import svd
+from distrf.sgd.alpha import svd
 
 
 @pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])

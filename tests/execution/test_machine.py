@@ -5,7 +5,7 @@ from __future__ import annotations
 import psutil
 import pytest
 
-from distrf import machine
+from distrf.execution import memory
 
 MIB = 2**20
 
@@ -34,6 +34,6 @@ def test_the_least_limit_of_the_groups(monkeypatch, tmp_path, own, limits, expec
         path = tmp_path / "groups" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(value + "\n")
-    monkeypatch.setattr(machine, "_OWN", tmp_path / "own")
-    monkeypatch.setattr(machine, "_GROUPS", str(tmp_path / "groups"))
-    assert machine.machine_memory() == (expected or psutil.virtual_memory().total)
+    monkeypatch.setattr(memory, "_OWN", tmp_path / "own")
+    monkeypatch.setattr(memory, "_GROUPS", str(tmp_path / "groups"))
+    assert memory.machine_memory() == (expected or psutil.virtual_memory().total)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures
-from distrf.alignment import aligned
+from distrf.execution.graph import aligned
 from distrf.execution.row_blocks import apply_map
 from distrf.execution.segments import add_block
 from distrf.losses import LOSSES
