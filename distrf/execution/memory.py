@@ -18,7 +18,6 @@ import psutil
 from dask.utils import format_bytes
 
 from ..errors import ClusterError, MemoryPlanError
-from .states import tree_height
 from .worker_checks import WorkersFail, able_workers, in_plain_words, threads_and_limits
 
 _LOG = logging.getLogger(__name__)
@@ -190,3 +189,8 @@ def machine_memory() -> int:
             with suppress(OSError, ValueError):  # "max" is no limit
                 limits.append(int(Path(_GROUPS, top, str(folder).strip("/"), file).read_text()))
     return min(limits)
+
+
+def tree_height(n_states: int) -> int:
+    """The sums from a state to the root: as many states wait at most where they come in order."""
+    return max(n_states - 1, 0).bit_length()

@@ -5,7 +5,7 @@ to the segment's state and drops the block before it reads the next. So at most 
 whatever the scheduler does.
 
 How blocks are cut into segments depends on the data and on the reduction, never on the workers, and the states of the
-segments are added on a fixed binary tree (states.py). So one worker and twenty give the same bits.
+segments are added on a fixed binary tree (`tree_sum`). So one worker and twenty give the same bits.
 
 A pass is one graph. Its segments are marked as producers of data: Dask keeps them in a queue, gives the next one to a worker
 that has a free thread, and adds states first. So a worker holds few states, however slow one segment is. Dask queues no tasks
@@ -15,10 +15,11 @@ more states wait, which Dask spills to disk where memory ends.
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -36,7 +37,6 @@ from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reducti
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
 from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies
-from .states import add_states, tree_sum
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 from .worker_checks import able_workers
 
@@ -304,3 +304,90 @@ def pass_memory(
     if weights:
         held += cached_bytes(weights, working_dtype(dtype).itemsize)
     return PassMemory(block, scratch, reduction.nbytes, held, n_segments, workers.threads)
+
+
+def tree_sum(state: Callable[[int], Any], first: int, last: int, combine: Callable[[Any, Any], Any]) -> Any:
+    """The sum of the states first:last on a balanced binary tree.
+
+    The tree follows from the number of states alone, so sums have the same bits in whatever order states come.
+
+    Parameters
+    ----------
+    state : callable
+        Gives the state of this number; called in ascending order.
+    first, last : int
+        The first number, and the one after the last; there is at least one.
+    combine : callable
+        Called as ``combine(left, right)``; it may change `left` in place.
+
+    Returns
+    -------
+    object
+        What `combine` returned last, or the only state.
+    """
+    n = last - first
+    if n == 1:
+        return state(first)
+    middle = first + 2 ** ((n - 1).bit_length() - 1)
+    left = tree_sum(state, first, middle, combine)
+    return combine(left, tree_sum(state, middle, last, combine))
+
+
+def add_states(reduction: Any, left: Any, right: Any) -> Any:
+    """The sum of two neighbouring states; the task of a pass for each of its sums.
+
+    Both states are left as they are, like the inputs of every task. Dask hands the data of a worker that retires to others
+    while its tasks still run, and then runs these again: a `left` that had `right` added to it in place would count twice.
+
+    Parameters
+    ----------
+    reduction : Reduction
+    left, right : object
+        States.
+
+    Returns
+    -------
+    object
+        A state that shares no memory with `left`.
+    """
+    return reduction.combine(copy.deepcopy(left), right)
+
+
+class SizedState:
+    """Mixin of dataclasses of arrays. Dask asks a state for `__sizeof__`, and places, sends and spills it by that size."""
+
+    def __sizeof__(self) -> int:
+        held: Any = vars(self).values()
+        return object.__sizeof__(self) + sum(getattr(value, "nbytes", 0) for value in held)
+
+
+class StateOfStates:
+    """Mixin of states that are made of others: `states` lists them, each with `nbytes` and `merge`."""
+
+    states: list[Any]
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state, however many rows come."""
+        return sum(state.nbytes for state in self.states)
+
+    def __sizeof__(self) -> int:
+        return object.__sizeof__(self) + sum(state.__sizeof__() for state in self.states)
+
+    def merge(self, other: Any) -> None:
+        """Count the rows of another state, which is left as it is."""
+        for mine, others in zip(self.states, other.states, strict=True):
+            mine.merge(others)
+
+
+class RowCount:
+    """Mixin of reductions whose state is the number of rows that they have dealt with."""
+
+    nbytes = 0
+    flops_per_row = 1.0
+
+    def initial(self) -> int:
+        return 0
+
+    def combine(self, left: int, right: int) -> int:
+        return left + right

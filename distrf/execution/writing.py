@@ -15,10 +15,9 @@ from ..errors import InputError, first_not_finite
 from ..store.files import normalise
 from .graph import graph_inputs
 from .open_rows import lazy_blocks
-from .passes import run_pass
+from .passes import RowCount, run_pass
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
 from .scheduler import computed
-from .states import RowCount
 
 
 @dataclass(frozen=True)

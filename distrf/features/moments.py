@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..execution.passes import run_pass
+from ..execution.passes import SizedState, run_pass
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
-from ..execution.states import SizedState
 from ..maps import check_rows
 
 

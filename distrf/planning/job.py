@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..errors import InputError
 from ..execution.memory import PassMemory, Workers
+from ..execution.passes import RowCount
 from ..execution.planned import Costs, PlannedRows
 from ..execution.scheduler import current_client
-from ..execution.states import RowCount
 from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.evaluating import empty_sums
 from ..pipeline.options import auto_components

@@ -19,7 +19,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 from ..folds import random_folds
 from ..gram_tiles import SLICE_ROWS, add_tiles, lower_tiles, tile_width, tiles_nbytes
 from ..targets import Targets

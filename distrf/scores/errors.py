@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 from ..targets import checked_weights, float_columns, r2_of_sums
 
 

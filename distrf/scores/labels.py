@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError, first_not_finite
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 from ..targets import checked_weights
 
 #: Labels of which every pair of truth and prediction is counted; beyond, only hits and totals of each.

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.states import StateOfStates
+from ..execution.passes import StateOfStates
 from ..randomness import mixed_words
 from ..targets import float_columns
 from .errors import ErrorSums

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 from ..targets import checked_weights
 from .labels import as_labels, codes_of
 

@@ -35,7 +35,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError, first_not_finite
-from ..execution.states import SizedState, StateOfStates
+from ..execution.passes import SizedState, StateOfStates
 from ..targets import checked_weights
 from .labels import as_labels, codes_of
 

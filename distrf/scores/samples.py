@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 
 
 @dataclass

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError
-from ..execution.states import StateOfStates
+from ..execution.passes import StateOfStates
 from ..targets import is_missing
 from .labels import codes_of
 

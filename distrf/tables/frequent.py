@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ..execution.states import SizedState
+from ..execution.passes import SizedState
 
 
 @dataclass

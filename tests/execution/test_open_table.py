@@ -25,8 +25,7 @@ from hypothesis import strategies as st
 from distrf import Table, open_rows, open_table, store
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_table import is_table
-from distrf.execution.passes import run_pass
-from distrf.execution.states import RowCount
+from distrf.execution.passes import RowCount, run_pass
 from distrf.maps.table_missing import MISSING
 from distrf.pipeline.rows import open_training
 from distrf.store import files, frames

@@ -18,8 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from distrf.errors import MemoryPlanError
 from distrf.execution import worker_checks
 from distrf.execution.memory import PROCESS_BYTES, PassMemory, Workers
-from distrf.execution.passes import run_pass
-from distrf.execution.states import RowCount
+from distrf.execution.passes import RowCount, run_pass
 from distrf.execution.worker_checks import able_workers
 from distrf.linear_model import StreamingSGDRegressor
 from distrf.sgd import dask_batches

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier
-from distrf.execution.states import add_states
+from distrf.execution.passes import add_states
 from distrf.gram_tiles import SLICE_ROWS, add_tiles, each_tile, empty_tiles
 from distrf.ridge import gram
 from distrf.ridge.gram import FoldRule, GramReduction
