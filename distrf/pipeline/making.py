@@ -60,7 +60,7 @@ _CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
