@@ -56,7 +56,7 @@ NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
 #: Columns up to which a linear model takes the solver that it takes, and beyond which ridge is fitted by passes.
 _GRAM_COLUMNS = 4096
 #: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
-_CONSTANT, _LEAST_ALPHA = 1e9, 3e-8
+_CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
