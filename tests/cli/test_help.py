@@ -157,7 +157,9 @@ for name in ("distributed.scheduler", "tornado.application", "asyncio"):
 
 def test_libraries_log_no_traceback(monkeypatch):
     """Tornado logs one when a worker ends while the scheduler speaks with it."""
-    monkeypatch.delenv("DASK_LOGGING__DISTRIBUTED", raising=False)  # commands set it for the workers that they start
+    monkeypatch.delenv(
+        "DASK_LOGGING__DISTRIBUTED", raising=False
+    )  # commands set it for the workers that they start
     said = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, check=True).stderr
     assert "Traceback" not in said
     assert all(

@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_info
 
 import distrf
 from distrf import TEFM, RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, StreamingScaler
-from distrf.execution import passes, states
+from distrf.execution import passes
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -53,11 +53,11 @@ PASSES = {
 @pytest.mark.parametrize("name", PASSES)
 def test_no_sum_changes_the_states_that_it_adds(name, rng, tmp_path, monkeypatch):
     """The task of each sum runs twice, as it does where the worker that ran it retires."""
-    made = []
+    made, add = [], passes.add_states
 
     def twice(reduction, left, right):
         before = pickle.dumps((left, right))
-        sums = [states.add_states(reduction, left, right) for _ in range(2)]
+        sums = [add(reduction, left, right) for _ in range(2)]
         assert pickle.dumps((left, right)) == before
         assert pickle.dumps(sums[0]) == pickle.dumps(sums[1])
         made.append(type(reduction).__name__)
