@@ -186,10 +186,10 @@ class Loss:
         """
         if scores.shape[1] == 1:
             return np.concatenate([expit(-scores), expit(scores)], axis=1)
-        return _softmax(-np.logaddexp(np.zeros_like(scores), -scores))  # sigmoids of far scores would all be 0
+        return softmax(-np.logaddexp(np.zeros_like(scores), -scores))  # sigmoids of far scores would all be 0
 
 
-def _softmax(logits: np.ndarray) -> np.ndarray:
+def softmax(logits: np.ndarray) -> np.ndarray:
     p = np.exp(logits - logits.max(axis=1, keepdims=True))
     return p / p.sum(axis=1, keepdims=True)
 
@@ -291,7 +291,7 @@ class Multinomial(Loss):
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """The softmax."""
-        return super().probabilities(scores) if scores.shape[1] == 1 else _softmax(scores)
+        return super().probabilities(scores) if scores.shape[1] == 1 else softmax(scores)
 
 
 @register_loss

@@ -1,4 +1,4 @@
-"""Save and load fitted models: a folder of JSON and Zarr, never pickle.
+"""Save and load fitted models: a folder of JSON and `.npz`, never pickle.
 
 Only the classes registered here can be saved, so that loading an untrusted folder cannot run code.
 """

@@ -245,17 +245,13 @@ def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
     return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0)
 
 
-def check_labels(
-    counts: Collection[Any],
-    classes: np.ndarray,
-    name: str = "y",
-    remedy: str = "name all labels in classes=, or correct y",
-) -> None:
+def check_labels(counts: Collection[Any], classes: np.ndarray) -> None:
     """Raise InputError for labels, such as those of `class_counts`, that are not among the classes."""
     unknown = sorted(set(counts) - set(classes.tolist()), key=str)
     if unknown:
         raise InputError(
-            f"{name} has labels that are not among the classes: {unknown}; classes: {classes.tolist()}; {remedy}"
+            f"y has labels that are not among the classes: {unknown}; classes: {classes.tolist()}; "
+            "name all labels in classes=, or correct y"
         )
 
 

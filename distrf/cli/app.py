@@ -385,11 +385,12 @@ def _searched(options: Any, learner: Any, made: Any, grid: Given, d: int) -> tup
     """
     from sklearn.base import clone
 
-    from ..pipeline.settings import checked, owner_of
+    from ..pipeline.settings import checked, owner_of, read
     from ..ridge.alphas import ALPHA
 
     def several(name: str, text: str, rule: Any) -> list[Any]:
-        return [checked(name, part.strip(), rule) for part in text.split(",")]
+        parts = found if isinstance(found := read(text), list) else text.split(",")  # a list of a job file
+        return [checked(name, part.strip() if isinstance(part, str) else part, rule) for part in parts]
 
     found: Given = {}
     said = grid.get("alpha", "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3" if options.alpha == "auto" else options.alpha)
@@ -435,7 +436,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
         data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
         classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
         with session.connected("fit", loaded.pipeline, data, classes=classes):
-            add_rows(loaded, data, **_reading(given, "new_classes", "again"))
+            add_rows(loaded, data, **_of(given, "new_classes", "again"))
     rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **estimator.facts()}

@@ -228,13 +228,12 @@ def spelled(text: str) -> str:
 
     def typed(found: re.Match[str]) -> str:
         if found["pairs"]:
-            values = {
-                n: v if isinstance(v, str) else json.dumps(v)
-                for n, v in ast.literal_eval(found["values"]).items()
-            }
-            return " ".join(
-                f"--{found['pairs'].removesuffix('s')} {name}={value}" for name, value in values.items()
-            )
+            try:
+                pairs = ast.literal_eval(found["values"]).items()
+            except (ValueError, SyntaxError):  # the name of a column may have a brace
+                return found[0]
+            option = f"--{found['pairs'].removesuffix('s')}"
+            return " ".join(f"{option} {n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in pairs)
         name, value = _TYPED.get(found["name"], found["name"]), (found["value"] or "").strip("'\"")
         return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
 

@@ -16,7 +16,6 @@ from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
 from ..parameters import COLUMNS, ruled
-from ..progress import current_listener
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
@@ -28,7 +27,7 @@ from .graph import PRODUCER
 from .labelled import with_reading
 from .scheduler import workers_are_here
 
-csv_source.listener, csv_source.workers_are_here = current_listener, workers_are_here
+csv_source.workers_are_here = workers_are_here
 
 
 @reads_csv

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
 from typing import Any
 
 import dask
@@ -187,7 +187,7 @@ def waiting(client: Any) -> Iterator[None]:
         yield
 
 
-class Shared:
+class Shared(ContextDecorator):
     """A setting of this process while anybody is inside: the first who enters makes it, the last who leaves puts it back.
 
     Parameters

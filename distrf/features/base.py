@@ -11,6 +11,7 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 from dask.base import is_dask_collection
+from joblib.parallel import ThreadingBackend
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
@@ -21,6 +22,7 @@ from ..errors import InputError, input_errors, rows_from
 from ..execution.labelled import header, plain_rows, reading_of
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..maps import FeatureMap, working_dtype
 from ..maps.base import canonical
@@ -137,7 +139,7 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
 
     Rows are cut into the same tiles, and BLAS has one thread, for every `n_jobs`: so the bits do not depend on it.
     """
-    jobs, n = joblib.effective_n_jobs(n_jobs), X.shape[0]
+    jobs, n = ThreadingBackend().effective_n_jobs(n_jobs), X.shape[0]
     fills = type(map_).fill_columns is not FeatureMap.fill_columns
     if n <= _TILE or not (fills or map_.sparse_output):
         return map_(X)
@@ -156,16 +158,18 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
             map_.fill_columns(rows, features, 0, map_.n_components)
             return features
 
-    with _libraries().limit(limits=1):
+    with _ONE_BLAS_THREAD:
         threads = joblib.Parallel(jobs, require="sharedmem")
         made = threads(joblib.delayed(featurize)(first) for first in range(0, n, step))
     return sp.vstack(made, format="csr") if map_.sparse_output else out
 
 
-@cache
-def _libraries() -> ThreadpoolController:
-    """The libraries with threads of their own. Finding them takes milliseconds."""
-    return ThreadpoolController()
+#: The libraries with threads of their own. Finding them takes milliseconds.
+_libraries = cache(ThreadpoolController)
+
+
+#: Several threads may transform at once, and the number of threads of BLAS is that of the process.
+_ONE_BLAS_THREAD = Shared(lambda: _libraries().limit(limits=1))
 
 
 class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

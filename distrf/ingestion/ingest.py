@@ -102,8 +102,8 @@ def ingest(
     overwrite : bool, default=False
         Replace a store of other data or options.
     append : bool, default=False
-        Append the rows to the store that is there, in its blocks. The store says how rows are read: columns, type,
-        what replaces missing values. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
+        Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
+        type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
     again : bool, default=False
         Append rows that are in the store already, which else are refused.

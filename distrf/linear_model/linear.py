@@ -119,14 +119,13 @@ class BaseLinear(LinearModel):
         X, y, weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self))
         targets, seed = self._encoded(y, weight), draw_seed(self.random_state)
         epsilon, given = getattr(self, "epsilon", None), given_folds(X, folds)
-        loss, arrays = (
-            loss_of(self.loss, targets, epsilon or "auto"),
-            [X, y] if weight is None else [X, y, weight],
-        )
-        fit_by_passes(
+        loss = loss_of(self.loss, targets, epsilon or "auto")
+        arrays = [X, y] if weight is None else [X, y, weight]
+        fitted = fit_by_passes(
             self, loss, arrays, targets, given, seed, calibrates=self._calibrates,
             choose_epsilon=epsilon == "auto" and self.loss == "huber",
         )  # fmt: skip
+        self.epsilon_, self.descent_ = fitted.loss.epsilon, fitted.descent.history
         self._finish(targets, y.ndim == 1)
         return self
 

@@ -11,7 +11,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..folds import GivenFolds
 from ..losses import Loss
 from ..newton.descent import SLOPED, STEPS
-from ..newton.fit import HELD_OUT, Newton, held_out_rule
+from ..newton.fit import HELD_OUT, Fitted, Newton, held_out_rule
 from ..newton.hessian import FACTORS
 from ..newton.line import LineReduction
 from ..newton.sample import sample_size
@@ -37,8 +37,8 @@ def fit_by_passes(
     *,
     calibrates: bool,
     choose_epsilon: bool = False,
-) -> None:
-    """Fit a model to [features, targets] or [features, targets, weights]: sets its weights, `gap_`, `n_iter_`, `descent_`, `epsilon_`.
+) -> Fitted:
+    """Fit a model to [features, targets] or [features, targets, weights]: sets its weights, `gap_` and `n_iter_`.
 
     calibrates : whether fold 0 is held out, from which calibration learns; choose_epsilon : whether the width of the loss is chosen
     """
@@ -54,7 +54,7 @@ def fit_by_passes(
         calibration = learn_calibration(fold_scores(rows, targets, rule, solutions, seed), targets.classes)
     model._set_solution(fitted.solution, targets, calibration)
     model.gap_, model.n_iter_ = fitted.descent.gap, fitted.passes
-    model.epsilon_, model.descent_ = fitted.loss.epsilon, fitted.descent.history
+    return fitted
 
 
 def pass_costs(model: Any, rows: PlannedRows, loss: Loss, calibrates: bool) -> Costs:

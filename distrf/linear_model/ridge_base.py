@@ -24,8 +24,8 @@ from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramReduction, GramState
 from ..ridge.kept_state import KeptState, check_same_weights
 from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
-from ..ridge.path import is_short, turned_rows
 from ..ridge.plan import gram_costs
+from ..ridge.short_rows import is_short, turned_rows
 from ..ridge.solver import SOLVERS, choose_solver, first_that_fits
 from ..sgd.rows import Rows
 from ..targets import Targets, joined_classes

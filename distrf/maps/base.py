@@ -325,7 +325,8 @@ class FeatureMap(ArraysApart):
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         maps = {inner: getattr(self, inner) for inner in self._inner()}
         maps = {inner: map_ and map_.with_arrays(_below(inner, arrays)) for inner, map_ in maps.items()}
-        return replace(super().with_arrays(arrays), **maps) if maps else super().with_arrays(arrays)
+        made = super().with_arrays(arrays)
+        return replace(made, **maps) if maps else made
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
@@ -343,15 +344,15 @@ class FeatureMap(ArraysApart):
         """The fields of the spec: numbers, words, true and false, kernels, maps. A map refuses kernels that are not its."""
         from . import map_from_spec  # the registry imports this file
 
-        read = {}
+        read, inner = {}, cls._inner()
         for one in fields(cls):
             if one.compare:
                 value = spec[one.name]
-                if one.name in cls._inner():
+                if one.name in inner:
                     value = value and map_from_spec(value, _below(one.name, arrays))
-                read[one.name] = (
-                    value if value is None or plain_type(one) or one.name in cls._inner() else get_kernel(value)
-                )
+                elif value is not None and not plain_type(one):
+                    value = get_kernel(value)
+                read[one.name] = value
         return read
 
     def work(self) -> tuple[float, float]:

@@ -53,14 +53,16 @@ class SampledRows:
         """Z Z' in float64, of products in another dtype; of dense rows with an intercept, of Z minus its means. Made once."""
         if dtype not in self.grams:
             s = len(self.Y)
-            gram, mean = np.zeros((s, s)), self.means(np.full((s, 1), self.intercept / s))[:, 0]
+            gram = np.zeros((s, s))
             if sp.issparse(self.Z):
-                turned, mean = self.Z.T.astype(np.float64), mean[:0]
+                turned = self.Z.T.tocsr().astype(np.float64)
                 for a in range(0, s, _TILE):
                     gram[a : a + _TILE] = (self.Z[a : a + _TILE] @ turned).toarray()
-            for a in range(0, len(mean), _TILE):
-                tile = (self.Z[:, a : a + _TILE] - mean[a : a + _TILE].astype(self.Z.dtype)).astype(dtype)
-                gram += tile @ tile.T
+            else:
+                mean = self.means(np.full((s, 1), self.intercept / s))[:, 0]
+                for a in range(0, len(mean), _TILE):
+                    tile = (self.Z[:, a : a + _TILE] - mean[a : a + _TILE].astype(self.Z.dtype)).astype(dtype)
+                    gram += tile @ tile.T
             self.grams[dtype] = gram
         return self.grams[dtype]
 

@@ -12,6 +12,8 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
 from scipy.special import gammaln, log_softmax, ndtr
 
+from ..losses import softmax
+
 #: A penalty at which float32 sums can be solved, whatever they are.
 _SAFE = 1e-2
 #: Scores of labels are -1 and 1: beyond this they say no more, and a few far rows would decide.
@@ -77,12 +79,17 @@ class Ridge:
         return F.reshape(len(F), len(self.alphas), -1).swapaxes(0, 1) + self.centre
 
 
+def row_shares(weight: np.ndarray | None, n: int) -> np.ndarray:
+    """Weights of n rows that sum to 1."""
+    return np.full(n, 1.0 / n) if weight is None else weight / weight.sum()
+
+
 def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[float]) -> Ridge:
     """Ridge in float32, float64 where that cannot be solved; with fewer rows than features by the matrix of rows.
 
     Z : features, shape (rows, P), float32, dense or CSR; CSR rows are not centred, which would make them dense
     """
-    w = np.full(Z.shape[0], 1.0 / Z.shape[0]) if weight is None else weight / weight.sum()
+    w = row_shares(weight, Z.shape[0])
     mean, centre = np.asarray(w.astype(np.float32) @ Z).ravel(), w @ Y
     root = np.sqrt(w)[:, None].astype(np.float32)
     B = (Y - centre).astype(np.float32) * root
@@ -137,7 +144,7 @@ def softmax_scores(
     -------
     Array of shape (a, rows of T, count).
     """
-    w = np.full(len(Z), 1.0 / len(Z)) if weight is None else weight / weight.sum()
+    w = row_shares(weight, len(Z))
     mean = w.astype(np.float32) @ Z
     Z, own, first = Z - mean, (np.arange(len(Z)), codes), int(count == 2)
     shares = np.bincount(codes, w, minlength=count)[first:]
@@ -188,10 +195,7 @@ def log_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.
     rows, losses = np.arange(len(S)), np.empty(len(S))
 
     def probabilities(x: np.ndarray, part: np.ndarray) -> np.ndarray:
-        L = x[0] * S[part] + x[1:]
-        E = np.exp(L - L.max(axis=1, keepdims=True))
-        P: np.ndarray = E / E.sum(axis=1, keepdims=True)
-        return P
+        return softmax(x[0] * S[part] + x[1:])
 
     def loss(x: np.ndarray, part: np.ndarray) -> tuple[float, np.ndarray]:
         P, own = probabilities(x, part), (np.arange(len(part)), codes[part])

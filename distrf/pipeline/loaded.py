@@ -88,7 +88,7 @@ class Loaded:
         needs_target: bool = False,
         strict: bool = False,
     ) -> Rows:
-        """Rows read as the training rows were (same columns, same imputation); arrays as they are.
+        """Rows read as the training rows were (same columns); arrays as they are.
 
         needs_target : whether the target of the training is read where no other one is asked for
         """

@@ -22,7 +22,7 @@ from ..linear_model import StreamingLinearClassifier
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
-from ..ridge.path import is_short
+from ..ridge.short_rows import is_short
 from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .judge import Judged

@@ -94,9 +94,9 @@ class Options:
         return None if not name or name in self.of("map") or _is_set(self.map, name) else "auto"
 
     @property
-    def raw_columns(self) -> bool | str:
-        """Whether the model gets the columns beside the features: "auto" of a map that is chosen or named."""
-        return "auto" if isinstance(self.map, str) else False
+    def raw_columns(self) -> bool:
+        """Whether the model may get the columns beside the features: those of a map that is chosen or named."""
+        return isinstance(self.map, str)
 
     @property
     def optional_map(self) -> bool:

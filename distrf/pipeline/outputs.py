@@ -19,7 +19,7 @@ from ..store.job_lock import hold
 from ..store.spec import differences, to_json
 from .rows import Parts
 
-#: What a state needs to be taken up again: that of SGD, the passes of cg, of other linear models, and those of a map that learns.
+#: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "passes", "subspace")
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
+from ..execution.scheduler import ONE_BLAS_THREAD
 from ..features import RandomFourierFeatures
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
@@ -25,7 +25,7 @@ from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.outer_products import average_outer_product, metric_root
 from ..randomness import permutation
-from .judge import LEAST, Judged, count_losses, log_losses, number_losses, ridge, softmax_scores
+from .judge import LEAST, Judged, count_losses, log_losses, number_losses, ridge, row_shares, softmax_scores
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
@@ -37,7 +37,6 @@ ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-_ONE_THREAD = threadpool_limits.wrap(limits=1, user_api="blas")
 #: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
 _ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
 
@@ -94,7 +93,7 @@ class Race:
     units : dict of name to unfitted scaler or encoder, or None
     map_ : unfitted map; None for none
     search : bool, whether multiples of the rule for its length scale are tried
-    joined : bool or {"auto"}, whether columns stand beside the features
+    joined : whether columns may stand beside the features, where they are few
     components : int, features that were asked for: no candidate has more; None leaves them to the race
     """
 
@@ -106,7 +105,7 @@ class Race:
         units: dict[str, Any],
         map_: Any,
         search: bool = True,
-        joined: bool | str = "auto",
+        joined: bool = True,
         components: int | None = None,
     ):
         self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
@@ -138,8 +137,7 @@ class Race:
         for name, X in self.units.items():
             every.append(Candidate(name))
             if self.map_ is not None:
-                joins = self.map_.joins_columns and self.joined is not False
-                joined = joins and (self.joined is True or 2 * X.shape[1] <= _NARROW)
+                joined = self.joined and self.map_.joins_columns and 2 * X.shape[1] <= _NARROW
                 every += [Candidate(name, True, joined, *each) for each in self._lengths(X, multiples)]
         return every
 
@@ -242,7 +240,7 @@ class Race:
         losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
         return Judged(losses * w, 0.0, F, sample.held_groups, 1.0 - sample.copies)
 
-    @_ONE_THREAD
+    @ONE_BLAS_THREAD
     def run(
         self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
     ) -> Outcome:
@@ -358,7 +356,7 @@ class Race:
         weight = self.sample.weights_of(train)
         fit, d = ridge(Z, self.Y[train], weight, [judged.alpha]), X.shape[1] if candidate.joined else 0
         W, Z = fit.weights[0], Z[:, d:]
-        w = np.full(len(Z), 1.0 / len(Z)) if weight is None else weight / weight.sum()
+        w = row_shares(weight, len(Z))
         S = ((Z * w[:, None].astype(np.float32)).T @ Z).astype(np.float64)
         linear = W[:d] / self.scales[candidate.units] if d else 0.0
         M = average_outer_product(S, w @ Z, W[d:].astype(np.float64), map_.frequencies(), linear)
@@ -379,13 +377,14 @@ class Race:
             before, found = found, self._tried(best, found.alpha, D)
         return min(D, most)
 
+    @ONE_BLAS_THREAD
     def best_units(self) -> str:
         """The units in which the given map does best, or columns where there is none."""
-        best = self.run(self.map_ is None, False, 256).best
-        assert best is not None
-        return best.units
+        found = self._climb(self.candidates())
+        mapped = [c for c in found if c.mapped] or list(found)
+        return min(mapped, key=lambda c: found[c].loss).units
 
-    @_ONE_THREAD
+    @ONE_BLAS_THREAD
     def nats(self) -> float:
         """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
         rows, D, _ = self.rungs[1]

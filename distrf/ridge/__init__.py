@@ -1,1 +1,1 @@
-"""Ridge regression on passes: the Gram matrix and its solutions, the path over penalties."""
+"""Ridge regression on passes: the Gram matrix and its solutions."""

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
+from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
 from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined
@@ -40,8 +41,7 @@ _VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
 #: Times that a file is read anew for one column that becomes text, so that the row is known; from then on for all at once.
 _TURNS = 16
-#: Set by `distrf.execution`: who hears of a long conversion, and whether all workers see the temporary files of this machine.
-listener: Callable[[], Callable[[str, int, int], None] | None] | None = None
+#: Set by `distrf.execution`: whether all workers see the temporary files of this machine.
 workers_are_here: Callable[[], bool] | None = None
 _folders: dict[str, str] = {}
 _lock = threading.Lock()
@@ -77,7 +77,8 @@ class CsvSource(TableSource):
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
         made = [converted(name) for name in names]
-        schemas = [schema for _, schema in found_in(path, made, names).schemas]
+        found, guessed = found_in(path, made, names), list(made)
+        schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
                 raise StoreError(
@@ -91,7 +92,8 @@ class CsvSource(TableSource):
                 one.name for one in schema if one.name in text and _bases([one.type]) - {("text", None)}
             }:
                 made[j] = converted(name, others)
-        found = found_in(path, made, names)
+        if made != guessed:
+            found = found_in(path, made, names)
         notes = [json.loads(schema.metadata[b"distrf"]) for _, schema in found.schemas]
         strays = {name: stray for note in reversed(notes) for name, stray in note["strays"].items()}
         comma = {"decimal": "comma"} if any(note["decimal"] == "," for note in notes) else {}
@@ -122,8 +124,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
     InputError, StoreError
         The text is no CSV, with the row; or workers do not see the folder.
     """
-    wanted = replace(current_format(), out=None)
-    folder = files.normalise(wanted.scratch or _temporary(current_format().out))
+    wanted = current_format()
+    folder = files.normalise(wanted.scratch or _temporary(wanted.out))
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
     place = files.Place(f"{folder}/{fingerprint_of_spec(spec)}.parquet", folder.options)
     fs, root = files.filesystem(place)
@@ -143,14 +145,15 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
 
 def _temporary(out: str | None) -> str:
     """A folder that ends with the process, which the workers see."""
-    above = ""
+    above, out = "", None if out is None else files.normalise(out)
     if workers_are_here is not None and not workers_are_here():
         if out is None or not files.is_local(out):
             raise InputError(
                 "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
                 "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
             )
-        above = os.path.dirname(os.path.abspath(out))
+        above = os.path.dirname(out)
+        os.makedirs(above, exist_ok=True)
     with _lock:
         if above not in _folders:
             _folders[above] = tempfile.mkdtemp(prefix=".distrf-csv-", dir=above or None)
@@ -179,7 +182,7 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
                 wider[name] = pa.string()
             for one in wider:  # Arrow does not guess all that it reads, and each text has its own turn
                 late = one != name and is_text(wider[one])
-                if late and (restart < _TURNS or dialect.reads(one, types[one], row - 1)):
+                if late and (restart < _TURNS or dialect.reads({one: types[one]}, row - 1)):
                     wider[one] = types[one]
             if is_text(wider[name]):
                 strays[name] = f"{value[1][:60]!r} (row {row:,} of {dialect.file!r})"
@@ -191,8 +194,10 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
 
 
 def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, str], out: str) -> None:
-    tell, size = None if listener is None else listener(), 0
-    if tell is not None:
+    tell, size = current_listener(), 0
+    if tell is not None and not dialect.file.lower().endswith(
+        file_lists.PACKED[1:]
+    ):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)

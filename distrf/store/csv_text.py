@@ -95,10 +95,10 @@ class Dialect:
         found = next((batch for batch in reader if len(batch)), None)
         return pa.RecordBatch.from_pylist([], reader.schema) if found is None else found
 
-    def reads(self, name: str, kind: pa.DataType, skip: int = 0) -> bool:
-        """Whether a column of `first_rows` is of this type."""
+    def reads(self, types: Mapping[str, pa.DataType], skip: int = 0) -> bool:
+        """Whether columns of `first_rows` are of these types."""
         try:
-            self.first_rows({name: kind}, skip)
+            self.first_rows(types, skip)
         except pa.ArrowInvalid:
             return False
         return True
@@ -338,18 +338,21 @@ def column_types(dialect: Dialect, rows: pa.RecordBatch, skip: int = 0) -> dict[
     """
 
     types = {}
+    whole = {one.name: pa.float64() for one in rows.schema if pa.types.is_int64(one.type)}
+    if whole and dialect.reads(whole, skip):  # then none of them has a hexadecimal one
+        whole = {}
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         kind = column.type
         if pa.types.is_binary(kind):  # no UTF-8, which is told with its row when it is read
             kind = pa.string()
         elif pa.types.is_time(kind):
             kind = pa.time64("us")
-        elif pa.types.is_int64(kind) and not dialect.reads(name, pa.float64(), skip):
+        elif name in whole and not dialect.reads({name: pa.float64()}, skip):
             kind = pa.string()
         elif pa.types.is_floating(kind) and (pc.max(pc.abs(column)).as_py() or 0) > 2**53:
             texts = dialect.first_rows({name: pa.string()}, skip).column(0)
             if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():  # which float64 rounds
-                kind = pa.uint64() if dialect.reads(name, pa.uint64(), skip) else pa.string()
+                kind = pa.uint64() if dialect.reads({name: pa.uint64()}, skip) else pa.string()
         types[name] = kind
     return types
 

@@ -13,10 +13,10 @@ from . import files
 
 #: Endings of the names of Parquet and of CSV files, of other text, and of what is packed.
 PARQUET = (".parquet", ".parq", ".pq")
-_PACKED = ("", ".gz", ".bz2", ".zst", ".xz", ".zip")
-TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in _PACKED)
+PACKED = ("", ".gz", ".bz2", ".zst", ".xz", ".zip")
+TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in PACKED)
 ANY_TEXT = TEXT + tuple(
-    name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in _PACKED
+    name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in PACKED
 )
 #: What pandas and Spark write for a missing value of a folder.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"

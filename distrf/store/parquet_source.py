@@ -37,15 +37,17 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
 
     with ThreadPoolExecutor(8) as pool:
         footers = list(pool.map(footer, names))
-    lists = _lists(names, footers)
+    written = [metadata.schema.to_arrow_schema() for metadata in footers]
+    lists = _lists(names, footers, written)
     folders = file_lists.folder_values(origins, path)
     whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+    keys = list(dict.fromkeys(key for values in folders for key in values))
     groups: list[Group] = []
     schemas, row = [], 0
-    for name, origin, metadata, values in zip(names, origins, footers, folders, strict=True):
-        schema, state = spread_schema(metadata.schema.to_arrow_schema(), lists), files.state(origin)
-        keys = dict.fromkeys(key for other in folders for key in other if key not in schema.names)
-        more = [pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys]
+    for name, origin, metadata, kinds, values in zip(names, origins, footers, written, folders, strict=True):
+        schema, state = spread_schema(kinds, lists), files.state(origin)
+        known = set(schema.names)
+        more = [pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys if key not in known]
         schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
         for number in range(metadata.num_row_groups):
             if count := metadata.row_group(number).num_rows:
@@ -57,11 +59,13 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
     return Found(tuple(groups), schemas, version, facts, lists=tuple(lists.items()))
 
 
-def _lists(names: Sequence[files.Place], footers: Sequence[pq.FileMetaData]) -> dict[str, int]:
+def _lists(
+    names: Sequence[files.Place], footers: Sequence[pq.FileMetaData], schemas: Sequence[pa.Schema]
+) -> dict[str, int]:
     """The columns of lists of numbers of one length, as the first rows of the first file tell that has them."""
     found: dict[str, int] = {}
-    for name, metadata in zip(names, footers, strict=True):
-        new = [one for one in list_columns(metadata.schema.to_arrow_schema()) if one not in found]
+    for name, metadata, schema in zip(names, footers, schemas, strict=True):
+        new = [one for one in list_columns(schema) if one not in found]
         if new and metadata.num_rows:
             with open_file(name) as file:
                 rows = next(file.iter_batches(_LOOKED_AT, columns=new, use_threads=False))

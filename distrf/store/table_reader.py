@@ -241,7 +241,7 @@ class TableRows:
         return null_error(name, part.where, row, self.vector, hint)
 
     def values(self, part: TablePart) -> np.ndarray:
-        """The columns of some rows as an array, missing values filled."""
+        """The columns of some rows as an array, NaN for nulls."""
         dtype, table = np.dtype(self.dtype), part.table
         if self.coded is not None:
             from .table_codes import coded  # it needs the maps, which readers of other rows do without

@@ -135,8 +135,7 @@ def appendable(path: str | os.PathLike[str]) -> StoreInfo:
         There is no complete store of rows.
     """
     path = files.normalise(path)
-    existing_store(path)
-    old = info(path)
+    old = existing_store(path) or info(path)
     if not old.complete:
         raise StoreError(
             f"rows are appended to a complete store; {path!r} is not: run the command that writes it again"

@@ -115,7 +115,7 @@ def cholesky_qr2(blocks: Sequence[np.ndarray]) -> bool:
     return True
 
 
-def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
+def orthonormalise(Y: np.ndarray) -> np.ndarray:
     """Turn Y into an orthonormal basis of its columns, in place, and return it.
 
     Takes the shortest safe way: one Householder QR for a small matrix, Cholesky-QR2 where the condition
@@ -128,7 +128,7 @@ def orthonormalise(Y: np.ndarray, fan_in: int = 8) -> np.ndarray:
         return Y
     blocks = cut_blocks(Y)
     if not cholesky_qr2(blocks):
-        tree = tree_qr(blocks, fan_in, in_place=True)
+        tree = tree_qr(blocks, in_place=True)
         for block, rows in zip(blocks, tree.blocks(), strict=True):
             block[:] = rows
     return Y

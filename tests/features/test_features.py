@@ -24,6 +24,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from strategies import chunk_bytes, chunked, dtypes, row_chunks, seeds
+from threadpoolctl import threadpool_info
 
 from distrf import (
     TEFM,
@@ -40,6 +41,7 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
+from distrf.features.base import _ONE_BLAS_THREAD
 from distrf.kernels import Gaussian, Matern
 
 
@@ -183,6 +185,28 @@ def test_threads_keep_the_bits(est, kind):
     alone, together = est.transform(X), est.set_params(n_jobs=3).transform(X)
     for a, b in zip(*([Z.data, Z.indices] if sp.issparse(Z) else [Z] for Z in (alone, together)), strict=True):
         assert a.tobytes() == b.tobytes()
+
+
+def test_threads_that_transform_at_once_leave_blas_as_it_was():
+    """Its number of threads is that of the process: the last who leaves puts it back."""
+    setting = {lib["filepath"]: lib["num_threads"] for lib in threadpool_info()}
+    inside, left = threading.Event(), threading.Event()
+
+    def first():
+        with _ONE_BLAS_THREAD:
+            inside.set()
+            assert left.wait(60)
+            limited.append({lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"})
+
+    limited: list[set[int]] = []
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert inside.wait(60)
+    RandomFourierFeatures(length_scale=2.0, n_components=8, random_state=0).fit_transform(rows(2000, 3))
+    left.set()
+    thread.join()
+    assert limited == [{1}]
+    assert {lib["filepath"]: lib["num_threads"] for lib in threadpool_info()} == setting
 
 
 @pytest.mark.parametrize(

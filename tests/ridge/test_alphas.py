@@ -96,7 +96,7 @@ def test_auto_takes_folds_where_they_are_cheap():
 
 
 def test_short_memory_takes_one_held_out_set():
-    """Five Gram matrices of 2,048 features take 84 MB: a worker that lacks them keeps two, and without two it is cg."""
+    """Five Gram matrices of 2,048 features take 84 MB: a worker that lacks them keeps two, and without two it takes passes."""
     folds = gram_reductions("auto", "auto", 10_000, 2048, Targets(None, np.zeros(1)), 0)
 
     def taken(limit, solver="auto"):
