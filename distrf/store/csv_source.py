@@ -23,10 +23,9 @@ from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
 from .csv_text import FAULT, LARGEST_ROW, Dialect, column_types, dialect_of, joined
 from .fingerprints import fingerprint_of_spec
-from .parquet_source import found_in
 from .row_source import Selection
 from .table_schema import TableSchema, base_of, is_text
-from .table_source import Found, TableSource
+from .table_source import Found, TableSource, found_in
 from .text_forms import find_form
 
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
@@ -44,6 +43,8 @@ class CsvSource(TableSource):
     the narrowest that holds all its values: integers stay exact, and one word makes text of it, of which `find_form` may make
     numbers again, among which the word is missing.
     """
+
+    kind = "csv"
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -87,7 +88,7 @@ class CsvSource(TableSource):
         strays: dict[str, str] = {}
         for _, schema in reversed(found.schemas):
             strays |= json.loads(schema.metadata[b"distrf"])
-        return found._replace(facts={"kind": "csv"}, strays=tuple(strays.items()))
+        return found._replace(strays=tuple(strays.items()))
 
 
 def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
