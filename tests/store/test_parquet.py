@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import dask
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -127,19 +126,6 @@ def test_columns_and_targets(tmp_path):
         open_rows(path, columns="a")
     with pytest.raises(InputError, match=r"no feature column is left in .*columns are \['t'\]"):
         open_rows(save(tmp_path / "t.parquet", {"t": [1.0, 2.0]}), target="t")
-
-
-def test_dictionary_and_decimal_columns(tmp_path):
-    path = save(
-        tmp_path / "a.parquet",
-        {
-            "d": pa.array([1, 2, 3]).cast(pa.decimal128(22, 1)),
-            "t": pa.array(["no", "maybe", "no"]).dictionary_encode(),
-        },
-    )
-    X, y = open_rows(path, target="t")
-    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 3])
-    np.testing.assert_array_equal(run(y), ["no", "maybe", "no"])
 
 
 @pytest.mark.parametrize("statistics", [True, False])
@@ -322,13 +308,3 @@ def test_part_folder_refusals(tmp_path):
     folder_id, _ = create_parts(tmp_path / "p", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
         write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
-
-
-def test_a_folder_of_two_formats_is_refused(tmp_path):
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    frame.to_parquet(tmp_path / "new.parquet")
-    frame.to_csv(tmp_path / "old.csv", index=False)
-    with pytest.raises(StoreError, match=r"files of one format.*'new.parquet' and 'old.csv'"):
-        open_rows(tmp_path)
-    for path in ("*.parquet", "old.csv"):
-        assert open_rows(str(tmp_path / path))[0].shape == (2, 2)
