@@ -170,8 +170,8 @@ class BaseSGD(LinearModel):
         targets = replace(targets, units=spectrum.target_units)
         n = sum(trained := rows.trained(holdout))
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
-        memory = check_batches(self, rows, targets.width, batch_size)
         schedule = self._schedule(rows, trained, batch_size, seed)
+        memory = check_batches(rows, schedule, targets.width)
         per_epoch = schedule.count(0)
         whole = per_epoch == 1 and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
