@@ -236,7 +236,7 @@ def test_parts_resume(tmp_path, table, present, client):
         (path / name).write_bytes((whole / name).read_bytes())
     left = n - len(present)
     with pytest.raises(StoreError, match=f"{left} of {n} blocks"):
-        finish_parts(path, n, folder_id=folder_id)
+        finish_parts(path, folder_id=folder_id)
     calls = tmp_path / "calls"
     assert parts(path, {"both": counted(calls, rows)}, source, ["id"], {"s": 1}) == Written(None, left, n)
     assert len(list(calls.iterdir())) == left
