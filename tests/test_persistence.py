@@ -242,7 +242,7 @@ def of_map(document):
         (lambda d: of_map(d)["map_"]["$map"].update(seed=3), "checksum"),
         (lambda d: of_map(d)["map_"]["$map"].update(kernel={"name": "cauchy"}), "checksum"),
         (lambda d: of_map(d)["map_"]["$map"].update(n_components=62), "checksum"),
-        (lambda d: d.update(version=99), "has version 99; update distrf"),
+        (lambda d: d.update(version=99), "99.; update distrf"),
         (lambda d: step(d, 2).update({"class": "os.system"}), "names the class 'os.system'; this release loads"),
         (lambda d: step(d, 2).update({"class": "Ridge"}), "names the class 'Ridge'"),
         (lambda d: step(d, 2).pop("fitted"), "not a valid model: KeyError"),

@@ -90,9 +90,11 @@ def _locked(path: str) -> Iterator[None]:
     try:
         yield
     finally:
-        with suppress(OSError):
-            os.unlink(path)
-        lock.release()
+        try:
+            with suppress(OSError):
+                os.unlink(path)
+        finally:
+            lock.release()
 
 
 @contextmanager
@@ -101,13 +103,12 @@ def _created(path: Place, takeover: bool) -> Iterator[None]:
     fs, root = files.filesystem(path)
     owner = {"host": socket.gethostname(), "pid": os.getpid(), "token": uuid.uuid4().hex}
     with files.explained(path):
-        if not files.write_json(fs, root, owner, new=not takeover):
-            other = files.read_object(fs, root) or {}
-            if other.get("token") != owner["token"]:  # else the answer was lost
-                raise locket.LockError(
-                    f"{json.dumps(other)}; if it was killed, remove {str(path)!r}, or take its place with overwrite=True, "
-                    "--overwrite"
-                )
+        ours = files.write_json(fs, root, owner, new=not takeover)
+        other = {} if ours else files.read_object(fs, root) or {}
+    if not ours and other.get("token") != owner["token"]:  # else the answer was lost
+        raise locket.LockError(
+            f"{json.dumps(other)}; if it was killed, remove {str(path)!r}, or take its place with overwrite=True, --overwrite"
+        )
     try:
         yield
     finally:

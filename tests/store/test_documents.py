@@ -175,8 +175,8 @@ def test_every_flipped_byte_is_seen(tmp_path):
 
 #: Changes of model.json whose checksum is right: by another release, or on purpose.
 EDITED = {
-    "another version": (lambda d: {"version": 5}, "has version 5; update distrf"),
-    "another format": (lambda d: {"format": "other"}, "is not of distrf"),
+    "another version": (lambda d: {"version": 5}, r"'distrf-model', 5\); update distrf"),
+    "another format": (lambda d: {"format": "other"}, r"'other', 4\); update distrf"),
     "no spec": (lambda d: {"spec": None}, "is not what was written"),
     "another file": (lambda d: {"arrays": {"model": d["arrays"]["model"] | {"sha256": "0"}}}, "SHA-256"),
     "a file elsewhere": (lambda d: {"arrays": {"model": {"file": "../m/arrays-0123456789abcdef.npz"}}}, "not what was written"),
