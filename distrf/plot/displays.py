@@ -246,8 +246,10 @@ def _precision(ranking: Ranking, of_others: bool = False, **label: str) -> tuple
 
 
 def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
-    y, predicted = (half.ravel() for half in np.hsplit(sums.sample.values, 2))
-    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)} if len(y) else {}
+    if not any(map(len, sums.sample)):
+        return {}
+    y, predicted = (half.ravel() for half in np.hsplit(np.concatenate(sums.sample), 2))
+    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)}
 
 
 def _of_model(pipeline: Any) -> dict[str, Any]:
