@@ -54,7 +54,9 @@ TABLE = [
 @pytest.mark.parametrize(("names", "y", "predicted", "options", "theirs"), TABLE)
 @pytest.mark.filterwarnings("ignore")  # of scikit-learn, that labels are missing
 def test_scores__equal_scikit_learn(names, y, predicted, options, theirs, weight):
-    weight = None if "multi_class" in theirs else weight  # scikit-learn's mean over classes is by their rows there
+    weight = (
+        None if "multi_class" in theirs else weight
+    )  # scikit-learn's mean over classes is by their rows there
     lazy = [None if a is None else da.from_array(a, chunks=(k, *a.shape[1:])) for a, k in ((y, 50), (predicted, 71), (weight, 92))]  # fmt: skip
     for name in names:
         expected = getattr(reference, name)(y, predicted, sample_weight=weight, **options, **theirs)
