@@ -24,7 +24,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     size = min(n, learning_batch_size(estimator.batch_size, n))
     batches = max(1, round(n / size))
     epochs = learning_epochs(estimator.n_epochs, batches)
-    state = 8 * 8 * Layout.of(estimator, d, 0 if kernel else blocks.outputs).size
+    state = 8 * 8 * Layout(estimator._map(d), 0 if kernel else blocks.outputs).size
     what = f"{epochs} epochs of {batches:,} batches of {size:,} rows"
     if kernel:
         client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
@@ -43,7 +43,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
 def learning_memory(estimator: Any, rows: PlannedBlocks, workers: Workers) -> BatchMemory:
     """Bytes of a worker at the peak of learning a map or a model for a loss."""
     d, D = rows.columns, int(estimator.n_components)
-    P = Layout.of(estimator, d, rows.outputs).size
+    P = Layout(estimator._map(d), rows.outputs).size
     size = min(rows.n, learning_batch_size(estimator.batch_size, rows.n))
     batch = rows.layout(size)
     # At most as many workers as microbatches share a batch. If these are few, a worker holds a large part of the windows.
