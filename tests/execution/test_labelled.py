@@ -10,11 +10,9 @@ import dask.bag
 import numpy as np
 import pandas as pd
 import pytest
-from dask.base import is_dask_collection
 
 from distrf.errors import InputError
-from distrf.execution import labelled
-from distrf.execution.labelled import header, is_frame, plain_rows, reading_of
+from distrf.execution.labelled import header, plain_rows, reading_of
 from distrf.execution.open_rows import open_rows
 from distrf.execution.row_blocks import check_dask_rows
 from distrf.ingestion.ingest import ingest
@@ -110,17 +108,6 @@ def test_data_arrays():
     ):
         with pytest.raises(InputError, match=message):
             plain_rows(wrong)
-
-
-def test_what_is_what():
-    frame = lazy(FRAME)
-    assert labelled.is_lazy_frame(frame)
-    assert labelled.is_lazy_frame(frame["a"])
-    assert is_frame(frame)
-    assert is_frame(FRAME)
-    for other in (FRAME["a"], frame["a"], np.zeros((2, 2)), da.zeros((2, 2)), [1], None):
-        assert not is_frame(other)
-        assert is_dask_collection(other) or plain_rows(other) is other
 
 
 def test_refusals():

@@ -281,15 +281,6 @@ def test_integers_that_float64_rounds(tmp_path, first):
             model.predict(pd.DataFrame({"c": np.array(values, np.float64)}))
 
 
-def test_names_that_are_no_words(tmp_path):
-    """Numbers name the columns of data frames and files alike; commas and blanks are part of a name."""
-    frame = pd.DataFrame({2019: [1.0, 2.0], "size, mm": [3.0, 4.0], " id": [5, 6], 2021: [7.0, 8.0]})
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    for data, said in ((frame, {}), (tmp_path / "a.csv", {"header": True})):
-        table = open_table(data, target=2021, exclude=[2019], **said)
-        assert (table.schema.names, np.asarray(table.y).tolist()) == (["size, mm", " id"], [7.0, 8.0])
-
-
 def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
     """Where workers are on other machines, it must be said."""
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")

@@ -156,29 +156,6 @@ def test_other_schemas_and_broken_files(tmp_path):
         open_rows(tmp_path / "b.parquet")
 
 
-@pytest.mark.parametrize(
-    ("kinds", "expected"),
-    [
-        (["i4", "i8"], "f8"),
-        (["f4", "f8"], "f8"),
-        (["i1", "i2"], "i2"),
-        (["i2", "f4"], "f4"),
-        (["f4", "i4"], "f8"),
-    ],
-)
-def test_files_with_other_types_of_numbers(tmp_path, kinds, expected):
-    for number, kind in enumerate(kinds):
-        save(tmp_path / f"{number}.parquet", {"x": np.array([1, 2], kind), "y": np.array([3, 4], kind)})
-    X, y = open_rows(tmp_path, target="y")
-    assert X.dtype == expected
-    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 1, 2])
-    np.testing.assert_array_equal(run(y), [3, 4, 3, 4])
-    assert y.dtype == np.result_type(*kinds)
-    save(tmp_path / "2.parquet", {"x": pa.nulls(2), "y": [5, 6]})
-    if expected != "i2":
-        assert np.isnan(run(open_rows(tmp_path, target="y")[0])[-2:]).all()
-
-
 #: The columns of two files, and the type of all their rows.
 MIXED = {
     "integers, floats": ([1, 2], [0.5, None], pa.float64()),

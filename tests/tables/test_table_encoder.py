@@ -8,8 +8,6 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
@@ -186,41 +184,6 @@ def test_sentinels_do_no_harm():
         assert np.isfinite(Z).all()
         # A spread of 1e306 is what "standard" is told; held-out rows decide against it.
         assert numbers == "standard" or Z[8:].std(axis=0).max() > 0.2, numbers
-
-
-values = {
-    "number": st.floats(allow_nan=True, allow_infinity=True, width=64),
-    "text": st.text(max_size=5),
-    "boolean": st.booleans(),
-    "date": st.datetimes(),
-}
-
-
-@settings(max_examples=30, deadline=None, phases=[Phase.generate, Phase.explicit])
-@given(st.data())
-def test_any_table_is_encoded_or_refused(data):
-    n = data.draw(st.integers(1, 60))
-    names = data.draw(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=4, unique=True))
-    columns = {}
-    for name in names:
-        kind = data.draw(st.sampled_from(sorted(values)))
-        one = st.none() | values[kind]
-        columns[name] = data.draw(st.lists(one, min_size=n, max_size=n))
-    table = pa.table(columns)
-    y = np.random.default_rng(0).normal(size=n)
-    encoder = TableEncoder(
-        data.draw(st.sampled_from(["robust", "both", "standard", "quantile"])), random_state=0
-    )
-    try:
-        Z = encoder.fit_transform(table, y)
-    except InputError:
-        return
-    assert Z.shape == (n, encoder.map_.n_components)
-    dense = Z if isinstance(Z, np.ndarray) else Z.toarray()
-    assert np.isfinite(dense).all()
-    assert abs(dense).max() <= 2.0**20
-    T = encoder.transform(table)
-    assert T.shape == Z.shape
 
 
 def test_drift():
