@@ -214,7 +214,7 @@ FORMATS = {
     "no header": ("1,2,3\n4,5,6\n", {"header": False}, [[1, 2, 3], [4, 5, 6]]),
     "decimal": ("a|b\n1,5|2\n", {"decimal": ","}, [[1.5, 2]]),
     "thousands": ('a,b\n"1,234,567",2\n3,"4,000.5"\n', {"thousands": ","}, [[1234567, 2], [3, 4000.5]]),
-    "thousands and decimal": ("a;b\n1.234,5;2\n", {"thousands": ".", "decimal": ","}, [[1234.5, 2]]),
+    "thousands and decimal": ("a;b\n1.234,5;2\n", {"thousands": "."}, [[1234.5, 2]]),
     "na_values": ("a,b\n1,-999\n?,2\n", {"na_values": ["?", -999]}, [[1, np.nan], [np.nan, 2]]),
     "encoding": ("Ü,b\r\n1,2\r\n".encode("utf-16"), {"encoding": "utf-16", "columns": ["Ü"]}, [[1]]),
 }
