@@ -11,7 +11,8 @@ from dask.base import is_dask_collection
 
 from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..features import RandomFourierFeatures
-from ..maps import FourierMap, working_dtype
+from ..maps import working_dtype
+from ..maps.fourier import FourierMap
 from ..maps.scaling import ScalingMap
 from ..randomness import raw_words
 from ..sgd.schedules import count_epochs

@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 from .. import store
 from ..errors import InputError, warn
 from ..execution.open_table import Table, is_table
-from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from ..tables.drift import DriftWarning
@@ -200,6 +199,8 @@ def _lazily(step: Any) -> Any:
         isinstance(step, Pipeline) and hasattr(step, "predict")
     ):
         return step
+    from ..features.blockwise import Blockwise
+
     return Blockwise.of_fitted(step)
 
 

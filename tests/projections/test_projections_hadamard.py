@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.linalg import hadamard
 from strategies import dtypes, ranges, seeds
 
-from distrf.compiled import hadamard_blocks, walsh_hadamard
+from distrf.compiled.walsh_hadamard import hadamard_blocks, walsh_hadamard
 from distrf.errors import InputError
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import FourierMap
