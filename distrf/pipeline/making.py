@@ -15,10 +15,11 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features import StreamingScaler, WithColumns
 from ..features.base import positive_only
+from ..features.scaler import StreamingScaler
+from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
-from ..linear_model import StreamingLinearClassifier
+from ..linear_model.linear import StreamingLinearClassifier
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
@@ -436,6 +437,15 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     Raises ParameterError or InputError for what these rows or each other do not take.
     """
     learner = choose_learner(options, target)[0]
+    if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):  # as `train` leaves them
+        learner.set_params(alpha=[1e-6, 1e-5])
+        if (
+            learner.cv == "auto"
+            and data.n >= _HOLDOUT_ROWS
+            and data.split == "random"
+            and not learner.keep_state
+        ):
+            learner.set_params(cv="holdout")
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:
