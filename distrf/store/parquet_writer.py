@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from ..errors import InputError
 from . import files
 from .blocks import Output
-from .zarr_layout import PARTS, StoreInfo, write_store
+from .job_lock import require_id
+from .zarr_layout import PARTS, StoreInfo, read_store, write_store
 
 _DONE = "_SUCCESS"
 
@@ -111,10 +112,10 @@ def write_parquet_block(
     fs, root = output.place
     files.write_bytes(fs, f"{root}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = output.existing()
-    if later is not None and later.id not in (None, folder_id):
+    later = read_store(output.path, PARTS).id
+    if later not in (None, folder_id):
         files.remove(fs, f"{root}/{store.mark(index)}")
-        output.current(folder_id)
+        require_id(output.path, later, folder_id)
     return int(table.num_rows)
 
 

@@ -148,9 +148,6 @@ def test_a_store_into_another(tmp_path):
         np.testing.assert_array_equal(one, other)
 
 
-GAPS = "a,b\n" + "1,2\n" * 200 + "1,\n" + "1,4\n" * 200
-WORDS = "a,b\n" + "1,2\n" * 200 + "1,two\n"
-LATE = "a,b,t\n" + "1,2,3\n" * 200 + "1,two,3\n" + "1,2,3.5\n"
 BAD_Y = {"X": X, "y": np.where(np.arange(37) == 9, np.nan, 1.0)}
 #: Name and contents of a file, options, and what is refused.
 REFUSED = {
@@ -168,10 +165,6 @@ REFUSED = {
     "sparse": ("a.npy", X, {"sparse": "coo"}, "sparse must be 'csr', 'dense' or None"),
     "no format": ("a.jpg", "1 2", {}, "told by the name"),
     "csv, text": ("a.csv", {"a": X[:, 0], "label": LABELS}, {}, r"columns \['label \(string\)'\].*target="),
-    "csv, no such target": ("a.csv", {"a": X[:, 0], "b": X[:, 1]}, {"target": "q"}, r"columns \['q'\] are not in .*are \['a', 'b'\]"),
-    "csv, gaps in the target": ("a.csv", GAPS, {"target": "b"}, r"column 'b' has nulls in .*first in row 200; drop the rows"),
-    "csv, a word": ("a.csv", WORDS, {}, r"columns \['b \(string\)'\]"),
-    "csv, a late word": ("late.csv", LATE, {"columns": ["a", "b"]}, r"columns \['b \(string\)'\]"),
 }  # fmt: skip
 
 
