@@ -6,7 +6,6 @@ import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -102,9 +101,7 @@ class ZarrRows:
     def document(self) -> bytes:
         """What a store of distrf says of itself now; nothing of stores of others, or where it is gone."""
         fs, root = files.filesystem(self.path)
-        with suppress(FileNotFoundError, NotADirectoryError):
-            return b"" if self.version is None else fs.cat_file(f"{root}/zarr.json")
-        return b""
+        return b"" if self.version is None else files.read_bytes(fs, f"{root}/zarr.json") or b""
 
     def _check(self, seen: bytes) -> None:
         """Raise StoreError where the store was made anew since it was opened. Appended rows change nothing."""
@@ -286,23 +283,15 @@ class ZarrSource(RowSource):
             store=store,
         )
 
-    @classmethod
-    def _dense(
-        cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
-    ) -> ZarrSource:
+    def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them."""
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = store.ours.classes if store.ours and coded else None
-        return cls(
-            path=store.path,
-            shape=tuple(node.shape),
-            dtype=np.asarray(classes).dtype if classes else _fixed_width(node, block_lengths),
-            block_lengths=block_lengths,
-            classes=classes,
-            rows=store.reader(name, decode=bool(classes)),
-            node=node,
-            store=store,
-        )
+        classes = self.store.ours.classes if self.store.ours and coded else None
+        dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
+        rows = self.store.reader(name, decode=bool(classes))
+        return replace(
+            self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
+        )  # fmt: skip
 
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
@@ -332,7 +321,7 @@ class ZarrSource(RowSource):
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
                 f"in {self.path!r}"
             )
-        return self._dense(self.store, node, name, self.block_lengths)
+        return self._beside(node, name)
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
@@ -345,7 +334,7 @@ class ZarrSource(RowSource):
                     f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
                     f"{node.shape}"
                 )
-            return self._dense(self.store, node, array, self.block_lengths)
+            return self._beside(node, array)
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
         rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
@@ -375,10 +364,10 @@ class ZarrSource(RowSource):
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
         made = zarr_layout.made_from(files.normalise(path))
-        parts = [] if made is None else made["spec"].get("parts", [])
-        if parts:
-            return [(part["fingerprint"], part["rows"]) for part in parts]
-        return super().part_fingerprints(path)
+        parts = made["spec"].get("parts") if made else None
+        if not parts:
+            return super().part_fingerprints(path)
+        return [(part["fingerprint"], part["rows"]) for part in parts]
 
     @property
     def nbytes(self) -> int:

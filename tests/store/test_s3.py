@@ -224,15 +224,6 @@ def test_refused(s3):
             job()
 
 
-def test_what_the_environment_lacks(s3):
-    s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None)
-    with pytest.raises(StoreError, match=r"NoCredentialsError.*AWS_ACCESS_KEY_ID"):
-        open_rows(f"{s3.url}/a.zarr")
-    s3.set(**s3.environment | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"})
-    with pytest.raises(StoreError, match=r"EndpointConnectionError.*AWS_ENDPOINT_URL"):
-        open_rows(f"{s3.url}/a.zarr")
-
-
 def after(count, pattern, act):
     """From the request on that is number `count` of those to match, call `act`."""
     seen = []
