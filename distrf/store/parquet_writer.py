@@ -18,8 +18,6 @@ from .blocks import Output
 from .job_lock import require_id
 from .zarr_layout import PARTS, StoreInfo, read_store, write_store
 
-_DONE = "_SUCCESS"
-
 
 def _parts(path: str | os.PathLike[str]) -> Output:
     return Output(files.normalise(path), "part files written by distrf", PARTS)
@@ -59,9 +57,6 @@ def create_parts(
         The path holds something else.
     """
     begun = _parts(path).begin(StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite)
-    if not begun.complete:
-        fs, root = files.filesystem(begun.path)
-        files.remove(fs, f"{root}/{_DONE}")
     return begun.id, begun.pending
 
 
@@ -139,7 +134,7 @@ def finish_parts(path: str | os.PathLike[str], *, folder_id: str | None) -> None
     output = _parts(path)
     store, _ = output.whole(folder_id)
     fs, root = output.place
-    files.write_bytes(fs, f"{root}/{_DONE}", b"")
+    files.write_bytes(fs, f"{root}/_SUCCESS", b"")
     write_store(replace(store, id=None, complete=True))
 
 

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -313,6 +314,9 @@ def test_rows_of_npy_are_read_where_they_lie(tmp_path):
     assert rows.chunks == ((10, 10, 10, 7), (2,))
     np.testing.assert_array_equal(rows.compute(), X[:, :2])
     np.testing.assert_array_equal(y.compute(), X[:, 2])
+    shutil.copy2(tmp_path / "a.npy", tmp_path / "copy")  # as on the disk of another machine
+    os.replace(tmp_path / "copy", tmp_path / "a.npy")
+    np.testing.assert_array_equal(rows.compute(), X[:, :2])
     np.save(tmp_path / "a.npy", X + 1)
     with pytest.raises(StoreError, match="written anew"):
         rows.compute()
