@@ -174,9 +174,8 @@ def permutation_importance(
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
-    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
-    known = (trained.reading["columns"], learned, header)
+    known = (trained.reading["columns"], getattr(trained.pipeline[0], "feature_names_in_", None), header)
     columns = next((names for names in known if names is not None and len(names) == d), range(d))
     names = [name if isinstance(name, str) else f"x{name}" for name in columns]
     rows, truth, *weights = _sampled(rows, truth, data.weights, n_rows, seed)
