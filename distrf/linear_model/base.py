@@ -38,10 +38,17 @@ class LinearModel(BaseEstimator):
     """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`; `calibration_` if it was learned."""
 
     fit_intercept: bool
+    loss: str
+    calibrate: bool
     coef_: np.ndarray
     intercept_: Any
     calibration_: np.ndarray
     n_features_in_: int
+
+    @property
+    def _calibrates(self) -> bool:
+        """Whether `fit` holds rows out to learn probabilities or intervals from; a probabilistic loss has some without."""
+        return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
 
     def facts(self) -> dict[str, Any]:
         """Facts about the fit, for reports.
