@@ -209,12 +209,8 @@ class _InBlocks:
         found, step = getattr(self._pipeline, name), self._rows
         if name not in ("predict", "predict_proba", "decision_function"):
             return found
-
-        @wraps(found)  # scikit-learn asks for its name
-        def in_blocks(X: Any) -> np.ndarray:
-            return np.concatenate([found(X[first : first + step]) for first in range(0, len(X), step)])
-
-        return in_blocks
+        # scikit-learn asks for its name
+        return wraps(found)(lambda X: np.concatenate([found(X[k : k + step]) for k in range(0, len(X), step)]))
 
 
 def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> list[Any]:
