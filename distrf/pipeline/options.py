@@ -165,14 +165,20 @@ def split_for(
     by: Any = None,
     name: str | None = None,
     dates: bool = False,
+    target: Target | None = None,
 ) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`."""
+    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`.
+
+    target : what y is, if that is known
+    """
     check_split(split, by)
     if split == "random":
         return None
     X, seed = as_rows(X), int(options.random_state)
     y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(choose_learner(options, look_at_target(y, seed))[0])
+    labels = split != "stratified" or is_classifier(
+        choose_learner(options, target or look_at_target(y, seed))[0]
+    )
     return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 

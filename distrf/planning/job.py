@@ -174,7 +174,7 @@ def planned_target(y: Any, known: int, seed: int = 0, model: Any = "auto") -> Ta
         seen = look_at_target(y, seed, blocks)
         if seen.distinct > 1:
             return seen
-    return Target(y is None or y.dtype.kind != "f", known or 2, 0, "it is not looked at", doubtful=True)
+    return Target(y is None or y.dtype.kind != "f", known or 2, 0, "it is not looked at")
 
 
 def _model_of(steps: Sequence[Any]) -> Any:

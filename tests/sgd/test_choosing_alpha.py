@@ -13,7 +13,7 @@ from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDClassifier
 from distrf.losses import get_loss
 from distrf.sgd.alpha import _Fold, sample_alpha
 from distrf.sgd.schedules import count_epochs, patience
-from distrf.sgd.spectrum import _constant, _null_loss
+from distrf.sgd.spectrum import best_constant
 from distrf.targets import Targets
 
 
@@ -111,7 +111,7 @@ def test_the_path_of_a_loss_ends_at_its_minima(name):
     task = "regression" if name == "huber" else "classification"
     Y = margin if name == "huber" else np.sign(margin)
     loss, w, train = get_loss(name, task, 2), rng.uniform(0.5, 2.0, 300), np.arange(0, 200)
-    part = _Fold(Z, Y, w, train, np.arange(200, 300), loss, loss.curvature(1.0), False)
+    part = _Fold(Z, Y, w, train, np.arange(200, 300), loss, loss.curvature(1.0))
     W = part.constant
     for alpha in (1.0, 0.1, 0.01):
         W = part.fit(alpha, W)
@@ -145,7 +145,7 @@ def test_constants_of_classes(name, classes):
     targets = Targets(np.arange(classes), np.zeros(width), None, counts / counts.sum())
     loss = get_loss(name, "classification", classes)
     Y = targets.encode(y, None)[0]
-    start = _constant(loss, targets, Y[:3], None)
+    start, null_loss = best_constant(loss, targets, Y[:3], None)
 
     def mean_loss(scores):
         return loss(np.broadcast_to(scores, Y.shape), Y)[0].mean()
@@ -153,7 +153,7 @@ def test_constants_of_classes(name, classes):
     tried = [minimize(mean_loss, s * np.ones(width), method="Nelder-Mead", options={"maxiter": 4000, "fatol": 1e-12}).fun
              for s in (-1.0, 0.0, 1.0)]  # fmt: skip
     assert mean_loss(start) <= min(tried) + 1e-6
-    assert _null_loss(loss, targets, start, Y[:3], None) == pytest.approx(mean_loss(start))
+    assert null_loss == pytest.approx(mean_loss(start))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -165,7 +165,7 @@ def test_constants_of_numbers(name, weighted):
     targets = Targets(None, np.average(y, axis=0, weights=w))
     loss = get_loss(name, "regression", epsilon=0.3)
     Y = targets.encode(y, None)[0]
-    start = _constant(loss, targets, Y, w)
+    start = best_constant(loss, targets, Y, w)[0]
     for c in range(2):
         grid = np.linspace(Y[:, c].min(), Y[:, c].max(), 2_001)
         losses = [np.average(loss(np.full((301, 1), s), Y[:, [c]])[0], weights=w) for s in grid]
