@@ -12,7 +12,6 @@ from distrf.execution import scheduler, workers
 from distrf.linear_model import sgd_base
 from distrf.losses import get_loss
 from distrf.sgd.batch_work import BatchWork
-from distrf.sgd.schedules import Holdout
 from distrf.targets import Targets
 
 
@@ -35,7 +34,7 @@ def test_few_rows_are_scored_at_a_time(monkeypatch, n_features):
 
     monkeypatch.setattr(BatchWork, "_features", recorded)
     targets = Targets(np.array([0, 1]), np.zeros(1))
-    work = BatchWork(targets, get_loss("logistic", "classification", 2), 1.0, 0, Holdout(0.5, 0))
+    work = BatchWork(targets, get_loss("logistic", "classification", 2), 1.0, 0)
     X = np.zeros((5000, n_features), np.float32)
     rows = (X, np.arange(5000) % 2, None)
     total = work.score(rows, np.arange(0, 5000, 2), np.zeros((n_features + 1, 1)))
