@@ -25,7 +25,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     size = min(n, learning_batch_size(estimator.batch_size, n))
     batches = max(1, round(n / size))
     epochs = learning_epochs(estimator.n_epochs, batches)
-    state = 8 * 8 * Layout.of(estimator, d, 0 if kernel else rows.outputs).size
+    state = 8 * 8 * Layout(estimator._map(d), 0 if kernel else rows.outputs).size
     what = f"{epochs} epochs of {batches:,} batches of {size:,} rows"
     if kernel:
         client = 2 * n * d * itemsize + size * (size * 3 * 8 + (d + 6 * D) * itemsize) + state
@@ -53,7 +53,7 @@ def learning_memory(
     estimator: Any, schedule: Schedule, d: int, itemsize: int, outputs: int, workers: Workers
 ) -> BatchMemory:
     """Bytes of a worker at the peak of learning a map or a model for a loss."""
-    P = Layout.of(estimator, d, outputs).size
+    P = Layout(estimator._map(d), outputs).size
     return batch_memory(
         schedule, workers, row=d * itemsize + 8, features=d * itemsize + 16 * outputs,
         scratch=(d + 6 * int(estimator.n_components)) * itemsize, summand=8 * P, model=4 * 8 * P, weights=3 * 8 * P,
