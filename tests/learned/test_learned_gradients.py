@@ -45,9 +45,7 @@ def loss_work(layout, name):
 
 def kernel_work(layout, kernel):
     map_ = replace(layout.map, kernel=kernel, length_scale=1.7)
-    return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, layout=replace(layout, map=map_)
-    )
+    return KernelWork(Targets(None, np.zeros(1)), None, 0.0, 0, layout=replace(layout, map=map_))
 
 
 def check_gradient(work, taken, p):
