@@ -266,8 +266,8 @@ def test_tune_judges_by_new_groups():
     rows, y, group = group_data(1500, 40, 3)
     found = {
         kind: tune(
-            rows, y, RandomFourierFeatures(n_components=128, random_state=0), {"length_scale": [0.5, 2.0]},
-            StreamingRidge(), [1e-6, 1e-2], split=kind, by=by,
+            rows, y, map=RandomFourierFeatures(n_components=128, random_state=0), scale=None, model="ridge",
+            grid={"length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
         )
         for kind, by in (("random", None), ("group", group))
     }  # fmt: skip

@@ -136,8 +136,8 @@ def test_metrics_tune_and_plan():
         predicted = StreamingRidge(1e-3).fit(rows, y).predict(rows)
         lazy = r2_score(array(Y), da.asarray(predicted), sample_weight=array(WEIGHT))
         assert r2_score(y, predicted, sample_weight=weight) == pytest.approx(lazy)
-        tuned = tune(rows, y, None, {}, StreamingRidge(), [1e-3, 1e-1])
-        same = tune(array(X), array(Y), None, {}, StreamingRidge(), [1e-3, 1e-1])
+        tuned = tune(rows, y, map=None, scale="none", alpha=[1e-3, 1e-1])
+        same = tune(array(X), array(Y), map=None, scale="none", alpha=[1e-3, 1e-1])
         assert (tuned.best.alpha, tuned.best.score) == (same.best.alpha, same.best.score)
         assert plan(StreamingRidge(), rows, y).bytes_read >= X.nbytes
 
