@@ -30,7 +30,7 @@ from distrf.pipeline.options import check_takes_folds
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
 from distrf.sgd.rows import Rows
-from distrf.sgd.schedules import Holdout, Schedule
+from distrf.sgd.schedules import Schedule
 from distrf.targets import Targets
 
 #: Epochs are few, and the map of some is small.
@@ -183,9 +183,8 @@ def test_batches_take_every_row_but_those_of_fold_0(name):
     folds, numbers = CASES[name], np.arange(N)
     rows = Rows.of(X, numbers, None, given_folds(X, folds))
     rows = replace(rows, blocks=(100, 250, 1, 249))
-    holdout = Holdout.of(0.1, 0, True)
-    schedule = Schedule(rows.trained(holdout), 64, rows.block_bytes, 0)
-    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0, holdout)
+    schedule = Schedule(rows.trained, 64, rows.block_bytes, 0)
+    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0)
     load = memory_loader((X, numbers, folds), rows.blocks, True)
     for epoch in range(2):
         seen = [

@@ -14,7 +14,7 @@ from distrf.losses import LOSSES
 from distrf.ridge.gram import GramReduction
 from distrf.sgd.batch_work import BatchWork
 from distrf.sgd.dask_batches import _gradients, _take
-from distrf.sgd.schedules import BlockRows, Holdout
+from distrf.sgd.schedules import BlockRows
 from distrf.targets import Targets
 
 
@@ -83,7 +83,7 @@ def test_a_gradient(loss, move, dtype):
         y = (y > 0).astype(np.int64)
     elif classes is not None:
         classes = None
-    work = BatchWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0, Holdout(0.0, 0))
+    work = BatchWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0)
     moved, W = MOVES[move], np.random.default_rng(1).normal(size=(18, 1))
     microbatch = [(BlockRows(0, 0, 200),)]
     here = _gradients(work, _take(work, [], 0, microbatch, (), (X, y, w)), {"W": W})[0]

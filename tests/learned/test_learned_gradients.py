@@ -14,7 +14,6 @@ from distrf.learned.objectives import CompactWork, CosineFeatures, KernelWork, L
 from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
 from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
-from distrf.sgd.schedules import Holdout
 from distrf.targets import Targets
 
 d = 7
@@ -40,15 +39,13 @@ def problem(layout, n=41, seed=0):
 
 def loss_work(layout, name):
     return CompactWork(
-        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, 0), layout=layout
+        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, layout=layout
     )  # fmt: skip
 
 
 def kernel_work(layout, kernel):
     map_ = replace(layout.map, kernel=kernel, length_scale=1.7)
-    return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=replace(layout, map=map_)
-    )
+    return KernelWork(Targets(None, np.zeros(1)), None, 0.0, 0, layout=replace(layout, map=map_))
 
 
 def check_gradient(work, taken, p):

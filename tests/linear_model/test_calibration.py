@@ -30,6 +30,7 @@ from distrf import (
     save_model,
 )
 from distrf.errors import InputError
+from distrf.folds import drawn_folds
 from distrf.linear_model import held_out
 from distrf.linear_model.calibration import (
     HeldOut,
@@ -39,7 +40,6 @@ from distrf.linear_model.calibration import (
     sort_errors,
 )
 from distrf.ridge.gram import FoldRule
-from distrf.sgd.schedules import Holdout
 
 REGRESSORS = [
     StreamingRidge(calibrate=True),
@@ -244,28 +244,21 @@ def test_sgd_leaves_out_the_rows_it_calibrates_with(early_stopping, kind):
         calibrate=True, validation_fraction=0.2, early_stopping=early_stopping, random_state=5
     )
     model.fit(rows, y)
-    blocks = [250, 250, 250, 150] if kind == "dask" else [900]
-    holdout, starts = Holdout(0.2, 5), np.cumsum([0, *blocks])
-    left = np.concatenate([starts[b] + holdout.split(b, n)[1] for b, n in enumerate(blocks)])
+    left = np.flatnonzero(drawn_folds(X, 0.2, 5).values == 0)
     errors = np.abs(y - model.predict(X))[left]
     np.testing.assert_allclose(model.calibration_[:, 0], np.sort(errors), atol=1e-9)
     assert model.history_[0]["rows"] == 900 - len(left)
     assert (model.history_[0]["validation_score"] is None) != early_stopping
 
 
-def test_sgd_takes_a_share_of_many_held_out_rows(monkeypatch, rng):
-    """Of a few blocks, the same share of each."""
+def test_sgd_takes_a_share_of_many_held_out_rows(monkeypatch):
     monkeypatch.setattr(held_out, "_ROWS", 60)
     monkeypatch.setattr(held_out, "_LEAST", 60)
-    monkeypatch.setattr(held_out, "_BLOCKS", 3)
     X, y = numbers(2000)
-    dX = da.from_array(X, chunks=(400, -1))
-    model = StreamingSGDRegressor(calibrate=True).fit(dX, y)
-    assert model.calibration_.shape == (60, 1)
-    holdout = Holdout(0.1, 0)
-    left = [np.abs(y - model.predict(X))[400 * b + holdout.split(b, 400)[1]] for b in range(5)]
-    found = [np.isin(np.round(errors, 9), np.round(model.calibration_, 9)).sum() for errors in left]
-    assert sorted(found) == [0, 0, 20, 20, 20]
+    model = StreamingSGDRegressor(calibrate=True).fit(da.from_array(X, chunks=(400, -1)), y)
+    assert 40 < len(model.calibration_) < 90
+    errors = np.abs(y - model.predict(X))[drawn_folds(X, 0.1, 0).values == 0]
+    assert np.isin(np.round(model.calibration_, 9), np.round(errors, 9)).all()
 
 
 def test_ridge_samples_many_rows(monkeypatch):

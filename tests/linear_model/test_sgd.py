@@ -266,7 +266,7 @@ def test_early_stopping_and_tol():
     model = StreamingSGDClassifier("logistic", early_stopping=True, n_epochs=100, tol=1e-2).fit(X, y)
     assert model.n_iter_ < 100
     assert model.history_[-1]["validation_score"] > 0.85
-    assert model.history_[-1]["rows"] == len(X) - round(0.1 * len(X))
+    assert abs(model.history_[-1]["rows"] - 0.9 * len(X)) < 1
     assert StreamingSGDClassifier("logistic", n_epochs=100, tol=1e-2).fit(X, y).n_iter_ < 100
 
 

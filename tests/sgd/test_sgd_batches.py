@@ -26,10 +26,11 @@ from distrf import (
 from distrf.errors import InputError, SpecMismatchError
 from distrf.execution import row_blocks
 from distrf.execution.row_blocks import mapped_from
+from distrf.folds import drawn_folds
 from distrf.sgd import dask_batches as batches_module
 from distrf.sgd import rows as rows_module
 from distrf.sgd.optimizer import PreconditionedSGD
-from distrf.sgd.schedules import MICROBATCH_ROWS, Holdout, Schedule, microbatch_count, row_order
+from distrf.sgd.schedules import MICROBATCH_ROWS, Schedule, microbatch_count, row_order
 from distrf.sgd.trainer import Trainer
 
 #: Fits are cut short for the sake of time.
@@ -225,17 +226,18 @@ def test_windows_span_the_data():
     assert first != second
 
 
-def test_holdout_is_the_same_in_every_epoch():
-    """A part of every block, however many there are: blocks may be sorted by class."""
-    holdout = Holdout(0.2, 0)
-    assert holdout.blocks([100] * 50) == list(range(50))
-    assert holdout.blocks([100, 1, 0, 2]) == [0]
-    train, held = holdout.split(1, 100)
-    assert len(held) == 20 == 100 - holdout.usable(1, 100)
-    assert sorted([*train, *held]) == list(range(100))
-    assert held.tolist() != holdout.split(2, 100)[1].tolist()
+@pytest.mark.parametrize("lazy", [False, True])
+def test_a_share_is_drawn_from_all_neighbours(lazy):
+    """However many blocks there are, which may be sorted by class."""
+    X = np.zeros((5_003, 2))
+    folds = drawn_folds(da.from_array(X, chunks=(100, 2)) if lazy else X, 0.2, 0)
+    values = np.asarray(folds.values)
+    assert (values[:5000].reshape(-1, 5) == 0).sum(axis=1).tolist() == [1] * 1000
+    assert folds.counts[0] + folds.never == 5_003
+    assert len({tuple(v) for v in values[:5000].reshape(-1, 5)}) == 5
+    np.testing.assert_array_equal(values, drawn_folds(X, 0.2, 0).values)
     for epoch in (0, 1):
-        assert sorted(row_order(0, epoch, 1, 100, holdout)) == train.tolist()
+        assert sorted(row_order(0, epoch, 1, 100, values[:100])) == np.flatnonzero(values[:100]).tolist()
 
 
 SCRIPT = """
