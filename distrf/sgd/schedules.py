@@ -213,7 +213,7 @@ class Holdout:
 
         starts : first row of each block, and the number of all rows
         """
-        if not self.fraction:
+        if not self.fraction or not count:
             return np.arange(0 if held else count)
         blocks = range(
             int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, first + count))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -52,28 +51,6 @@ def test_columns_that_are_alike_stay():
     assert unlike(column_sizes(np.hstack([X, constant]) - shift, None, shift)) is None
     factors = unit_factors(np.array([1e6, 1.0, 1e-6, 0.0]), 1e-4)
     np.testing.assert_array_equal(factors, 2.0 ** np.array([-20, 0, 7, -20]))
-
-
-def test_a_stream():
-    X, y = unlike_rows()
-    model = StreamingSGDRegressor()
-    for a in range(0, 2000, 50):
-        model.partial_fit(X[a : a + 50], y[a : a + 50])
-    assert model.score(X, y) > 0.98
-
-
-def test_one_worker_and_two_give_the_same_bits(client, one_worker_client):
-    X, y = unlike_rows()
-    X, y = da.from_array(X[:600], chunks=(150, -1)), da.from_array(y[:600], chunks=150)
-
-    def fitted():
-        model = StreamingSGDRegressor()
-        return model.partial_fit(X[:300], y[:300]).partial_fit(X[300:], y[300:]).coef_
-
-    with one_worker_client.as_current():
-        one = fitted()
-    with client.as_current():
-        np.testing.assert_array_equal(fitted(), one)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
