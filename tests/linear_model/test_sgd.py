@@ -79,8 +79,8 @@ def columns(kind):
 @each_model
 def test_every_loss_learns_from_every_input(kind, loss, rows, form):
     """Small columns lay below the floor of the preconditioner (R^2 .57 and .0003), and far ones in the rounding of the means."""
-    if rows == "far" and form == "csr":
-        pytest.skip("sparse rows are not shifted")
+    if form != "float64" and rows not in ("units", "timestamp"):
+        pytest.skip("forms of ordinary rows are compared in test_solvers; sparse rows are not shifted")
     X, y = columns(rows)
     y, least = (y, 0.97) if kind is StreamingSGDRegressor else (y > 0, 0.93)
     Z, t = FORMS[form](X), FORMS[form](y)
