@@ -23,8 +23,9 @@ from ..store.csv_format import reads_csv
 from ..store.files import Options, normalise
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
+from ..store.table_layout import Layout, chosen_names, lay_out
 from ..store.table_schema import TableSchema, drift, merged, target_dtype
-from ..store.table_source import Layout, TableSource, chosen_names, lay_out
+from ..store.table_source import TableSource
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
 from .scheduler import computed
@@ -346,7 +347,7 @@ class _Files(_Place):
         return lazy_rows(self.source.coded_as(schema))
 
     def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
-        take, blocks = dask.delayed(frames.rows_of_block), self.source.table_blocks()
+        take, blocks = dask.delayed(frames.rows_of_block), self.source.key_blocks(self.source.columns or [])
         return [take(blocks[i], rows) for i, rows in wanted.items()]
 
 
@@ -360,7 +361,7 @@ class _Frame(_Place):
         return coded(self.table, schema)
 
     def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
-        return [frames.rows_of_frame(self.table, names, rows) for rows in wanted.values()]
+        return [frames.rows_of_table(self.table, names, rows) for rows in wanted.values()]
 
 
 @dataclass(frozen=True)
@@ -372,8 +373,7 @@ class _Partitions(_Place):
     def rows(self, schema: TableSchema) -> da.Array:
         if fault := drift(schema, self.types):
             raise InputError(fault)
-        function = partial(frames.coded_frame, schema=schema)
-        return self.array("coded", function, np.dtype(np.float64), len(schema.columns))
+        return self.array("coded", partial(coded, schema=schema), np.dtype(np.float64), len(schema.columns))
 
     def array(self, name: str, function: Callable, dtype: np.dtype, *tail: int) -> da.Array:
         """The rows that a function makes of each partition, shape (n, *tail). They read it once, where they are read together."""
@@ -383,13 +383,19 @@ class _Partitions(_Place):
         )  # fmt: skip
 
     def parts(self, wanted: Mapping[int, np.ndarray], names: Sequence[str]) -> list[Any]:
-        take, blocks = dask.delayed(frames.rows_of_frame), self.blocks.blocks[list(wanted)].to_delayed()
+        take, blocks = dask.delayed(frames.rows_of_table), self.blocks.blocks[list(wanted)].to_delayed()
         return [take(block, names, rows) for block, rows in zip(blocks, wanted.values(), strict=True)]
 
 
 def _as_opened(table: Any, function: Callable, block_info: Any = None) -> np.ndarray:
     """What a function makes of a partition, which must have the rows that it had when it was opened. Runs on a worker."""
-    return function(table, rows=block_info[None]["chunk-shape"][0])
+    rows = block_info[None]["chunk-shape"][0]
+    if len(table) != rows:
+        raise InputError(
+            f"a partition has the rows that it had when it was opened; received {len(table)} in place of {rows}; open the "
+            "table again"
+        )
+    return function(table)
 
 
 def _open_partitions(data: Any, selection: Selection) -> Table:
@@ -413,19 +419,18 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     labels = {str(label): label for label in data.columns}
     blocks = partition_blocks(data[[labels[column] for column in needed]], object, frames.chosen, needed)
     looked = block_values(frames.look_at, blocks, list(dict.fromkeys([*unknown, *targets])), target)
-    filled = [(i, facts) for i, facts in enumerate(looked) if facts.rows]
+    lengths, schemas, longest = zip(*looked, strict=True)
+    filled = [i for i, rows in enumerate(lengths) if rows]
     if not filled:
         raise InputError("a table has rows; received a Dask DataFrame without any; give one with rows")
-    types = merged([(f"partition {i}", facts.schema) for i, facts in filled], unknown)
+    types = merged([(f"partition {i}", schemas[i]) for i in filled], unknown)
     layout = _layout(frames.with_types(found, types), name, selection)
     assert layout.coded is not None
-    chunks = (tuple(facts.rows for facts in looked),)
-    blocks = da.Array(blocks.dask, blocks.name, chunks, dtype=object).blocks[[i for i, _ in filled]]
+    blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
     place, y = _Partitions(blocks.chunks[0], layout.schema, blocks), None
     if target is not None:
-        width = max(1, *(facts.width for facts in looked))
-        dtype = target_dtype(layout.schema.field(target).type, width)
-        y = place.array("target", partial(frames.target_frame, target=target, dtype=dtype.str), dtype)
+        dtype = target_dtype(layout.schema.field(target).type, max(1, *longest))
+        y = place.array("target", partial(frames.target_values, target=target, dtype=dtype), dtype)
     return Table(layout.coded, y, sum(place.lengths), target, None, place)
 
 

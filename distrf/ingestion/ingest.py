@@ -134,64 +134,75 @@ def ingest(
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"sparse": sparse, "dtype": dtype}
-    if append:
-        given = {"columns": columns, "block_rows": block_rows, "n_features": n_features, **how}
-        if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
-            raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
-        with hold(out):
-            return _append(source, out, selection, order, again)
-    if again:
-        raise InputError("again=True is for append=True")
-    with hold(out, takeover=overwrite):
-        read = file_lists.all_files(source)
-        state = file_lists.version_of(read)  # of what is read from now on
-        rows = Prepared.open(source, selection, **how)
-        old = existing_store(out)
-        content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
-        csv, counted = said_format(), getattr(rows.source, "zero_based", None)
-        spec: dict[str, Any] = {
-            "source": {
-                "name": os.path.basename(source),
-                "fingerprint": fingerprint(source),
-                "content": content or content_of_files(read),
-            },
-            "target": target,
-            "columns": None if columns is None else list(columns),
-            "split": split,
-            "shuffle": None if order is None else {"seed": order},
-            **(
-                {} if counted is None else {"zero_based": counted}
-            ),  # of svmlight text: those of an append count alike
-            **({"csv": csv} if csv else {}),
-        }
-        if block_rows is None:
-            near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
-            block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
-        contents = StoreInfo.of(
-            rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-            target=target, sparse=["X"] if rows.sparse else [],
-        )  # fmt: skip
-        provenance = {"source": source, "state": state, "distrf": __version__}
-        info = zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite)
-        return _write(rows, info, order)
+    how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
+    if not append:
+        if again:
+            raise InputError("again=True is for append=True")
+        with hold(out, takeover=overwrite):
+            return _create(source, out, selection, order, overwrite=overwrite, **how)
+    given = {"columns": columns, **how, "n_features": n_features}
+    if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+        raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    with hold(out):
+        return _append(source, out, selection, order, again)
 
 
-def _append(source: Place, out: Place, selection: Selection, seed: int | None, again: bool) -> StoreInfo:
+def _part(source: Place, selection: Selection, order: int | None, content: str | None = None) -> dict[str, Any]:
+    """What tells the rows of a source from others: of an archive those of a split."""
+    split = "" if selection.split is None else f" {selection.split}"
+    return {
+        "name": os.path.basename(source),
+        "fingerprint": f"{fingerprint(source)}{split}",
+        "content": content or content_of_files(file_lists.all_files(source)),
+        "target": selection.target,
+        "shuffle": None if order is None else {"seed": order},
+    }
+
+
+def _create(
+    source: Place, out: Place, selection: Selection, order: int | None, *,
+    sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
+) -> StoreInfo:  # fmt: skip
+    """Write the rows of a table as a row store, or go on with it."""
+    state = file_lists.version_of(file_lists.all_files(source))  # of what is read from now on
+    rows = Prepared.open(source, selection, sparse, dtype)
+    old = existing_store(out)
+    content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
+    spec: dict[str, Any] = {
+        "source": _part(source, selection, order, content),
+        "columns": None if selection.columns is None else list(selection.columns),
+    }
+    # How text is read, for an append.
+    if (counted := getattr(rows.source, "zero_based", None)) is not None:
+        spec["zero_based"] = counted
+    if csv := said_format():
+        spec["csv"] = csv
+    if block_rows is None:
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
+        block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
+    contents = StoreInfo.of(
+        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
+        target=selection.target, sparse=["X"] if rows.sparse else [],
+    )  # fmt: skip
+    provenance = {"source": source, "state": state, "distrf": __version__}
+    return _write(rows, zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+
+
+def _append(source: Place, out: Place, selection: Selection, order: int | None, again: bool) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     store = zarr_writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
-    dtype, d, svmlight = np.dtype(X.dtype), X.tail[0], SvmlightSource.recognises(source)
-    if svmlight and selection.zero_based is None and "zero_based" not in spec:
-        raise InputError(
-            f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
-            "zero_based=True or False"
-        )
-    counted = spec.get("zero_based") if selection.zero_based is None and svmlight else selection.zero_based
-    target = selection.target or spec.get("target")
-    columns = store.columns or spec.get("columns")
+    dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
+    if counted is None and SvmlightSource.recognises(source):
+        if "zero_based" not in spec:
+            raise InputError(
+                f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+                "zero_based=True or False"
+            )
+        counted = spec["zero_based"]
+    target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
-    content = content_of_files(file_lists.all_files(source))  # of what is read from now on
+    part = _part(source, selection, order)  # before it is read
     with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
         sparse = "csr" if X.sparse else "dense"
         rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
@@ -203,15 +214,8 @@ def _append(source: Place, out: Place, selection: Selection, seed: int | None, a
     if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    part = {
-        "fingerprint": zarr_writer.part_fingerprint(fingerprint(source), selection.split),
-        "content": content,
-        "name": os.path.basename(source),
-        "target": target,
-        "shuffle": None if seed is None else {"seed": seed},
-    }
     info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
-    return _write(replace(rows, classes=rows.classes and info.classes), info, seed)
+    return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:

@@ -75,20 +75,16 @@ class Prepared:
             There are no such columns, target or split.
         """
         X = open_source(path, replace(selection, in_order=True))
-        n, d = X.shape
-        labels = X.target_source()
+        (n, d), labels = X.shape, X.target_source()
         for source in (X, labels):
             if source is not None:
                 source.check_missing(strict=False)
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
-        rows = cls(X, labels, sparse == "csr", X.dtype, d, d, X.text_classes())
-        if sparse is None and X.sparse and 4 * stored <= n * d:
-            rows = replace(rows, sparse=True)
-        if rows.sparse and not X.sparse:
+        csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
+        rows = cls(X, labels, csr, np.dtype(dtype or X.dtype), d, d, X.text_classes())
+        if csr and not X.sparse:
             stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
-        if rows.sparse:
-            rows = replace(rows, entries=max(1, stored // max(1, n)))
-        return rows if dtype is None else replace(rows, dtype=np.dtype(dtype))
+        return replace(rows, entries=max(1, stored // max(1, n))) if csr else rows
 
     @property
     def n_rows(self) -> int:
@@ -121,27 +117,22 @@ class Prepared:
         InputError
             At a value that is not finite, or if rows are missing at the end.
         """
-        row, names = 0, None if self.classes is None else np.asarray(self.classes)
-        order: Any = None if names is None else np.argsort(names)  # those of an append come last
+        row, names = 0, np.asarray(self.classes or [])
+        order = np.argsort(names)  # those of an append come last
         for rows, y in self.read_source():
             X = self._converted(rows)
-            infinite = (
-                None if self.sparse or X.dtype.kind != "f" else np.isinf(X)
-            )  # NaN of dense rows are missing values
-            bad = (
-                first_not_finite(X)
-                if infinite is None
-                else first_entry(X, infinite)
-                if infinite.any()
-                else None
-            )
+            if self.sparse:
+                bad = first_not_finite(X)
+            else:  # NaN of dense rows are missing values
+                infinite = np.isinf(X)
+                bad = first_entry(X, infinite) if infinite.any() else None
             if bad is not None:
                 i, j, value = bad
                 name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
                 raise InputError(
                     f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
                 )
-            if y is not None and names is not None:
+            if y is not None and self.classes is not None:
                 y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
             if y is not None and (bad := first_not_finite(y)):
                 raise InputError(
@@ -155,12 +146,10 @@ class Prepared:
             )
 
     def _converted(self, X: Any) -> Any:
+        if sp.issparse(X):
+            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
+        X = X.toarray() if sp.issparse(X) and not self.sparse else sp.csr_array(X) if self.sparse else X
         with np.errstate(over="ignore"):  # an overflow is reported with its row
-            if sp.issparse(X):
-                X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
-            if self.sparse:
-                return sp.csr_array(X).astype(self.dtype, copy=False)
-            X = X.toarray() if sp.issparse(X) else X
             return X.astype(self.dtype, copy=False)
 
     def blocks(self, block_rows: int, first_rows: int, seed: int | None, folder: str) -> Blocks:

@@ -21,7 +21,6 @@ from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, SEED, ruled, whole
 from ..randomness import draw_seed
-from ..scores.passes import check_kinds, check_numbers
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
@@ -174,7 +173,6 @@ def permutation_importance(
             f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
-    check_kinds(truth, trained.pipeline[-1].classes_) if labels else check_numbers(truth)
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
     learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns

@@ -69,7 +69,7 @@ class BatchWork:
 
     constant : value of the constant column whose weight is the intercept; 0 without an intercept
     start : the constant prediction that training starts from, shape (C,); None is 0
-    shift, units : means to subtract from dense features, then factors on them, shape (D,), or None, see `Spectrum`
+    shift : means to subtract from dense features, shape (D,), or None, see `Spectrum`
     """
 
     targets: Targets
@@ -79,7 +79,6 @@ class BatchWork:
     holdout: Holdout
     start: np.ndarray | None = None
     shift: np.ndarray | None = None
-    units: np.ndarray | None = None
 
     def take(
         self,
@@ -106,24 +105,13 @@ class BatchWork:
         Z = X[rows]
         for function in maps:
             Z = function(Z)
-        Z = self.moved(Z)
+        if self.shift is not None:
+            Z = Z - self.shift.astype(np.result_type(Z.dtype, np.float32))
         dtype = working_dtype(Z.dtype)
         if Z.dtype != dtype:
             Z = Z.astype(dtype)
         Y, w = self.targets.encode(y[rows], None if weight is None else weight[rows])
         return Z, Y.astype(dtype), w
-
-    def moved(self, Z: Any) -> Any:
-        """Features minus `shift`, times `units`: the ones that the weights are trained on."""
-        dtype = np.result_type(Z.dtype, np.float32)
-        if self.shift is not None:
-            Z = Z - self.shift.astype(dtype)
-        if self.units is None:
-            return Z
-        # Multiplied in float64: a factor may be outside the range of float32 although the product is not.
-        if not sp.issparse(Z):
-            return (Z * self.units).astype(dtype)
-        return type(Z)(((Z.data * self.units[Z.indices]).astype(dtype), Z.indices, Z.indptr), shape=Z.shape)
 
     def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
         """z.w + b, shape (b, C)."""

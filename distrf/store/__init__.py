@@ -19,7 +19,6 @@ _NAMES = {
     "formats": (
         "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
     ),
-    "parquet_source": ("ParquetSource",),
     "csv_source": ("CsvSource",),
     "table_source": ("TableSource",),
     "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "write_parquet_block"),

@@ -12,9 +12,9 @@ from . import files
 from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
 from .matrix_files import MatrixSource
-from .parquet_source import ParquetSource
 from .row_source import RowSource, Selection
 from .svmlight_source import SvmlightSource
+from .table_source import TableSource
 from .zarr_source import ZarrSource
 
 #: Formats from outside the package, the latest first. They are asked before Parquet and CSV.
@@ -55,7 +55,7 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [*REGISTERED, MatrixSource, SvmlightSource, ParquetSource, CsvSource]
+    asked: list[type[RowSource]] = [*REGISTERED, MatrixSource, SvmlightSource, TableSource, CsvSource]
     return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 

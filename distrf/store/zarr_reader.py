@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,7 @@ from ..errors import DistrfError, StoreError
 from . import files
 from .files import Place
 from .zarr_arrays import open_group, open_nodes
-from .zarr_layout import StoreInfo, read_store
+from .zarr_layout import read_store
 
 
 @dataclass(frozen=True)
@@ -61,70 +62,53 @@ class ZarrRows:
         StoreError
             A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        opened = _opened(replace(self, columns=None))
+        node, classes, seen = _opened(replace(self, columns=None))
         try:
-            block: Any = opened.read(first, last)
+            block: Any = node[first:last]
         except Exception as error:
-            opened.check()
+            self._check(seen)
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
                 f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
             ) from error
-        opened.check()
-        if self.decode:
-            count = opened.classes.size
-            if block.size and (block.min() < 0 or block.max() >= count):
-                raise StoreError(
-                    f"class codes lie in 0..{count - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
-                    f"in the block from row {first}; remove the store and make it again"
-                )
-            return opened.classes[block]
-        if self.columns is not None:
-            block = block[:, list(self.columns)]
-        return block
-
-
-class _Opened:
-    """An open array and, of a store that distrf wrote, its class names and its document as it was seen last."""
-
-    def __init__(self, rows: ZarrRows):
-        self._rows, self._seen = rows, b""
-        self._fs, self._root = files.filesystem(rows.path)
-        if rows.version is None:
-            group: Any = open_group(rows.path, "r")
-            self.node = group[rows.array] if rows.array else group
-            return
-        store: Any = self.check()
-        self.node = open_nodes(store)[rows.array]
-        self.classes = np.asarray(store.classes or [])
-
-    def read(self, first: int, last: int) -> Any:
-        """The rows as they are stored."""
-        rows: Any = self.node[first:last]
-        return rows.astype(object).astype(str) if rows.dtype.kind == "T" else rows
-
-    def check(self) -> StoreInfo | None:
-        """The store, where its document changed; StoreError for one that was made anew. Appended rows change nothing."""
-        path, version = self._rows.path, self._rows.version
-        if version is None:
-            return None
-        try:
-            found = self._fs.cat_file(f"{self._root}/zarr.json")
-        except (FileNotFoundError, NotADirectoryError):
-            found = b""
-        if found and found == self._seen:
-            return None
-        store = read_store(path) if found else None
-        if store is None or not store.complete or version not in store.versions:
+        self._check(seen)
+        if block.dtype.kind == "T":
+            block = block.astype(object).astype(str)
+        if not self.decode:
+            return block if self.columns is None else block[:, list(self.columns)]
+        if block.size and (block.min() < 0 or block.max() >= classes.size):
             raise StoreError(
-                f"the store {path!r} was removed or written again since it was opened; call open_rows again"
+                f"class codes lie in 0..{classes.size - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
+                f"in the block from row {first}; remove the store and make it again"
             )
-        self._seen = found
-        return store
+        return classes[block]
+
+    def document(self) -> bytes:
+        """What a store of distrf says of itself now; nothing of stores of others, or where it is gone."""
+        fs, root = files.filesystem(self.path)
+        with suppress(FileNotFoundError, NotADirectoryError):
+            return b"" if self.version is None else fs.cat_file(f"{root}/zarr.json")
+        return b""
+
+    def _check(self, seen: bytes) -> None:
+        """Raise StoreError where the store was made anew since it was opened. Appended rows change nothing."""
+        if self.document() != seen:
+            _opened.cache_clear()
+            _opened(replace(self, columns=None))
 
 
 @lru_cache(maxsize=32)
-def _opened(rows: ZarrRows) -> _Opened:
-    return _Opened(rows)
+def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray, bytes]:
+    """The open array and, of a store that distrf wrote, its class names and its document as it is now."""
+    seen = rows.document()
+    if rows.version is None:
+        group: Any = open_group(rows.path, "r")
+        return (group[rows.array] if rows.array else group), np.empty(0), seen
+    store = read_store(rows.path) if seen else None
+    if store is None or not store.complete or rows.version not in store.versions:
+        raise StoreError(
+            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
+        )
+    return open_nodes(store)[rows.array], np.asarray(store.classes or []), seen

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import warnings
@@ -15,6 +14,7 @@ import zarr
 
 from ..errors import InputError, StoreError, did_you_mean
 from . import files, zarr_layout
+from .file_lists import version_of
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
@@ -22,8 +22,11 @@ from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_layout import StoreInfo
 from .zarr_reader import ZarrRows
 
+_METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
 #: NaN as text and as xarray encodes it.
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
+#: Attributes of the CF conventions: numbers are packed, or some stand for missing ones.
+_CODED, _MISSING = ("scale_factor", "add_offset", "_Unsigned"), ("_FillValue", "missing_value")
 
 
 @dataclass(frozen=True)
@@ -50,12 +53,11 @@ class OpenStore:
     def open(cls, path: str, selection: Selection) -> OpenStore:
         """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
         path = files.normalise(path)
-        document = zarr_layout.read_document(path)
-        if document is None:
+        if zarr_layout.read_document(path) is None:
             files.require(path)
             node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        ours = zarr_layout.read_store(path, document)
+        ours = zarr_layout.read_store(path)
         if not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
@@ -68,8 +70,11 @@ class OpenStore:
         """What it holds, for messages."""
         return [name or "(a single array)" for name in sorted(self.arrays)]
 
-    def find(self, name: str) -> Any:
-        """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
+    def find(self, name: str, what: str | None = None) -> Any:
+        """What has a name, None if there is nothing.
+
+        Raises StoreError where its numbers are not as they are stored or, with `what` it shall be, where it is no dense array.
+        """
         with files.reading(self.path, "a Zarr store"):
             node = self.arrays.get(name)
         if self.ours is None and isinstance(node, zarr.Array):
@@ -79,55 +84,45 @@ class OpenStore:
                     "restore it, or remove the store and make it again"
                 )
             _check_encoding(self.path, node)
+        if what is not None and not isinstance(node, zarr.Array):
+            raise StoreError(
+                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
+            )
         return node
 
     def find_x(self) -> tuple[Node, str]:
         """The array of X and its name. Raises StoreError if there is none."""
         name = "" if isinstance(self.arrays, dict) and "" in self.arrays else "X"
-        if (node := self.find(name)) is None:
+        node = self.find(name)
+        if node is None and self.ours is None:
             with files.reading(self.path, "a Zarr store"):
-                matrices = (
-                    [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
-                    if self.ours is None
-                    else []
-                )
-            if len(matrices) != 1:
-                raise StoreError(
-                    f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
-                    f"by its own path, {self.path}/NAME"
-                )
-            name = matrices[0]
+                matrices = [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
+            name = matrices[0] if len(matrices) == 1 else name
             node = self.find(name)
-        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
-            what = (
-                "a group" if isinstance(node, zarr.Group) else f"of shape {node.shape} and dtype {node.dtype}"
-            )
-            raise StoreError(f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {what}")
-        return node, name
-
-    def find_array(self, name: str, what: str = "") -> zarr.Array:
-        """The dense array of a name. Raises StoreError if there is none."""
-        found = self.find(name)
-        if not isinstance(found, zarr.Array):
+        if node is None:
             raise StoreError(
-                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
+                f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
+                f"by its own path, {self.path}/NAME"
             )
-        return found
+        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
+            raise StoreError(
+                f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {node}; open another by its own path"
+            )
+        return node, name
 
     def block_lengths(self, node: Node) -> tuple[int, ...]:
         """Rows of every block of an array: whole chunks, except the last."""
         n, *tail = node.shape
-        row_size = math.prod(tail)
         if isinstance(node, zarr.Array):
             unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
         else:
             unit, itemsize = node.block_rows, 1
-        if row_size < 1:
-            raise StoreError(f"{self.path!r} is empty: {n} rows of {row_size} values")
+        unit_bytes = unit * math.prod(tail) * itemsize
+        if unit_bytes < 1:
+            raise StoreError(f"{self.path!r} is empty: {n} rows of {math.prod(tail)} values")
         wanted = self.selection.rows_per_block
         if wanted is None:
-            near = max(1, BLOCK_BYTES // (unit * row_size * itemsize)) * unit
-            wanted = self.ours.block_rows if self.ours else near
+            wanted = self.ours.block_rows if self.ours else max(1, BLOCK_BYTES // unit_bytes) * unit
         elif wanted < 1 or (wanted % unit and wanted < n):
             near = max(unit, wanted // unit * unit)
             raise StoreError(
@@ -138,14 +133,10 @@ class OpenStore:
 
     def reader(self, name: str, **options: Any) -> ZarrRows:
         """What reads the array of a name, and names this version of the data."""
-        fs, root = files.filesystem(self.path)
-        inner = f"{root}/{name}" if name else root
-        seen = [
-            files.fingerprint(fs, file)
-            for file in (f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray")
-        ]
+        said = [f"{self.path}/zarr.json", *(f"{self.path}/{name}/{file}" for file in ("zarr.json", ".zarray"))]
+        now = version_of([Place(file, self.path.options) for file in said])
         version = None if self.ours is None else fingerprint_of_spec(self.ours.made)
-        return ZarrRows(self.path, name, fingerprint_of_spec(seen)[:16], version=version, **options)
+        return ZarrRows(self.path, name, now, version=version, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -215,9 +206,19 @@ class ZarrSource(RowSource):
         )
 
     def check_missing(self, strict: bool) -> None:
-        """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
-        if self.store.ours is None and isinstance(self.node, zarr.Array):
-            _count_missing(self.path, self.node, strict)
+        """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
+        if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
+            return  # a block of ours cannot be read without its chunks
+        if lost := self.node.nchunks - self.node.nchunks_initialized:
+            text = (
+                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its "
+                f"fill value {self.node.fill_value}"
+            )
+            if strict:
+                raise StoreError(
+                    f"{text}; restore them, or leave out strict=True if they were empty when written"
+                )
+            warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
@@ -226,7 +227,7 @@ class ZarrSource(RowSource):
         name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
         if name == "y" and self.store.find(name) is None:
             return None
-        node = self.store.find_array(name, "the target ")
+        node = self.store.find(name, "the target ")
         if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
             raise StoreError(
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
@@ -239,7 +240,7 @@ class ZarrSource(RowSource):
         ours = self.store.ours
         array = "y" if ours and ours.target == name else name
         if array in self.store.names and array != "X":
-            node = self.store.find_array(array)
+            node = self.store.find(array, "")
             if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
                 raise InputError(
                     f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
@@ -268,11 +269,8 @@ class ZarrSource(RowSource):
         fs, root = files.filesystem(path)
         if not fs.isdir(root):
             return fingerprint_of_files([path])
-        found = hashlib.sha256(path.encode())
-        for name in sorted(fs.find(root, maxdepth=2)):
-            if name.endswith(("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")):
-                found.update(fs.cat_file(name))
-        return found.hexdigest()[:32]
+        said = [name for name in sorted(fs.find(root, maxdepth=2)) if name.endswith(_METADATA)]
+        return fingerprint_of_spec([path, *(fs.cat_file(name).decode() for name in said)])
 
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
@@ -296,45 +294,22 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
     if node.dtype.kind != "T":
         return node.dtype
     edges = itertools.pairwise([0, *itertools.accumulate(block_lengths)])
-    return np.dtype(
-        f"<U{max(1, *(np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges))}"
-    )
+    widths = (np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges)
+    return np.dtype(f"<U{max(1, *widths)}")
 
 
 def _check_encoding(path: str, node: zarr.Array) -> None:
     """Raise StoreError for an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions."""
-    attributes: dict[str, Any] = dict(node.attrs)
-    said: dict[str, Any] = {
-        key: attributes[key] for key in ("scale_factor", "add_offset", "_Unsigned") if key in attributes
-    }
-    said |= {
-        key: attributes[key]
-        for key in ("_FillValue", "missing_value")
-        if str(attributes.get(key, "nan")) not in _NAN
-    }
-    fill = node.metadata.fill_value
-    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in attributes and fill and str(fill) not in _NAN:
-        said["fill_value"] = fill  # which xarray takes for what is missing
+    said: dict[str, Any] = {name: value for name, value in node.attrs.items() if name in _CODED + _MISSING}
+    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
+        said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing
+    said = {name: value for name, value in said.items() if name in _CODED or str(value) not in _NAN}
     if said:
         raise StoreError(
             f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
             f"conventions ({', '.join(f'{name} = {value!r}' for name, value in said.items())}), so its numbers would "
             "be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
         )
-
-
-def _count_missing(path: str, node: zarr.Array, strict: bool) -> None:
-    """Warn of chunks that are not there, StoreError if `strict`. Zarr reads the fill value for them, so a lost file looks empty."""
-    total, there = (0, 0) if files.is_web(path) else (node.nchunks, node.nchunks_initialized)
-    if there == total:
-        return
-    text = (
-        f"{total - there} of {total} chunks of {_named(node, path)} are not there and are read as its "
-        f"fill value {node.fill_value}"
-    )
-    if strict:
-        raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
-    warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
 
 def _named(node: zarr.Array, path: str) -> str:

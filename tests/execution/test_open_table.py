@@ -453,7 +453,7 @@ def test_any_table_from_any_source(tmp_path_factory, table, cuts, rows, group, p
 
 
 def test_blocks_of_equal_rows(tmp_path, monkeypatch):
-    monkeypatch.setattr("distrf.store.table_source.BLOCK_BYTES", 11 * 8 * 9)
+    monkeypatch.setattr("distrf.store.table_layout.BLOCK_BYTES", 11 * 8 * 9)
     table = open_table(parquet(tmp_path, cuts=(0, 8, 17, N)), target="y")
     assert table.y.chunks[0] == table.rows().chunks[0] == (8, 9, 6, 6, 6, 6, 9)
     given = open_training(str(tmp_path), target="y").rows(uniform=True)

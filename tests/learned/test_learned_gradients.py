@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -23,6 +25,10 @@ SHAPES = [
 ]
 
 
+def layout_of(d, D, phase, structure, n_outputs, **more):
+    return Layout(LearnedFourierMap(d, D, phase, structure, 3), n_outputs, **more)
+
+
 def problem(layout, n=41, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.normal(size=layout.size + 1)[1:]
@@ -36,10 +42,11 @@ def loss_work(layout, name):
     )  # fmt: skip
 
 
-def kernel_work(layout, kernel, length_scale=1.7):
+def kernel_work(layout, kernel):
+    map_ = replace(layout.map, kernel=kernel, length_scale=1.7)
     return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=layout, kernel=kernel, length_scale=length_scale
-    )  # fmt: skip
+        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=replace(layout, map=map_)
+    )
 
 
 def check_gradient(work, taken, p):
@@ -57,7 +64,7 @@ def check_gradient(work, taken, p):
 @pytest.mark.parametrize("name", sorted(LOSSES))
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_gradients_of_losses(structure, phase, D, name):
-    layout = Layout(d, D, phase, structure, 3, 3)
+    layout = layout_of(d, D, phase, structure, 3)
     p, X, Y, weight = problem(layout)
     targets = Y * np.arange(1.0, 42.0)[:, None] / 20 if LOSSES[name].task == "regression" else Y
     if name == "multinomial":
@@ -75,7 +82,7 @@ def test_gradients_of_losses(structure, phase, D, name):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_gradients_of_one_score_without_intercept(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 1, intercept=False)
+    layout = layout_of(d, 10, "offset", structure, 1, intercept=False)
     p, X, Y, weight = problem(layout)
     check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
 
@@ -84,11 +91,11 @@ def test_gradients_of_one_score_without_intercept(structure):
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_gradients_over_several_tiles(structure, phase):
     """Rows go through features in tiles; pairs are of rows of all tiles."""
-    layout = Layout(d, 10, phase, structure, 3, 0)
-    n = layout.linear.rows_per_tile + 9
+    layout = layout_of(d, 10, phase, structure, 0)
+    n = layout.map.linear.rows_per_tile + 9
     p, X, Y, weight = problem(layout, n)
     check_gradient(kernel_work(layout, Gaussian()), (X, Y, weight), p)
-    layout = Layout(d, 10, phase, structure, 3, 3)
+    layout = layout_of(d, 10, phase, structure, 3)
     p, X, Y, weight = problem(layout, n)
     check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
 
@@ -96,7 +103,7 @@ def test_gradients_over_several_tiles(structure, phase):
 @pytest.mark.parametrize("kernel", [Gaussian(), Cauchy(), Matern(1.5)], ids=repr)
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_gradients_of_the_kernel_error(structure, phase, D, kernel):
-    layout = Layout(d, D, phase, structure, 3, 0)
+    layout = layout_of(d, D, phase, structure, 0)
     p, X, Y, weight = problem(layout, 20)
     check_gradient(kernel_work(layout, kernel), (X, Y, None), p)
     check_gradient(kernel_work(layout, kernel), (X, Y, weight), p)
@@ -104,7 +111,7 @@ def test_gradients_of_the_kernel_error(structure, phase, D, kernel):
 
 @pytest.mark.parametrize("phase", ["offset", "paired"])
 def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
-    layout = Layout(d, 6, phase, "dense", 3, 0)
+    layout = layout_of(d, 6, phase, "dense", 0)
     p, X, Y, _ = problem(layout, 20)
     theta, b, _, _ = layout.split(p)
     map_ = LearnedFourierMap(d, 6, phase, "dense", 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
@@ -121,7 +128,7 @@ def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_a_weight_of_three_is_three_rows(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 3)
+    layout = layout_of(d, 10, "offset", structure, 3)
     p, X, Y, _ = problem(layout)
     weight = np.arange(41) % 4
     work = loss_work(layout, "multinomial")
@@ -134,7 +141,7 @@ def test_a_weight_of_three_is_three_rows(structure):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
-    layout = Layout(d, D, phase, structure, 3, 2)
+    layout = layout_of(d, D, phase, structure, 2)
     p, X, _, _ = problem(layout)
     theta, b, w, c = layout.split(p)
     map_ = LearnedFourierMap(d, D, phase, structure, 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
@@ -146,7 +153,7 @@ def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_parts_of_the_gradient(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 3)
+    layout = layout_of(d, 10, "offset", structure, 3)
     p, X, Y, weight = problem(layout, 600)  # several tiles
     work = loss_work(layout, "multinomial")
     whole = work.gradient((X, Y, weight), p)

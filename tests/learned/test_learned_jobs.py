@@ -9,8 +9,7 @@ import distrf
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
-from distrf.learned.plan import learning_memory
-from distrf.sgd.batch_plan import PlannedBlocks
+from distrf.learned.plan import learning_memory, learning_schedule
 
 
 @pytest.mark.clock
@@ -23,7 +22,7 @@ def test_the_plan_bounds_the_memory_of_learning(tmp_path, workers):
         X, y = distrf.open_rows(store)
         estimator = distrf.CompactNonlinearMap(D, "multinomial", length_scale=10.0, n_epochs=3).fit(X, y)
         peak = max(peak_memory(client).values())
-    blocks = PlannedBlocks(X.chunks[0], d, 4, 10)
-    planned = learning_memory(estimator, blocks, Workers(workers, 1, 0)).peak
+    schedule = learning_schedule(estimator, X.chunks[0], d, 4)
+    planned = learning_memory(estimator, schedule, d, 4, 10, Workers(workers, 1, 0)).peak
     print(f"{workers} workers: peak {peak / MIB:.0f} MiB, plan {planned / MIB:.0f} MiB")
     assert 0.6 * planned <= peak <= planned

@@ -153,7 +153,6 @@ def test_calibration_rows_enter_nothing_else(monkeypatch, given):
         (3000, 400, 5, 1e-4, 1000, 1.0),
         (2000, 800, 2, 1e-6, 300, 1.0),  # fewer sampled rows than features
         (3000, 400, 2, "auto", 3000, 1.0),
-        (3000, 400, 2, "auto", 3000, 1e4),
     ],
 )
 def test_the_client_needs_what_its_plan_says(monkeypatch, n, D, classes, alpha, size, unlike):

@@ -22,7 +22,7 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.learned.optimizer import project
-from distrf.sgd.optimizer import Penalty, PreconditionedSGD
+from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.preconditioner import Preconditioner
 
 LABEL_LOSSES = "hinge", "squared_hinge", "logistic", "multinomial", "squared"
@@ -66,8 +66,6 @@ def columns(kind):
     y = X @ rng.normal(size=12) + 0.3 * rng.normal(size=2000)
     moved = {
         "like": lambda: X,
-        "units": lambda: X * 10.0 ** rng.integers(-4, 5, 12),
-        "timestamp": lambda: np.column_stack([X, 1.7e9 + 1e6 * rng.normal(size=2000)]),
         "far": lambda: X + np.where(np.arange(12) % 3, 0.0, 1e4),
         "constant": lambda: np.hstack([np.ones((2000, 2)), np.zeros((2000, 1)), X]),
     }
@@ -75,24 +73,26 @@ def columns(kind):
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("rows", ["like", "units", "timestamp", "far", "constant"])
+@pytest.mark.parametrize("rows", ["like", "far", "constant"])
 @each_model
 def test_every_loss_learns_from_every_input(kind, loss, rows, form):
-    """Small columns lay below the floor of the preconditioner (R^2 .57 and .0003), and far ones in the rounding of the means."""
-    if form != "float64" and rows not in ("units", "timestamp"):
-        pytest.skip("forms of ordinary rows are compared in test_solvers; sparse rows are not shifted")
+    """Far columns lay in the rounding of the means."""
+    if rows == "far" and form == "csr":
+        pytest.skip("sparse rows are not shifted")
     X, y = columns(rows)
     y, least = (y, 0.97) if kind is StreamingSGDRegressor else (y > 0, 0.93)
     Z, t = FORMS[form](X), FORMS[form](y)
     assert cut_short(kind(loss), Z, t).score(Z, t) > least
 
 
-@pytest.mark.parametrize("size", [1e-30, 1e18, 1e25])
-def test_extreme_sizes_in_single_precision(size):
-    """Squares were no numbers: a ValueError from within, or nothing learned."""
+def test_columns_of_unlike_units_want_a_scaler():
+    """Squares of extreme sizes were no numbers: a ValueError from within, or nothing learned."""
     X, y = columns("like")
-    Z = (size * X).astype(np.float32)
-    assert StreamingSGDRegressor().fit(Z, y).score(Z, y) > 0.98
+    for size in (1e-30, 1e18, 1e25):
+        with pytest.raises(InputError, match="StreamingScaler"):
+            StreamingSGDRegressor().fit((size * X).astype(np.float32), y)
+    with pytest.warns(ConvergenceWarning, match="put StreamingScaler before it"):
+        StreamingSGDRegressor().fit(X * [1e4, *[1.0] * 11], y)
 
 
 # ---- against references
@@ -151,11 +151,9 @@ def test_a_step(decay):
     """-eta_t P (G + alpha w) with the longest stable step, which falls as 1 / sqrt(1 + t / decay); no penalty on the intercept."""
     rng = np.random.default_rng(0)
     Q = np.linalg.qr(rng.normal(size=(4, 2)))[0]
-    shrink, alpha = np.array([0.9, 0.5]), np.array([0.1, 0.3])
+    shrink, alpha = np.array([0.9, 0.5]), 0.3
     P = np.eye(4) - Q @ np.diag(shrink) @ Q.T
-    optimizer = PreconditionedSGD(
-        Preconditioner(Q, shrink, 0.5, 2.0), Penalty(1.0, alpha), True, False, False, decay
-    )
+    optimizer = PreconditionedSGD(Preconditioner(Q, shrink, 0.5, 2.0), alpha, True, False, False, decay)
     state = optimizer.start(np.zeros((4, 2)))
     W = np.zeros((4, 2))
     for t in range(5):

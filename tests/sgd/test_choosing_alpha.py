@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy import linalg
 from scipy.optimize import minimize
 
 from distrf.losses import get_loss
-from distrf.sgd.alpha import _Fold, sample_alpha, svd
+from distrf.sgd.alpha import _Fold, sample_alpha
 from distrf.sgd.schedules import count_epochs, patience
-from distrf.sgd.spectrum import _constant, _null_loss
+from distrf.sgd.spectrum import best_constant
 from distrf.targets import Targets
 
 
@@ -62,7 +61,7 @@ def test_the_path_of_a_loss_ends_at_its_minima(name):
     task = "regression" if name == "huber" else "classification"
     Y = margin if name == "huber" else np.sign(margin)
     loss, w, train = get_loss(name, task, 2), rng.uniform(0.5, 2.0, 300), np.arange(0, 200)
-    part = _Fold(Z, Y, w, train, np.arange(200, 300), loss, loss.curvature(1.0), False)
+    part = _Fold(Z, Y, w, train, np.arange(200, 300), loss, loss.curvature(1.0))
     W = part.constant
     for alpha in (1.0, 0.1, 0.01):
         W = part.fit(alpha, W)
@@ -96,7 +95,7 @@ def test_constants_of_classes(name, classes):
     targets = Targets(np.arange(classes), np.zeros(width), None, counts / counts.sum())
     loss = get_loss(name, "classification", classes)
     Y = targets.encode(y, None)[0]
-    start = _constant(loss, targets, Y[:3], None)
+    start, null_loss = best_constant(loss, targets, Y[:3], None)
 
     def mean_loss(scores):
         return loss(np.broadcast_to(scores, Y.shape), Y)[0].mean()
@@ -104,7 +103,7 @@ def test_constants_of_classes(name, classes):
     tried = [minimize(mean_loss, s * np.ones(width), method="Nelder-Mead", options={"maxiter": 4000, "fatol": 1e-12}).fun
              for s in (-1.0, 0.0, 1.0)]  # fmt: skip
     assert mean_loss(start) <= min(tried) + 1e-6
-    assert _null_loss(loss, targets, start, Y[:3], None) == pytest.approx(mean_loss(start))
+    assert null_loss == pytest.approx(mean_loss(start))
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -116,7 +115,7 @@ def test_constants_of_numbers(name, weighted):
     targets = Targets(None, np.average(y, axis=0, weights=w))
     loss = get_loss(name, "regression", epsilon=0.3)
     Y = targets.encode(y, None)[0]
-    start = _constant(loss, targets, Y, w)
+    start = best_constant(loss, targets, Y, w)[0]
     for c in range(2):
         grid = np.linspace(Y[:, c].min(), Y[:, c].max(), 2_001)
         losses = [np.average(loss(np.full((301, 1), s), Y[:, [c]])[0], weights=w) for s in grid]
@@ -130,24 +129,3 @@ def test_few_batches_make_many_epochs():
     assert count_epochs(5, 1) == 5
     assert [patience(3, "auto", count_epochs("auto", k)) for k in (1, 7, 100)] == [45, 6, 3]
     assert patience(3, 5, 5) == 3
-
-
-@pytest.mark.parametrize("shape", [(7, 4), (4, 7), (1, 1)])
-@pytest.mark.parametrize("converges", [True, False])
-def test_svd(shape, converges, monkeypatch, rng):
-    quick = linalg.svd
-
-    def refusing(A, lapack_driver="gesdd", **rest):
-        if lapack_driver == "gesdd":
-            raise linalg.LinAlgError("SVD did not converge")
-        return quick(A, lapack_driver=lapack_driver, **rest)
-
-    if not converges:
-        monkeypatch.setattr(linalg, "svd", refusing)
-    A = rng.normal(size=shape)
-    U, s, V = svd(A)
-    k = min(shape)
-    assert U.shape == (shape[0], k)
-    np.testing.assert_allclose((U * s) @ V, A, atol=1e-14)
-    np.testing.assert_allclose(U.T @ U, np.eye(k), atol=1e-14)
-    assert (np.diff(s) <= 0).all()

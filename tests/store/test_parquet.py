@@ -24,7 +24,7 @@ from distrf.store import (
     describe,
     finish_parts,
     open_source,
-    table_source,
+    table_layout,
     write_parquet_block,
 )
 from distrf.store.table_codes import coded
@@ -76,7 +76,7 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block, unif
     ],
 )
 def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, said, blocks):
-    monkeypatch.setattr(table_source, "BLOCK_BYTES", bytes_of_block or table_source.BLOCK_BYTES)
+    monkeypatch.setattr(table_layout, "BLOCK_BYTES", bytes_of_block or table_layout.BLOCK_BYTES)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, group)
     assert open_rows(tmp_path / "a.parquet", **said)[0].chunks[0] == blocks
 
@@ -294,14 +294,14 @@ def test_part_files_with_keys(tmp_path):
         if index == 2:
             assert create_parts(out, {"model": 1}, 3)[1] == [0, 1]
     with pytest.raises(StoreError, match="1 of 3 blocks"):
-        finish_parts(out, 3, folder_id=folder_id)
+        finish_parts(out, folder_id=folder_id)
     assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
         create_parts(out, {"model": 2}, 3)
     write_parquet_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
                                  "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))},
                         folder_id=folder_id)  # fmt: skip
-    finish_parts(out, 3, folder_id=folder_id)
+    finish_parts(out, folder_id=folder_id)
     assert (out / "_SUCCESS").exists()
     got = pq.read_table(out)
     assert got.column_names == ["id", "day", "prediction", "decision_0", "decision_1"]
@@ -317,7 +317,7 @@ def test_part_folder_refusals(tmp_path):
     (tmp_path / "other/file").touch()
     with pytest.raises(StoreError, match="must be free"):
         create_parts(tmp_path / "other", {}, 1, overwrite=True)
-    with pytest.raises(StoreError, match="create it before"):
+    with pytest.raises(StoreError, match="no such store"):
         write_parquet_block(tmp_path / "none", 0, {"a": [1]}, folder_id=None)
     folder_id, _ = create_parts(tmp_path / "p", {}, 1)
     with pytest.raises(InputError, match="occur twice"):

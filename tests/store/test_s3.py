@@ -33,7 +33,6 @@ from sklearn.pipeline import make_pipeline
 from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
-    StreamingSGDClassifier,
     append_rows,
     load_model,
     open_rows,
@@ -256,24 +255,6 @@ def test_resumed(s3):
     assert featurize(MAP, url, f"{s3.url}/half.zarr").computed == 5
     whole, half = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("whole", "half"))
     assert whole == half
-
-
-def test_training_resumed(s3):
-    rows = open_rows(write(f"{s3.url}/a.zarr", 80))
-
-    def fit(**kept):
-        model = StreamingSGDClassifier(
-            loss="logistic", alpha=1e-3, n_epochs=3, tol=None, batch_size=20, random_state=0, **kept
-        )
-        return make_pipeline(MAP, model).fit(*rows)[-1].coef_
-
-    whole = fit()
-    kept = {"checkpoint": f"{s3.url}/state", "checkpoint_every": 2}
-    s3.proxy.fault = after(3, "PUT .*/state/checkpoint.json", lambda: 403)
-    with pytest.raises(StoreError, match="PermissionError"):
-        fit(**kept)
-    s3.proxy.fault = lambda request: None
-    np.testing.assert_array_equal(fit(**kept), whole)
 
 
 class Listing(SimpleHTTPRequestHandler):

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from strategies import small_seeds
 
 from distrf.execution.passes import run_pass
-from distrf.scores.samples import RowSample
 from distrf.tables.frequent import FrequentCodes
+from distrf.tables.row_sample import RowSample
 from distrf.tables.summary import NumberSummary, SummaryReduction, summarise
 
 
