@@ -83,29 +83,19 @@ class Training:
         return facts_html("Training", [*facts, *(("warning", text) for text in self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON."""
-        return {
-            "choices": [asdict(c) for c in self.choices],
-            "baseline": [asdict(c) for c in self.baseline],
-            "warnings": list(self.warnings),
-            **({} if self.target is None else {"target": self.target}),
-            **({"form": self.form} if self.form else {}),
-            **({"csv": dict(self.csv)} if self.csv else {}),
-            **({"dropped": True} if self.dropped else {}),
-            **({"candidates": [list(one) for one in self.candidates]} if self.candidates else {}),
-        }
+        """Plain JSON, without what is not there."""
+        always = ("choices", "baseline", "warnings")
+        return {name: value for name, value in asdict(self).items() if value or name in always}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Training:
+        plain = {name: stored[name] for name in ("target", "form", "csv", "dropped") if name in stored}
         return cls(
             tuple(Choice(**c) for c in stored["choices"]),
             tuple(Comparison(**c) for c in stored["baseline"]),
             tuple(stored["warnings"]),
-            stored.get("target"),
-            stored.get("form", ""),
-            stored.get("csv", {}),
-            stored.get("dropped", False),
-            tuple((name, loss) for name, loss in stored.get("candidates", ())),
+            candidates=tuple((name, loss) for name, loss in stored.get("candidates", ())),
+            **plain,
         )
 
 

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import RandomFourierFeatures, StreamingRidge, train
+from distrf import RandomFourierFeatures, StreamingRidge, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
@@ -201,6 +201,21 @@ def test_standard_errors_count_groups():
     copied = Judged(values.repeat(9), groups=np.arange(200).repeat(9))
     assert copied.error(copied.losses) == pytest.approx(alone, rel=0.01)
     assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
+
+
+def test_tune_judges_by_new_groups():
+    rows, y, group = group_data(1500, 40, 3)
+    found = {
+        kind: tune(
+            rows, y, map=RandomFourierFeatures(n_components=128, random_state=0), scale=None, model="ridge",
+            grid={"length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
+        )
+        for kind, by in (("random", None), ("group", group))
+    }  # fmt: skip
+    assert found["random"].best.score > 0.8
+    assert found["group"].best.score < 0.5
+    assert found["random"].split is None
+    assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
 
 
 def test_saved_model_says_how_rows_were_split(tmp_path):

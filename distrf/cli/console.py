@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import json
 import logging
 import os
@@ -122,7 +123,9 @@ class Session:
             self.peaks = peak_memory(client)
 
     def progress(self) -> Any:
-        """Bars for the passes inside; nothing when quiet or writing JSON."""
+        """Bars for the passes inside, where the work begins; nothing when quiet or writing JSON."""
+        gc.freeze()
+        gc.enable()
         if self.quiet or self.json:
             return nullcontext()
         from ..progress import show_progress

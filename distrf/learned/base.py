@@ -23,8 +23,8 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
-from ..maps import FeatureMap, FourierMap, working_dtype
-from ..maps.fourier import PHASES
+from ..maps import FeatureMap, working_dtype
+from ..maps.fourier import PHASES, FourierMap
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap, count_learned
 from ..parameters import (  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..features import RandomFourierFeatures
-from ..maps import FourierMap
+from ..maps.fourier import FourierMap
 from ..randomness import raw_words
 from ..sgd.schedules import count_epochs
 from .objectives import Layout

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from scipy.optimize import minimize
-from scipy.special import gammaln, log_softmax, ndtr
+from scipy.special import log_softmax, ndtr
 
 from ..losses import softmax
 
@@ -77,6 +77,11 @@ class Ridge:
         W = np.hstack(self.weights)
         F = np.asarray(Z @ W) - self.mean @ W
         return F.reshape(len(F), len(self.alphas), -1).swapaxes(0, 1) + self.centre
+
+    def scores_at(self, Z: Any, alphas: Sequence[float]) -> np.ndarray:
+        """As `scores`, for each of some penalties those of the nearest one that could be solved."""
+        at = [int(np.argmin(np.abs(np.log(np.array(self.alphas) / a)))) for a in alphas]
+        return self.scores(Z)[at]
 
 
 def row_shares(weight: np.ndarray | None, n: int) -> np.ndarray:
@@ -183,7 +188,18 @@ def softmax_scores(
     return np.stack([found[alpha] for alpha in alphas])
 
 
-def log_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def best_of(losses: np.ndarray, weight: np.ndarray) -> int:
+    """The penalty of the least mean. losses : shape (a, rows)"""
+    return int(np.argmin((losses * weight).mean(axis=1)))
+
+
+def softmax_losses(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Log loss of each row for each penalty, of the scores of `softmax_scores`."""
+    logs = log_softmax(scores, axis=2)[:, np.arange(len(codes)), codes]
+    return -np.maximum(logs, np.log(LEAST))
+
+
+def calibrated_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Log loss of each row, of scores calibrated on one half of the rows and judged on the other, and swapped.
 
     One temperature for all scores and an offset a class: what tells apart is to decide, not what calibrates.
@@ -230,11 +246,17 @@ def number_losses(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.n
     return losses
 
 
-def count_losses(scores: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Log loss of counts: a Poisson law whose mean is the regression, or a twentieth of the mean count where that is more.
-
-    scores, y : shape (rows,), y at least 0
-    """
-    rate = np.maximum(scores, max(0.05 * float(y.mean()), 1e-6))
-    losses: np.ndarray = rate - y * np.log(rate) + gammaln(y + 1.0)
+def law_losses(scores: np.ndarray, y: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """As `number_losses`, whatever their law is: the shares of the numbers among rows of like scores, some fifty."""
+    codes, losses = np.unique(y, return_inverse=True)[1], np.empty(len(y))
+    for half in (0, 1):
+        learn, judged = slice(half, None, 2), slice(1 - half, None, 2)
+        own = scores[learn]
+        edges = np.quantile(own, np.linspace(0, 1, max(2, len(own) // 50) + 1)[1:-1])
+        counts = np.zeros((len(edges) + 1, codes.max() + 1))
+        np.add.at(counts, (np.searchsorted(edges, own), codes[learn]), weight[learn])
+        all_rows = counts.sum(axis=0) + 0.5
+        shares = counts + 5.0 * all_rows / all_rows.sum()
+        shares /= shares.sum(axis=1, keepdims=True)
+        losses[judged] = -np.log(shares[np.searchsorted(edges, scores[judged]), codes[judged]])
     return losses

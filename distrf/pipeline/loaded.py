@@ -12,7 +12,6 @@ from sklearn.pipeline import Pipeline
 from .. import store
 from ..errors import InputError, warn
 from ..execution.open_table import Table, is_table
-from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
 from ..scores.passes import check_targets
@@ -197,8 +196,11 @@ def as_pipeline(model: Any) -> Pipeline:
 
 def _lazily(step: Any) -> Any:
     theirs = listed_transformer(type(step).__name__) is type(step)
-    predicts = isinstance(step, Pipeline) and hasattr(step, "predict")
-    return Blockwise.of_fitted(step) if theirs and not predicts else step
+    if not theirs or (isinstance(step, Pipeline) and hasattr(step, "predict")):
+        return step
+    from ..features.blockwise import Blockwise
+
+    return Blockwise.of_fitted(step)
 
 
 def note_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:

@@ -15,10 +15,11 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features import StreamingScaler, WithColumns
 from ..features.base import positive_only
+from ..features.scaler import StreamingScaler
+from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
-from ..linear_model import StreamingLinearClassifier
+from ..linear_model.linear import StreamingLinearClassifier
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
@@ -37,15 +38,15 @@ from .options import (
     split_for,
     unfitted_map,
 )
-from .race import Outcome, Race
+from .race import Candidate, Outcome, Race
 from .sample import (
     Sample,
     all_equal,
     as_rows,
     as_targets,
     look_at_target,
-    numbers_of,
     read_sample,
+    see_target,
     wants_labels,
     weigh_classes,
 )
@@ -60,7 +61,7 @@ _CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -134,9 +135,11 @@ def make_model(
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
     options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
-    y, form = (y, "") if y is None else numbers_of(y, options.random_state, options.model)
-    made = split_for(X, y, options, split, by)
-    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made)
+    form, target = "", None
+    if y is not None:
+        y, form, target = see_target(y, options.random_state, options.model)
+    made = split_for(X, y, options, split, by, target=target)
+    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), target, split=made)
     pipeline.training_ = replace(pipeline.training_, form=form)
     return pipeline
 
@@ -162,47 +165,47 @@ def prepare(
     split : Split by which rows are held out; None is at random
     """
     X = as_rows(X)
-    y = as_targets(X, y)
-    seed = draw_seed(options.random_state)
-    target = target or look_at_target(y, seed)
+    y, seed = as_targets(X, y), options.random_state
+    target, sample = target or look_at_target(y, seed), None
     reading = partial(read_sample, X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
-    sample = None
-    if target.either and wants_labels(options.model) is None and (split is None or split.kind != "stratified"):
+    by_class = split is not None and split.kind == "stratified"
+    if target.either and not by_class and wants_labels(options.model) is None:
         sample = reading()
         if can_judge(sample):
-            target = tell_apart(target, partial(_short_race, sample, options, seed), sample.judged)
+            target = tell_apart(target, partial(_short_race, sample, options), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
-    choices = [Choice("model", named(learner), why)]
+    making = _Making(X.shape[0], options, learner, map_)
+    making.note("model", named(learner), why)
     if split is not None:
         check_takes_folds(learner, map_)
-        choices.append(Choice("split", split.kind, split.why))
+        making.note("split", split.kind, split.why)
     keep_state(map_, learner)
-    sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
-    warnings = [target.why] if target.doubtful and wants_labels(options.model) is None else []
+    making.sample = sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
-        choices.append(Choice("copies", share, "each row and its copies are held out together"))
+        making.note("copies", share, "each row and its copies are held out together")
         # Rows that are added to stored sums later have no folds of this kind.
         given = getattr(learner, "compares_alphas", False) and not isinstance(learner.alpha, str)
         if split is None and not getattr(learner, "keep_state", False):
             split = hold_copies_together(X, seed)
         elif split is None and given:
-            warnings.append(
+            making.warnings.append(
                 f"{share} are copies of others: cross-validation over all rows has them on both sides, so its errors and "
                 "alpha are too small; drop the copies, or give one alpha"
             )
     if all_equal(sample.y):
         what = "label" if is_classifier(learner) else "number"
-        warnings.append(f"the target is one {what} ({sample.y[0]}) in all rows looked at; it is predicted")
+        making.warnings.append(
+            f"the target is one {what} ({sample.y[0]}) in all rows looked at; it is predicted"
+        )
     elif not sample.splits:
-        warnings.append(
+        making.warnings.append(
             f"{len(sample.y):,} rows are too few rows to hold any out: nothing is judged, and the simplest is taken"
         )
-    chosen = _Chosen(X.shape[0], sample, options, map_, learner, seed, choices, warnings)
-    pipeline = chosen.pipeline()
+    pipeline = making.judged() if can_judge(sample) else making.simplest()
     pipeline.training_ = Training(
-        tuple(choices), tuple(chosen.compared), tuple(warnings), candidates=tuple(chosen.table)
+        tuple(making.choices), tuple(making.compared), tuple(making.warnings), candidates=making.table
     )
     return pipeline, split
 
@@ -212,13 +215,18 @@ def can_judge(sample: Sample) -> bool:
     return bool(sample.splits) and not all_equal(sample.y)
 
 
-def _short_race(sample: Sample, options: Options, seed: int, labels: bool) -> Race:
+def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
-    map_ = unfitted_map(options, labels, seed)
+    map_ = unfitted_map(options, labels, options.random_state)
     units = units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
+    return _race(sample, options, labels, {name: units[name]}, map_)
+
+
+def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
+    asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
     search = options.length_scale == "auto"
-    return Race(sample, labels, seed, {name: units[name]}, map_, search, options.raw_columns)
+    return Race(sample, labels, options.random_state, units, map_, search, options.raw_columns, asked)
 
 
 def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
@@ -235,13 +243,12 @@ def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> di
     if not _chooses_units(options):
         scaler = asked_scaler(options)
         return {"none" if scaler is None else scaler.method: scaler}
+    methods = ["robust", "standard"]
     if all_equal(X) or (positive_only(map_) and not sp.issparse(X)):
         methods = []
     elif sp.issparse(X):  # those that keep zeros; equal entries stand for levels or words
         alike = X.nnz and (X.data == X.data[0]).all()
         methods = ["l2-rows"] if alike else ["robust-zeros", "l2-rows", "maxabs"]
-    else:
-        methods = ["robust", "standard"]
     return {"none": None} | {method: StreamingScaler(method) for method in methods}
 
 
@@ -251,106 +258,104 @@ def _chooses_units(options: Options) -> bool:
 
 
 @dataclass
-class _Chosen:
-    """The choices made for one sample, each with its reason: `pipeline` makes them."""
+class _Making:
+    """The choices made for rows, each with its reason: `judged` or `simplest` makes the unfitted pipeline."""
 
     n: int
-    sample: Sample
     options: Options
-    map_: Any
     learner: Any
-    seed: int
-    choices: list[Choice]
-    warnings: list[str]
+    map_: Any
+    choices: list[Choice] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     compared: list[Comparison] = field(default_factory=list)
-    table: list[tuple[str, float]] = field(default_factory=list)
+    table: tuple[tuple[str, float], ...] = ()
+    sample: Any = None
 
-    def pipeline(self) -> Pipeline:
-        """The unfitted pipeline."""
-        options, sample, labels = self.options, self.sample, is_classifier(self.learner)
-        units = units_tried(sample, options, self.map_, labels)
-        most = auto_components(self.n, Workers.of_client(current_client()).memory_limit)
-        if not can_judge(sample):
-            name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
-            self._note_units(name, why := "the sample cannot judge")
-            self.map_ = None if options.optional_map else self.map_
-            if self.map_ is not None:
-                self._size(most, why)
-            return self._steps(units[name], self.map_)
-        asked = None if options.n_components == "auto" else getattr(self.map_, "n_components", None)
-        search = options.length_scale == "auto"
-        race = Race(sample, labels, self.seed, units, self.map_, search, options.raw_columns, asked)
-        optional = options.optional_map or self.map_ is None
+    def note(self, what: str, value: Any, why: str) -> None:
+        self.choices.append(Choice(what, value, why))
+
+    def _units(self) -> dict[str, Any]:
+        return units_tried(self.sample, self.options, self.map_, is_classifier(self.learner))
+
+    def _most(self) -> int:
+        return auto_components(self.n, Workers.of_client(current_client()).memory_limit)
+
+    def simplest(self) -> Pipeline:
+        """Where the sample cannot judge."""
+        units, why = self._units(), "the sample cannot judge"
+        name = next((name for name in ("robust", "robust-zeros") if name in units), next(iter(units)))
+        self._note_units(name, why)
+        map_ = None if self.options.optional_map else self.map_
+        if map_ is not None:
+            self._size(map_, self._most(), why)
+        return self._steps(units[name], map_)
+
+    def judged(self) -> Pipeline:
+        """What a race over the sample delivers."""
+        options, labels = self.options, is_classifier(self.learner)
+        units = self._units()
+        race = _race(self.sample, options, labels, units, self.map_)
         passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
+        optional, most = options.optional_map or self.map_ is None, self._most()
         outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes)
         self._compare(outcome, labels)
-        best, why = outcome.best, self._reason(outcome, labels)
-        name = best.units if best is not None else next(iter(race.units))
+        best, each = outcome.best, (outcome.found.loss, outcome.linear.loss, outcome.constant.loss)
+        why = (
+            f"{'log loss' if labels else 'squared error over variance'} {each[0]:.4g}, {each[1]:.4g} of the columns alone, "
+            f"{each[2]:.4g} of a constant, on {self.sample.judged:,} held-out rows"
+        )
+        name, mapped = best.units if best else next(iter(race.units)), bool(best and best.mapped)
         self._note_units(name, why)
-        mapped = best is not None and best.mapped
-        map_ = self._with_map(race.scales[name], outcome, units[name], most, why) if mapped else None
-        if not mapped:
-            self._note("features", "columns" if best is not None else "constant", why)
+        map_ = self._map(best, race.scales[name], outcome, units[name], most) if best and mapped else None
+        joined = "columns and map" if best and best.joined else "map"
+        self.note("features", joined if mapped else "columns" if best else "constant", why)
         self._set_penalty(outcome, 1.0 if mapped else race.scales[name] ** 2)
         return self._steps(units[name], map_)
 
-    def _with_map(self, scale: float, outcome: Outcome, scaler: Any, most: int, reason: str) -> Any:
-        """The map of the best candidate. `scale` : of the columns beside it; `reason` : why there are features"""
-        best, map_ = outcome.best, clone(self.map_)
-        assert best is not None
-        self.map_ = map_
+    def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
+        """The map of the best candidate. `scale` : of the columns beside it"""
+        map_, learned = clone(self.map_), "metric" in best.more
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
-        self._size(D, f"twice as many while that gains a standard error, up to {most:,}")
-        anew = "metric" in best.more and isinstance(scaler, TableEncoder)
+        self._size(map_, D, f"twice as many while that gains a standard error, up to {most:,}")
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
             if self._plenty:
-                times = _SHORTER_METRIC if "metric" in best.more else _SHORTER
+                times = _SHORTER_METRIC if learned else _SHORTER
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
-            self._note("length_scale", length, why)
-        if anew:  # coded columns of all rows are not those of the sample
-            D, labels = map_.n_components, is_classifier(self.learner)
-            map_.set_params(n_components=min(D, _METRIC_FEATURES))
+            self.note("length_scale", length, why)
+        why, better = "the sample", "better on held-out rows of the sample"
+        if learned and isinstance(
+            scaler, TableEncoder
+        ):  # coded columns of all rows are not those of the sample
+            why, D, seed = f"at most {_METRIC_ROWS:,} rows", map_.n_components, self.options.random_state
+            alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
             map_ = LearnedMetric(
-                map_, n_components=D, n_rows=_METRIC_ROWS, labels=labels, random_state=self.seed
-            )
+                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(1.0,), random_state=seed,
+            )  # fmt: skip
         else:
             map_.set_params(**best.more)
-        better = "better on held-out rows of the sample"
-        if "metric" in best.more:
-            source = f"at most {_METRIC_ROWS:,} rows" if anew else "the sample"
-            why = f"average outer product of gradients, from {source}; {better}"
-            self._note("metric", "learned", why)
+        if learned:
+            self.note("metric", "learned", f"average outer product of gradients, from {why}; {better}")
         elif best.more:
-            self._note("order", best.more["order"], f"columns of each frequency; {better}")
-        self._note("features", "columns and map" if best.joined else "map", reason)
-        return WithColumns(map_, scale=scale, random_state=self.seed) if best.joined else map_
+            self.note("order", best.more["order"], f"columns of each frequency; {better}")
+        return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_
 
     @property
     def _plenty(self) -> bool:
         """Whether the rows are some times those that a candidate is trained on."""
         return self.n >= _MANY_ROWS * len(self.sample.splits[0][0])
 
-    def _note(self, what: str, value: Any, why: str) -> None:
-        self.choices.append(Choice(what, value, why))
-
     def _note_units(self, name: str, why: str) -> None:
         table = isinstance(self.options.scale, TableEncoder)
-        self._note("numbers" if table else "scale", name, why if _chooses_units(self.options) else "as given")
+        self.note("numbers" if table else "scale", name, why if _chooses_units(self.options) else "as given")
 
-    def _reason(self, outcome: Outcome, labels: bool) -> str:
-        what = "log loss" if labels else "squared error over variance"
-        return (
-            f"{what} {outcome.found.loss:.4g}, {outcome.linear.loss:.4g} of the columns alone, {outcome.constant.loss:.4g} of a "
-            f"constant, on {self.sample.judged:,} held-out rows"
-        )
-
-    def _size(self, D: int, why: str) -> None:
-        if self.options.n_components == "auto" and "n_components" in self.map_.parameter_rules:
-            self.map_.take_size(D)
-            self._note("n_components", self.map_.n_components, why)
+    def _size(self, map_: Any, D: int, why: str) -> None:
+        if self.options.n_components == "auto" and "n_components" in map_.parameter_rules:
+            map_.take_size(D)
+            self.note("n_components", map_.n_components, why)
 
     def _steps(self, scaler: Any, map_: Any) -> Pipeline:
         name = "table" if isinstance(scaler, TableEncoder) else "scale"
@@ -368,52 +373,50 @@ class _Chosen:
         Many columns without a map are fitted by passes: the Gram matrix of d columns takes minutes from
         d = 5,000 on. Not if its sums are to wait for more rows.
         """
-        learner, X = self.learner, self.sample.X
+        learner, best, d, alpha = self.learner, outcome.best, self.sample.X.shape[1], outcome.found.alpha
         if not getattr(learner, "compares_alphas", False):
             return
-        mapped = outcome.best is not None and outcome.best.mapped
-        wide = not mapped and X.shape[1] > _GRAM_COLUMNS and not is_short(self.n, X.shape[1])
-        if wide and not learner.keep_state:
+        mapped = best is not None and best.mapped
+        if not (mapped or learner.keep_state or d <= _GRAM_COLUMNS or is_short(self.n, d)):
             learner.set_params(solver="passes")
         if not self._chooses_penalty:
             return
-        if outcome.passes is not None and outcome.best is not None:
-            self._set_passes(outcome.passes, unit)
+        if best is not None and outcome.passes is not None:
+            self._take_passes(outcome.passes, unit)
             return
-        alphas, why = [_CONSTANT * unit], "so large that only the mean is left"
-        if outcome.best is not None:
-            best, times = outcome.found.alpha, (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
-            alphas = sorted({float(f"{max(best * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
+        tried, why = [_CONSTANT * unit], "so large that only the mean is left"
+        if best is not None:
+            times = (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
+            tried = sorted({float(f"{max(alpha * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
             why = "around the best on held-out rows"
-        learner.set_params(alpha=alphas)
-        plain = self.sample.folds is None and not learner.keep_state
-        if learner.cv == "auto" and self.n >= _HOLDOUT_ROWS and plain:
-            learner.set_params(cv="holdout")
-        self._note("alpha", alphas, why)
+        holdout = self.sample.folds is None and not learner.keep_state and self.n >= _HOLDOUT_ROWS
+        learner.set_params(alpha=tried, **({"cv": "holdout"} if holdout and learner.cv == "auto" else {}))
+        self.note("alpha", tried, why)
 
-    def _set_passes(self, judged: Judged, unit: float) -> None:
+    def _take_passes(self, judged: Judged, unit: float) -> None:
         """Logistic or multinomial regression in place of ridge. Its penalty per row of the data is that per row of the sample."""
         rows = len(self.sample.splits[0][0])
         alpha = float(f"{judged.alpha * unit * min(1.0, rows / self.n):.3g}")
         loss = "logistic" if judged.scores.shape[1] == 1 else "multinomial"
-        self.learner = StreamingLinearClassifier(loss, alpha=alpha, random_state=self.seed)
+        self.learner = StreamingLinearClassifier(loss, alpha=alpha, random_state=self.options.random_state)
         why = f"log loss {judged.loss:.4g} on held-out rows, less than that of calibrated ridge"
         self.choices[0] = Choice("model", named(self.learner), f"{why}; {self.choices[0].why}")
-        self._note("alpha", alpha, "best on held-out rows, in proportion to the rows")
+        self.note("alpha", alpha, "best on held-out rows, in proportion to the rows")
 
     def _compare(self, outcome: Outcome, labels: bool) -> None:
         """What the candidates reached, and what is to be told of it."""
         found, linear, constant = outcome.passes or outcome.found, outcome.linear, outcome.constant
-        rows = f"{self.sample.judged:,} held-out rows of a sample (ridge)"
-        self.table = [(name, float(f"{loss:.4g}")) for name, loss in outcome.table]
+        self.table = tuple((name, float(f"{loss:.4g}")) for name, loss in outcome.table)
         each = [judged.loss for judged in (found, linear, constant)]
         scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
+        rows = f"{self.sample.judged:,} held-out rows of a sample (ridge)"
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
         if not found.beats(constant) and not linear.beats(constant):
+            delivered = ", which is delivered" * (outcome.best is None)
             self.warnings.append(
-                f"no candidate beats a constant by a standard error{', which is delivered' * (outcome.best is None)} ({comparison}); "
+                f"no candidate beats a constant by a standard error{delivered} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
         elif labels and len(np.unique(given)) == 1:
@@ -434,6 +437,15 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     Raises ParameterError or InputError for what these rows or each other do not take.
     """
     learner = choose_learner(options, target)[0]
+    if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):  # as `train` leaves them
+        learner.set_params(alpha=[1e-6, 1e-5])
+        if (
+            learner.cv == "auto"
+            and data.n >= _HOLDOUT_ROWS
+            and data.split == "random"
+            and not learner.keep_state
+        ):
+            learner.set_params(cv="holdout")
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:

@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError
 from ..execution.memory import PROCESS_BYTES
-from ..features import StreamingScaler
 from ..features.base import FeatureEstimator, positive_only
+from ..features.scaler import StreamingScaler
 from ..parameters import check_parameters, name_in, one_of
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..splits import Split, check_split, make_split
@@ -165,14 +165,20 @@ def split_for(
     by: Any = None,
     name: str | None = None,
     dates: bool = False,
+    target: Target | None = None,
 ) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`."""
+    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`.
+
+    target : what y is, if that is known
+    """
     check_split(split, by)
     if split == "random":
         return None
     X, seed = as_rows(X), int(options.random_state)
     y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(choose_learner(options, look_at_target(y, seed))[0])
+    labels = split != "stratified" or is_classifier(
+        choose_learner(options, target or look_at_target(y, seed))[0]
+    )
     return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 

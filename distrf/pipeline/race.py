@@ -7,31 +7,41 @@ of cores.
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import log_softmax
 from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..features import RandomFourierFeatures
+from ..features.fourier import RandomFourierFeatures
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.outer_products import average_outer_product, metric_root
 from ..randomness import permutation
-from .judge import LEAST, Judged, count_losses, log_losses, number_losses, ridge, row_shares, softmax_scores
+from .judge import (
+    Judged,
+    best_of,
+    calibrated_losses,
+    law_losses,
+    number_losses,
+    ridge,
+    row_shares,
+    softmax_losses,
+    softmax_scores,
+)
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
 MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
-#: Of each rung: rows and features of a candidate, how many go on, and penalties: first these, then those around the best.
-RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
+#: Of each rung: rows and features of a candidate, and how many go on. The winner is judged with twice the features, too.
+RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
+#: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
@@ -55,6 +65,12 @@ class Candidate:
     length: float | None = None
     multiple: float | None = None
     more: dict[str, Any] = field(default_factory=dict)
+
+    def times(self, factor: float) -> Candidate:
+        """The same at another length scale, where it has one."""
+        if self.length is None or self.multiple is None:
+            return self
+        return replace(self, length=factor * self.length, multiple=float(f"{factor * self.multiple:.3g}"))
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
@@ -98,19 +114,12 @@ class Race:
     """
 
     def __init__(
-        self,
-        sample: Sample,
-        labels: bool,
-        seed: int,
-        units: dict[str, Any],
-        map_: Any,
-        search: bool = True,
-        joined: bool = True,
-        components: int | None = None,
-    ):
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
+        self, sample: Sample, labels: bool, seed: int, units: dict[str, Any], map_: Any, search: bool = True,
+        joined: bool = True, components: int | None = None,
+    ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
-        self.search, self.joined = search, joined
+        self.search, self.joined, self.asked = search, joined, components
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
             self.classes, self.codes = np.unique(sample.y, return_inverse=True)
@@ -121,14 +130,9 @@ class Race:
             varies = spread > 1e-12 * np.abs(y).max(axis=0)
             self.unit, self.middle = np.where(varies, spread, 1.0), y.mean(axis=0)
             self.Y = (y - self.middle) / self.unit
-        self.units: dict[str, Any] = {}
-        for name, scaler in units.items():
-            X = sample.X if scaler is None else sample.scaled(scaler).X
-            X = X.toarray() if sp.issparse(X) and X.shape[1] <= _NARROW else X
-            with np.errstate(over="ignore"):
-                X = X.astype(np.float32)
-            if np.isfinite(X.data if sp.issparse(X) else X).all():
-                self.units[name] = X
+        coded = {name: sample.X if scaler is None else sample.scaled(scaler) for name, scaler in units.items()}
+        made = {name: _single(X) for name, X in coded.items()}
+        self.units = {n: X for n, X in made.items() if np.isfinite(X.data if sp.issparse(X) else X).all()}
         self.scales = {name: column_scale(X, seed) for name, X in self.units.items()}
 
     def candidates(self, multiples: Sequence[float] = MULTIPLES) -> list[Candidate]:
@@ -173,10 +177,7 @@ class Race:
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
         trial.set_params(**candidate.more)
-        if D is None:
-            trial.fit(X[:learn], self.sample.y[rows[:learn]])
-        else:
-            trial.fit(X)
+        trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         Z = trial.map_(X)
         Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
         if candidate.joined:
@@ -187,58 +188,61 @@ class Race:
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
     ) -> Judged:
         """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
-        scores = []
-        for part, learned, judged in self._each_split(candidate, rows, D, splits):
-            fit = ridge(learned, self.Y[part], self.sample.weights_of(part), alphas)
-            at = [int(np.argmin(np.abs(np.log(np.array(fit.alphas) / a)))) for a in alphas]
-            scores.append(fit.scores(judged)[at])
-        F, (held, w, groups) = np.concatenate(scores, axis=1), self._judging(splits)
+
+        def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
+            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores_at(judged, alphas)
+
+        F, held, w, groups = self._held(candidate, rows, D, splits, scores)
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
-        squares = ((clipped - self.Y[held]) ** 2).mean(axis=2) * w
-        best = int(np.argmin(squares.mean(axis=1)))
-        losses = log_losses(F[best], self.codes[held], w) * w if self.labels else squares[best]
-        return Judged(losses, alphas[best], F[best], groups, 1.0 - self.sample.copies)
+        squares = ((clipped - self.Y[held]) ** 2).mean(axis=2)
+        best = best_of(squares, w)
+        losses = calibrated_losses(F[best], self.codes[held], w) if self.labels else squares[best]
+        return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies)
 
     def judge_passes(self, candidate: Candidate, rows: int, D: int) -> Judged:
         """As `judge`, of multinomial regression: its own log loss, not calibrated."""
-        count, scores = len(self.classes), []
-        for part, learned, judged in self._each_split(candidate, rows, D, 5):
+        count = len(self.classes)
+
+        def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
             weight = self.sample.weights_of(part)
-            scores.append(softmax_scores(learned, judged, self.codes[part], count, weight, _PASS_ALPHAS))
-        F, (held, w, groups) = np.concatenate(scores, axis=1), self._judging(5)
-        logs = log_softmax(F, axis=2)[:, np.arange(len(held)), self.codes[held]]
-        losses = -np.maximum(logs, np.log(LEAST)) * w
-        best = int(np.argmin(losses.mean(axis=1)))
+            return softmax_scores(learned, judged, self.codes[part], count, weight, _PASS_ALPHAS)
+
+        F, held, w, groups = self._held(candidate, rows, D, 5, scores)
+        losses = softmax_losses(F, self.codes[held])
+        best = best_of(losses, w)
         scores_of = F[best][:, 1:] - F[best][:, :1] if count == 2 else F[best]
-        return Judged(losses[best], _PASS_ALPHAS[best], scores_of, groups, 1.0 - self.sample.copies)
+        return Judged(losses[best] * w, _PASS_ALPHAS[best], scores_of, groups, 1.0 - self.sample.copies)
 
-    def _each_split(self, candidate: Candidate, rows: int, D: int | None, splits: int) -> Iterator[Any]:
-        """(training rows, their features, those of the held-out rows) of each split."""
-        several = D is not None and min(splits, len(self.sample.splits)) > 1
-        every = self.features(candidate, D, np.arange(len(self.sample.y)))[0] if several else None
-        for train, held in self.sample.splits[:splits]:
+    def _held(
+        self, candidate: Candidate, rows: int, D: int | None, splits: int, scores: Callable[..., np.ndarray]
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
+        """For each penalty the scores of the rows that some splits hold out, and these rows, their weights, and groups.
+
+        scores : function of the training rows of a split, their features and those of the rows held out
+        """
+        taken, found = self.sample.splits[:splits], []
+        every = None
+        if D is not None and len(taken) > 1:
+            every = self.features(candidate, D, np.arange(len(self.sample.y)))[0]
+        for train, held in taken:
             part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
-            if every is None:
-                Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
-                yield part, Z[: len(part)], Z[len(part) :]
-            else:
-                yield part, every[part], every[held]
-
-    def _judging(self, splits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """The rows that some splits hold out, their weights, 1 on average, and their groups."""
-        judging = replace(self.sample, splits=self.sample.splits[:splits])
-        return judging.held_rows, judging.held_weights, judging.held_groups
+            if every is not None:
+                found.append(scores(part, every[part], every[held]))
+                continue
+            Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
+            found.append(scores(part, Z[: len(part)], Z[len(part) :]))
+        return np.concatenate(found, axis=1), *self.sample.held(splits)
 
     def constant(self) -> Judged:
         """The mean of the training rows; of labels, their shares."""
-        sample, held, w = self.sample, self.sample.held_rows, self.sample.held_weights
-        means = [
-            np.average(self.Y[train], axis=0, weights=sample.weights_of(train)) for train, _ in sample.splits
-        ]
-        F = np.repeat(means, [len(held) for _, held in sample.splits], axis=0)
+        sample, (held, w, groups) = self.sample, self.sample.held()
+        F = np.concatenate([
+            np.tile(np.average(self.Y[train], axis=0, weights=sample.weights_of(train)), (len(part), 1))
+            for train, part in sample.splits
+        ])  # fmt: skip
         squares = ((F - self.Y[held]) ** 2).mean(axis=1)
-        losses = log_losses(0.0 * F, self.codes[held], w) if self.labels else squares
-        return Judged(losses * w, 0.0, F, sample.held_groups, 1.0 - sample.copies)
+        losses = calibrated_losses(0.0 * F, self.codes[held], w) if self.labels else squares
+        return Judged(losses * w, 0.0, F, groups, 1.0 - sample.copies)
 
     @ONE_BLAS_THREAD
     def run(
@@ -257,16 +261,11 @@ class Race:
         linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
-            best = mapped[0]
-            before = self._half(best, found[best].alpha)
-            refined = self._refined(best, before)
-            found |= {c: self._tried(c, judged.alpha, self.rungs[-1][1]) for c, judged in refined.items()}
-            top = min([best, *refined], key=lambda c: found[c].loss)
-            best = top if found[top].beats(found[best], errors) else best
-            if optional and not found[best].beats(found[linear], errors):
-                best = linear
-            else:
-                components = self._components(best, refined.get(best, before), found[best], most, plenty)
+            found |= self._refined(mapped[0], found[mapped[0]])
+            best = min((c for c in found if c.mapped), key=lambda c: found[c].loss)
+            best = best if found[best].beats(found[mapped[0]], errors) else mapped[0]
+            components, found[best] = self._components(best, found[best], most, plenty)
+            best = best if not optional or found[best].beats(found[linear], errors) else linear
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
@@ -284,8 +283,7 @@ class Race:
         few = not best.mapped and len(counts) <= _FEW_CLASSES
         if sp.issparse(self.units[best.units]) or not (rare or few):
             return None
-        rows, D, _ = self.rungs[-1]
-        passes = self.judge_passes(best, rows, D // 2)
+        passes = self.judge_passes(best, *self.rungs[-1][:2])
         return passes if passes.beats(found, 0.0 if rare else 1.0) else None
 
     def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
@@ -307,43 +305,32 @@ class Race:
                 tried = {c: around(found[c].alpha) for c in going}
         return found
 
-    def _tried(self, candidate: Candidate, alpha: float, D: int) -> Judged:
-        """What a candidate is worth with D features on the rows of the last rung."""
-        return self.judge(candidate, self.rungs[-1][0], D, around(alpha))
+    def _tried(self, candidate: Candidate, alpha: float, D: int | None = None) -> Judged:
+        """What a candidate is worth on the rows of the last rung, with its features or others."""
+        return self.judge(candidate, self.rungs[-1][0], D or self.rungs[-1][1], around(alpha))
 
-    def _half(self, candidate: Candidate, alpha: float) -> Judged:
-        return self._tried(candidate, alpha, self.rungs[-1][1] // 2)
-
-    def _refined(self, best: Candidate, half: Judged) -> dict[Candidate, Judged]:
-        """The best candidate with frequencies of two columns each, and in the last of its learned metrics, where these do better.
-
-        Each is worth what half the features of the last rung say, as of `half` that of the best.
-        """
+    def _refined(self, best: Candidate, found: Judged) -> dict[Candidate, Judged]:
+        """The best candidate with frequencies of two columns each, and in the last of its learned metrics that did better."""
         map_, d = self.map_, self.units[best.units].shape[1]
         plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
         if not plain or best.length is None or map_.metric is not None or map_.order is not None:
             return {}
-        refined = [self._near(replace(best, more={"order": 2}), half.alpha)] if d > 2 else []
+        refined = [self._near(replace(best, more={"order": 2}), found.alpha)] if d > 2 else []
         # No metric learns from rows that judge it: of few rows each is held out once.
-        last = best, half
+        last = best, found
         for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
-            metric = self._metric(*last)
-            candidate = replace(last[0], more={"metric": metric})
-            alpha = last[1].alpha
-            learned = (candidate, self._half(candidate, alpha)) if k else self._near(candidate, alpha)
+            candidate, alpha = replace(last[0], more={"metric": self._metric(*last)}), last[1].alpha
+            learned = (candidate, self._tried(candidate, alpha)) if k else self._near(candidate, alpha)
             if learned[1].loss >= last[1].loss:
                 break
             last = learned
-        refined.append(last)
-        return {c: judged for c, judged in refined if judged.loss < half.loss}
+        return dict([*refined, last])
 
     def _near(self, candidate: Candidate, alpha: float) -> tuple[Candidate, Judged]:
-        """The candidate at the best of its own and near length scales."""
-        judged = self._half(candidate, alpha)
-        for f in _NEAR:
-            length, multiple = (f * float(value or 0.0) for value in (candidate.length, candidate.multiple))
-            other = replace(candidate, length=length, multiple=float(f"{multiple:.3g}"))
-            found = self._half(other, judged.alpha)
+        """The candidate at its own length scale, or at the first near one that is better."""
+        judged = self._tried(candidate, alpha)
+        for other in (candidate.times(f) for f in _NEAR):
+            found = self._tried(other, judged.alpha)
             if found.loss < judged.loss:
                 return other, found
         return candidate, judged
@@ -352,7 +339,7 @@ class Race:
         """The metric of the gradients of a candidate: their average outer product."""
         train = self.sample.splits[0][0]
         X = self.units[candidate.units][train].astype(np.float64)
-        Z, map_ = self.features(candidate, self.rungs[-1][1] // 2, train)
+        Z, map_ = self.features(candidate, self.rungs[-1][1], train)
         weight = self.sample.weights_of(train)
         fit, d = ridge(Z, self.Y[train], weight, [judged.alpha]), X.shape[1] if candidate.joined else 0
         W, Z = fit.weights[0], Z[:, d:]
@@ -364,18 +351,20 @@ class Race:
         metric: np.ndarray = root @ root.T
         return metric
 
-    def _components(self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool) -> int:
-        """Features of the last rung, doubled if the last doubling gained a standard error, or anything where rows are plenty.
+    def _components(self, best: Candidate, found: Judged, most: int, plenty: bool) -> tuple[int, Judged]:
+        """Features, and what was judged with most of them: doubled while the last doubling gained a standard error.
 
-        before, found : what half the features of the last rung say of the best, and all
+        Twice those of the last rung are always taken, where so many are allowed.
         """
-        D = self.rungs[-1][1]
-        while most >= 2 * D and found.beats(before, 0.0 if plenty else 1.0):
+        limit, last = min(most, self.asked or most), self.rungs[-1][1]
+        D, before = min(limit, 2 * last), found
+        found = self._tried(best, found.alpha, D) if last < D else found
+        while limit >= 2 * D and found.beats(before):
             D *= 2
-            if not plenty or most < 2 * D:
+            if not plenty or limit < 2 * D:
                 break
             before, found = found, self._tried(best, found.alpha, D)
-        return min(D, most)
+        return D, found
 
     @ONE_BLAS_THREAD
     def best_units(self) -> str:
@@ -392,10 +381,9 @@ class Race:
         best = min(each, key=lambda judged: judged.loss)
         if self.labels:
             return best.loss
-        held, w = self.sample.held_rows, self.sample.held_weights
+        held, w, _ = self.sample.held()
         scores, y = best.scores[:, 0] * self.unit + self.middle, self.sample.y[held]
-        laws = [number_losses(scores, y, w), *([count_losses(scores, y)] if y.min() >= 0 else [])]
-        return min(float(np.mean(losses * w)) for losses in laws)
+        return min(float(np.mean(law(scores, y, w) * w)) for law in (number_losses, law_losses))
 
 
 def _of_each_units(order: list[Candidate], most: int) -> list[Candidate]:
@@ -407,3 +395,10 @@ def _of_each_units(order: list[Candidate], most: int) -> list[Candidate]:
 def around(alpha: float) -> list[float]:
     """Penalties around one that was best among fewer."""
     return [a for a in (alpha / 10, alpha, 10 * alpha) if a > 5e-9]
+
+
+def _single(X: Any) -> Any:
+    """Coded rows in float32, dense where there are few columns."""
+    X = X.toarray() if sp.issparse(X) and X.shape[1] <= _NARROW else X
+    with np.errstate(over="ignore"):
+        return X.astype(np.float32)

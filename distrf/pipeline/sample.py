@@ -60,32 +60,20 @@ class Sample:
     def judged(self) -> int:
         return sum(len(held) for _, held in self.splits)
 
-    @property
-    def held_rows(self) -> np.ndarray:
-        """The held-out rows of all splits, in the order in which they are judged."""
-        return np.concatenate([held for _, held in self.splits])
-
     def weights_of(self, rows: np.ndarray) -> np.ndarray | None:
         """The weights of some rows; None if all weigh alike."""
         return None if self.weight is None else self.weight[rows]
 
-    @property
-    def held_weights(self) -> np.ndarray:
-        """The weights of `held_rows`, 1 on average: the mean of a loss times these is its weighted mean."""
-        if self.weight is None:
-            return np.ones(self.judged)
-        weight = self.weight[self.held_rows]
-        return weight / weight.mean()
+    def held(self, splits: int = 5) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """The rows that some splits hold out, in the order in which they are judged; their weights, 1 on average, and groups."""
+        rows = np.concatenate([held for _, held in self.splits[:splits]])
+        weight = np.ones(len(rows)) if self.weight is None else self.weight[rows]
+        return rows, weight / weight.mean(), None if self.groups is None else self.groups[rows]
 
-    @property
-    def held_groups(self) -> np.ndarray | None:
-        """The groups of `held_rows`; None where rows are not in groups."""
-        return None if self.groups is None else self.groups[self.held_rows]
-
-    def scaled(self, scaler: Any) -> Sample:
-        """The same rows after a scaler that is fitted to them."""
+    def scaled(self, scaler: Any) -> Any:
+        """The rows after a scaler that is fitted to them."""
         given = {} if self.folds is None or not isinstance(scaler, TableEncoder) else {"folds": self.folds}
-        return replace(self, X=clone(scaler).fit_transform(self.X, self.y, **given))
+        return clone(scaler).fit_transform(self.X, self.y, **given)
 
 
 def all_equal(X: Any) -> bool:
@@ -159,30 +147,6 @@ def wants_labels(model: Any) -> bool | None:
     return bool(is_classifier(model))
 
 
-def numbers_of(y: Any, seed: int, model: Any = "auto") -> tuple[Any, str]:
-    """The target as numbers where it is text that writes them, and in what form; else as it is, and "".
-
-    model : of `make_model`; a classifier takes text for labels
-
-    Warns
-    -----
-    ColumnWarning
-        The target is text that writes numbers.
-    """
-    y = as_columns(y)
-    labels = wants_labels(model)
-    if y.ndim != 1 or y.dtype.kind != "U" or labels or not y.shape[0]:
-        return y, ""
-    found = written_form(sample_targets(y, seed), None if labels is None else True)
-    if found is None:
-        return y, ""
-    warn(
-        f"the target is {found.words}, and is learned as such; model='ridge-classifier' takes it for labels",
-        ColumnWarning,
-    )
-    return read_numbers(y, found.form), found.form
-
-
 def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:
     """What the target is, by those that `sample_targets` takes. Raises InputError where there is none."""
     if not y.shape[0]:
@@ -190,14 +154,31 @@ def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target
     return look_at(sample_targets(y, seed, blocks))
 
 
-def see_target(y: Any, seed: int, model: Any, seen: dict[Any, Any]) -> tuple[Any, str, Target]:
-    """The target and its form as of `numbers_of`, and what `look_at_target` says of it; `seen` keeps it from being read again."""
-    key = seed, wants_labels(model) if as_columns(y).dtype.kind == "U" else None
+def see_target(
+    y: Any, seed: int, model: Any = "auto", seen: dict[Any, Any] | None = None
+) -> tuple[Any, str, Target]:
+    """The target, as numbers where it is text that writes them, in what form, else "", and what `look_at_target` says of it.
+
+    model : of `make_model`; a classifier takes text for labels
+    seen : keeps what was found, and it is not read again
+
+    Warns
+    -----
+    ColumnWarning
+        The target is text that writes numbers.
+    """
+    y, labels, form = as_columns(y), wants_labels(model), ""
+    seen, key = {} if seen is None else seen, (seed, labels if y.dtype.kind == "U" else None)
     if key not in seen:
-        numbers, form = numbers_of(y, seed, model)
-        seen[key] = numbers, form, look_at_target(numbers, seed)
-    found: tuple[Any, str, Target] = seen[key]
-    return found
+        if y.ndim == 1 and y.dtype.kind == "U" and not labels and y.shape[0]:
+            found = written_form(sample_targets(y, seed), None if labels is None else True)
+            if found is not None:
+                said = f"the target is {found.words}, and is learned as such; model='ridge-classifier' takes it for labels"
+                warn(said, ColumnWarning)
+                y, form = read_numbers(y, found.form), found.form
+        seen[key] = y, form, look_at_target(y, seed)
+    target: tuple[Any, str, Target] = seen[key]
+    return target
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
@@ -222,13 +203,13 @@ def read_sample(
     split : by which rows are held out; None is at random
     """
     n, d = X.shape
-    lazy = is_dask_collection(weight)
+    lazy, counted = is_dask_collection(weight), None
     if weight is not None and not lazy:
         with input_errors():
             weight = checked_weights(weight, y)
-        if not weight.any():
+        counted = np.flatnonzero(weight)
+        if not len(counted):
             raise InputError("sample_weight must not be zero everywhere; give rows that count a positive one")
-    counted = None if weight is None or lazy else np.flatnonzero(weight)
     n = n if counted is None else len(counted)
     size = min(n, most if d <= _WIDE else min(most, _WIDE_ROWS))
     sparse = blocks_are_csr(X)
@@ -238,14 +219,12 @@ def read_sample(
     rows = rows if counted is None else counted[rows]
     marks = [] if split is None else [split.folds.values, *([] if split.groups is None else [split.groups])]
     drawn, targets, *marks = take_aligned([X, y, *marks], rows, sparse=sparse)
-    own = weight
+    own = weight if weight is None or lazy else weight[rows]
     if lazy:
         with input_errors():
             own = checked_weights(take_rows(weight, rows), targets)
         if (good := own > 0).any():
             rows, drawn, targets, own, *marks = (part[good] for part in (rows, drawn, targets, own, *marks))
-    elif weight is not None:
-        own = weight[rows]
     if bad := first_not_finite(drawn):
         where = f"row {rows[bad[0]]}, column {bad[1]}"
         raise InputError(f"X must be finite, but {where} is {bad[2]}; impute or drop such rows")
@@ -257,7 +236,7 @@ def read_sample(
         first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
     given = None if split is None else _numbered(marks[0][first])
-    splits = _splits(first, seed) if split is None else _given_splits(given)
+    splits = _splits(_random_folds(first, seed) if split is None else given)
     own = None if own is None or not own.any() or (own == own[0]).all() else own / own.mean()
     return Sample(drawn.astype(working_dtype(drawn.dtype)), targets, splits, copies, own, given, *marks[1:])
 
@@ -298,17 +277,21 @@ def first_copies(X: Any, y: np.ndarray) -> np.ndarray:
     return first if alike.mean() > _ALIKE else alone
 
 
-def _splits(first: np.ndarray, seed: int) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
-    """Rows at random; the copies of a row are on one side. `first` : the row that each one is a copy of, or itself."""
+def _random_folds(first: np.ndarray, seed: int) -> np.ndarray | None:
+    """Folds at random; the copies of a row are in one. `first` : the row that each one is a copy of, or itself."""
     order = permutation(seed, "choices order", 0, len(first))
     order = order[first[order] == order]
-    n = len(order)
+    n, folds = len(order), np.zeros(len(first), dtype=int)
     if n < _FEWEST:
-        return ()
-    folds = 5 if n <= _FIVE_FOLDS else 3
-    parts = [order[: n // 4]] if n > _THREE_FOLDS else np.array_split(order, folds)
-    held = [np.isin(first, part) for part in parts]
-    return tuple((np.flatnonzero(~h), np.flatnonzero(h)) for h in held)
+        return None
+    parts = (
+        [order[: n // 4], order[n // 4 :]]
+        if n > _THREE_FOLDS
+        else np.array_split(order, 5 if n <= _FIVE_FOLDS else 3)
+    )
+    for k, part in enumerate(parts):
+        folds[part] = k
+    return folds[first]
 
 
 def _numbered(folds: np.ndarray) -> np.ndarray | None:
@@ -317,7 +300,7 @@ def _numbered(folds: np.ndarray) -> np.ndarray | None:
     return None if len(there) < 2 else places - int(there[0] < 0)
 
 
-def _given_splits(folds: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+def _splits(folds: np.ndarray | None) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
     """Each fold is held out once; of many rows the first alone."""
     if folds is None or len(folds) < _FEWEST:
         return ()

@@ -12,10 +12,11 @@ import numpy as np
 from ..errors import InputError
 from ..store.text_forms import Found, find_form
 
-#: Whole numbers with at most this many distinct values are labels; of an integer dtype more may be.
-_FEW, _FEW_INTEGERS = 20, 50
-#: Fewer are labels: an order of two or three values says little.
-_FEWEST_EITHER = 4
+#: Whole numbers of so few values are labels unless held-out rows say otherwise; more where they look like codes, 0 ... c - 1 or
+#: 1 ... c, each for so many rows on average.
+_FEW, _CODE_ROWS, _CODES_SEEN = 20, 10, 0.9
+#: Values between which held-out rows decide: an order of two or three says little, and many classes take long.
+_FEWEST_EITHER, _MOST_EITHER = 4, 200
 #: By how much labels must do better, in nats a row: numbers take one model in place of one for each value.
 _LEAD = 0.1
 #: Text is no label where so many values, and this share of them, are distinct.
@@ -26,8 +27,6 @@ _MOST_CLASSES = 1000
 _LARGEST, _SMALLEST = 1e37, 1e-35
 #: Beyond it, floating-point numbers have no units.
 _EXACT = 2**53
-#: More of them are labels where they look like codes, 0 ... c - 1 or 1 ... c, each for so many rows on average.
-_CODE_ROWS, _CODES_SEEN = 10, 0.9
 
 
 @dataclass(frozen=True)
@@ -40,9 +39,8 @@ class Target:
     distinct, rows : int, distinct values, and rows of the sample
     why : str, a sentence for messages
     whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
-    doubtful : bool, whether these numbers may well be labels: many values of an integer dtype, each repeated often
     apart : bool, whether nearly all of this text is distinct: no label is there twice
-    either : bool, whether these labels are a few whole numbers, which may tell more as numbers
+    either : bool, whether these labels are whole numbers, which may tell more as numbers: held-out rows decide
     """
 
     labels: bool
@@ -50,7 +48,6 @@ class Target:
     rows: int
     why: str
     whole: bool = True
-    doubtful: bool = False
     apart: bool = False
     either: bool = False
 
@@ -59,8 +56,7 @@ def look_at(y: np.ndarray) -> Target:
     """What a sample of the target is. Strings and booleans are labels, and so are few or code-like whole numbers."""
     if y.ndim > 1 and y.shape[1] > 1:
         return Target(False, len(y), len(y), f"{y.shape[1]} columns of numbers", False)
-    y = y.ravel()
-    rows = len(y)
+    y, rows = y.ravel(), len(y)
     sampled = f"{rows:,} row{'s' * (rows != 1)} looked at"
     if y.dtype.kind in "USOb":
         distinct, kind = len(set(y.tolist())), "booleans" if y.dtype.kind == "b" else "strings"
@@ -69,18 +65,30 @@ def look_at(y: np.ndarray) -> Target:
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     _refuse_extremes(y.astype(np.float64))
-    values, counts = np.unique(y, return_counts=True)
-    whole = bool((values == np.floor(values)).all() and np.abs(values[[0, -1]]).max() <= _EXACT)
-    if len(values) == 1:
+    values = np.unique(y)
+    distinct, first, last = len(values), values[0], values[-1]
+    whole = bool((values == np.floor(values)).all() and max(abs(first), abs(last)) <= _EXACT)
+    if distinct == 1:
         return Target(False, 1, rows, f"the target is one number in {sampled}", whole)
-    seen = f"{len(values):,} distinct values in {sampled}"
+    seen = f"{distinct:,} distinct values in {sampled}"
     if not whole:
-        return Target(False, len(values), rows, f"the target is not whole numbers: {seen}", False)
-    return _look_at_whole_numbers(values, counts, y.dtype.kind != "f", seen)
+        return Target(False, distinct, rows, f"the target is not whole numbers: {seen}", False)
+    few = distinct == 2 or 2 * distinct <= min(rows, 2 * _FEW)
+    codes = (
+        rows >= _CODE_ROWS * distinct
+        and first in (0, 1)
+        and distinct >= _CODES_SEEN * (float(last) - float(first) + 1)
+    )
+    taken, remedy = "quantities", "if they are labels, write them as text, such as 'class 7'"
+    if few or codes:
+        taken, remedy = "labels", "model='ridge' takes them for numbers"
+    either = (few or codes) and _FEWEST_EITHER <= distinct <= _MOST_EITHER
+    why = f"whole numbers with {seen} are taken for {taken}; {remedy}"
+    return Target(few or codes, distinct, rows, why, either=either)
 
 
 def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Target:
-    """A few whole numbers as what tells more of held-out rows: as labels if these lead, else as numbers.
+    """Whole numbers as what tells more of held-out rows: as labels if these lead, else as numbers.
 
     Parameters
     ----------
@@ -106,60 +114,6 @@ def _refuse_extremes(y: np.ndarray) -> None:
     size, most = ("large", largest) if largest > _LARGEST else ("small", spread)
     if largest > _LARGEST or 0 < spread < _SMALLEST:
         raise InputError(f"y is too {size}, predictions are float32: up to {most:g}; give it in other units")
-
-
-def _look_at_whole_numbers(values: np.ndarray, counts: np.ndarray, integers: bool, seen: str) -> Target:
-    """Whether whole numbers are labels, counts or quantities.
-
-    Parameters
-    ----------
-    values, counts : the distinct values, ascending, and the rows of each
-    integers : whether the target is of an integer dtype
-    seen : how many values in how many rows, in words
-    """
-    distinct, rows, first, last = len(values), int(counts.sum()), int(values[0]), int(values[-1])
-    most = _FEW_INTEGERS if integers else _FEW
-    repeated = rows >= _CODE_ROWS * distinct
-    enough = rows >= (2 if distinct <= _FEW else 2 * _CODE_ROWS) * distinct
-    few = distinct == 2 or (distinct <= most and enough)
-    codes = repeated and first in (0, 1) and distinct >= _CODES_SEEN * (last - first + 1)
-    doubtful = repeated and integers
-    whole, as_text = f"whole numbers with {seen}", "if they are labels, write them as text, such as 'class 7'"
-    as_numbers = "model='ridge' takes them for numbers"
-    if (few or codes or doubtful) and distinct > _FEW and _one_mode_and_a_tail(values, counts):
-        why = f"{whole}, fewer and fewer of the larger ones, are taken for counts; {as_text}"
-        return Target(False, distinct, rows, why)
-    if few:
-        why = f"{whole}, at most {most}, are taken for labels; {as_numbers}"
-    elif codes:
-        why = f"{seen}, nearly all of {first} ... {last}: taken for codes of labels; {as_numbers}"
-    elif doubtful:
-        why = (
-            f"{whole} are taken for quantities, though each occurs {rows / distinct:.0f} times on average: say "
-            "model='ridge' if they are, model='ridge-classifier' if they are labels"
-        )
-    else:
-        why = f"{whole} are taken for quantities; {as_text}"
-    labels = few or codes
-    either = labels and _FEWEST_EITHER <= distinct <= _FEW_INTEGERS
-    return Target(labels, distinct, rows, why, doubtful=doubtful and not labels, either=either)
-
-
-def _one_mode_and_a_tail(values: np.ndarray, counts: np.ndarray) -> bool:
-    """Whether frequencies rise to one value and fall from it to a rare last one, as those of counts do.
-
-    Codes of labels are in no order of frequency, or are balanced. Steps the wrong way are chance up to three standard
-    errors of the difference of two counts; the last values have at most a tenth of the most frequent one's rows.
-    """
-    if values[-1] - values[0] >= 10 * len(values):
-        return False
-    every = np.zeros(int(values[-1] - values[0]) + 1)
-    every[(values - values[0]).astype(np.int64)] = counts
-    mode = int(np.argmax(every))
-    steps = np.diff(every)
-    steps[:mode] *= -1  # before the mode a fall is the wrong way, behind it a rise
-    chance = 3 * np.sqrt(every[1:] + every[:-1])
-    return bool((steps <= chance).all() and every[-1] <= every[mode] / 10)
 
 
 def written_form(y: np.ndarray, numbers: bool | None) -> Found | None:
@@ -192,7 +146,7 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
             "can be learned from its rows; make numbers of it for a regressor, or give another target"
         )
     few = target.distinct <= max(_FEW, min(target.rows // _CODE_ROWS, _MOST_CLASSES))
-    if classifier and not (target.whole and (target.labels or target.doubtful or few)):
+    if classifier and not (target.whole and (target.labels or few)):
         text = (
             "write them as text, such as 'class 7', if they are labels" if target.whole else "make labels of y"
         )

@@ -27,7 +27,7 @@ from .sample import see_target
 
 
 class BaselineWarning(UserWarning):
-    """A model that a linear model on the same columns, or a constant, does as well as; numbers that may be labels; a target that
+    """A model that a linear model on the same columns, or a constant, does as well as; a target that
     does not vary."""
 
 
@@ -126,8 +126,7 @@ def train(
     BaselineWarning
         The model may be of no use: no candidate beats a constant on held-out rows by a standard error of the paired
         differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
-        model on the columns; the target was taken for numbers, but is of an integer dtype with many values that each occur
-        often, as labels do; the target is the same in all sampled rows.
+        model on the columns; the target is the same in all sampled rows.
     """
     if isinstance(y, str):
         raise InputError(
@@ -160,7 +159,7 @@ def train(
     with outputs.held():
         pipeline, held_out = prepare(
             rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates),
+            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates, seen),
         )  # fmt: skip
         fit_prepared(pipeline, held_out, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from distrf.compiled import cos_offset, cos_sin
+from distrf.compiled.cosine import cos_offset, cos_sin
 
 TOLERANCE = {np.float32: 2e-7, np.float64: 4e-16}
 DTYPES = [

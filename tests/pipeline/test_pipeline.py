@@ -109,26 +109,15 @@ def test_no_metric_learns_from_rows_that_judge_it():
     assert not any("metric" in name for name, _ in made.training_.candidates)
 
 
-def test_many_codes_with_gaps_are_numbers_with_a_warning_that_names_both_models(rng):
+def test_many_codes_with_gaps_are_numbers_unless_a_classifier_is_asked_for(rng):
     """200 classes of 20 rows, coded 3, 10, 17 ...: nothing tells them from quantities."""
     X, y = np.repeat(rng.normal(size=(200, 8)), 20, axis=0), np.repeat(3 + 7 * np.arange(200), 20)
     X += 0.1 * rng.normal(size=X.shape)
-    with pytest.warns(BaselineWarning, match="model='ridge' if they are, model='ridge-classifier' if") as found:
-        fitted = distrf.train(X, y, n_components=64, set={"map__length_scale": 1.0})
-    assert len(found) == 1
-    assert not is_classifier(fitted)
-    assert fitted.training_.warnings
-    assert not distrf.make_model(X, y, model="ridge", map=None).training_.warnings
+    made = distrf.make_model(X, y, map=None)
+    assert not is_classifier(made)
+    assert "taken for quantities; if they are labels, write them as text" in made.training_.choices[0].why
     labels = distrf.train(X, y, model="ridge-classifier", map=None)
-    assert not labels.training_.warnings
     assert labels.score(X, y) > 0.3
-
-
-@pytest.mark.parametrize("mean", [30, 400])
-def test_counts_of_many_values_are_numbers_without_a_warning(rng, mean):
-    seen = look_at(rng.poisson(mean, 6000))
-    assert (seen.labels, seen.doubtful) == (False, False)
-    assert "taken for counts" in seen.why
 
 
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
@@ -188,7 +177,7 @@ def test_a_target_of_numbers_as_text_is_learned_as_numbers(rng, form, lazy):
 def test_a_target_of_text_is_labels_or_refused(rng, texts, outcome):
     X, y = rng.normal(size=(400, 2)), np.array(texts)
     if isinstance(outcome, int):
-        assert look_at(distrf.pipeline.sample.numbers_of(y, 0)[0]).distinct == outcome
+        assert look_at(distrf.pipeline.sample.see_target(y, 0)[0]).distinct == outcome
         assert is_classifier(choose_learner(Options(), look_at(y))[0])
     else:
         with pytest.raises(InputError, match=re.escape(outcome)):

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.linalg import hadamard
 
-from distrf.compiled import hadamard_blocks, walsh_hadamard
+from distrf.compiled.walsh_hadamard import hadamard_blocks, walsh_hadamard
 from distrf.kernels import Gaussian, Matern
 from distrf.projections import DenseProjection
 from distrf.projections.hadamard import FastfoodProjection, StructuredOrthogonalProjection
