@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 
@@ -14,7 +16,6 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
-from .maps.base import ArraysApart
 from .randomness import mixed_words, raw_words
 
 #: Most folds: a fold is a number of one byte.
@@ -52,10 +53,14 @@ class GivenFolds:
         return np.asarray(take_rows(self.values, rows))
 
     def trained(self, blocks: Sequence[int]) -> tuple[int, ...]:
-        """The rows of each block that are not in fold 0, by one pass; `blocks` has the rows of every block."""
-        reduction = _TrainedReduction(len(blocks), np.concatenate([[0], np.cumsum(blocks)]).astype(np.int64))
-        counts = run_pass(reduction, [self.values], label="folds", block_rows=_BLOCK_ROWS)
-        return tuple(int(count) for count in counts)
+        """The rows of each block that are not in fold 0; `blocks` has the rows of every block, see `Rows`."""
+        ends = np.cumsum(blocks)[:-1]
+        if is_dask_collection(self.values):
+            counts = self.values.rechunk((tuple(blocks),)).map_blocks(
+                _not_first, chunks=((1,) * len(blocks),), dtype=np.int64, meta=np.empty(0, np.int64)
+            )
+            return tuple(take_rows(counts, np.arange(len(blocks))).tolist())
+        return tuple(int(_not_first(folds)[0]) for folds in np.split(self.values, ends))
 
 
 def random_folds(numbers: np.ndarray, k: int, seed: int) -> np.ndarray:
@@ -126,6 +131,24 @@ def counted(values: Any, counts: np.ndarray) -> GivenFolds:
     return GivenFolds(values, tuple(int(count) for count in counts[:k]), never)
 
 
+def drawn_folds(X: Any, share: float, seed: int) -> GivenFolds:
+    """A share of the rows of X, rounded to one of so many neighbours, in fold 0; the others are never held out.
+
+    Raises InputError where X has a single row.
+    """
+    n = int(X.shape[0])
+    draw = partial(_drawn, k=max(2, min(n, round(1.0 / share))), seed=seed)
+    if is_dask_collection(X):
+        folds = da.arange(n, chunks=(X.chunks[0],)).map_blocks(draw, dtype=np.int8, meta=np.empty(0, np.int8))
+    else:
+        folds = draw(np.arange(n))
+    return counted(folds, run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS))
+
+
+def _drawn(numbers: np.ndarray, k: int, seed: int) -> np.ndarray:
+    return np.where(random_folds(numbers, k, seed) == 0, 0, -1).astype(np.int8)
+
+
 @dataclass(frozen=True)
 class FoldCounts:
     """The reduction that counts the rows of each fold, shape (MOST_FOLDS + 1,); those of -1 are last."""
@@ -148,28 +171,5 @@ class FoldCounts:
         return left + right
 
 
-@dataclass(frozen=True)
-class _TrainedReduction(ArraysApart):
-    """Counts the rows of each block that are not in fold 0; `starts` are the first rows of the blocks, and their end."""
-
-    blocks: int
-    starts: np.ndarray | None = field(compare=False)
-    flops_per_row: float = 2.0
-
-    @property
-    def nbytes(self) -> int:
-        return 8 * self.blocks
-
-    def initial(self) -> np.ndarray:
-        return np.zeros(self.blocks, dtype=np.int64)
-
-    def update(self, state: np.ndarray, first_row: int, folds: np.ndarray) -> np.ndarray:
-        assert self.starts is not None
-        rows = first_row + np.flatnonzero(np.asarray(folds) != 0)
-        first, last = np.searchsorted(self.starts, [first_row, first_row + len(folds)], side="right") - 1
-        own = np.searchsorted(rows, self.starts[first : last + 2])  # a block of the pass may lie across several
-        state[first : first + len(own) - 1] += np.diff(own)
-        return state
-
-    def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
-        return left + right
+def _not_first(folds: np.ndarray) -> np.ndarray:
+    return np.array([np.count_nonzero(folds)])

@@ -151,21 +151,6 @@ class Loss:
         alone = [replace(self, epsilon=epsilon) for epsilon in epsilons]
         return np.array([loss._best_score(y[:, None], w) for loss, y in zip(alone, Y.T, strict=True)])
 
-    def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
-        """The constant scores of least mean loss for classes with these shares of the weight.
-
-        Parameters
-        ----------
-        shares : array of shape (c,), positive
-
-        Returns
-        -------
-        Array of shape (c,), or (1,) for two classes.
-        """
-        signs = np.array([[1.0], [-1.0]])
-        shares = shares[1:] if len(shares) == 2 else shares
-        return np.array([self._best_score(signs, np.array([p, 1.0 - p])) for p in shares])
-
     def _best_score(self, Y: np.ndarray, w: np.ndarray) -> float:
         low, high = self.search_factor * float(Y.min()), self.search_factor * float(Y.max())
 
@@ -286,7 +271,8 @@ class Multinomial(Loss):
     def for_two_classes(self) -> Loss:
         return Logistic(self.epsilon)
 
-    def best_constant_of_shares(self, shares: np.ndarray) -> np.ndarray:
+    def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
+        shares = w @ (Y > 0) / w.sum()
         return np.log(shares) - np.log(shares).mean()
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
@@ -308,9 +294,6 @@ class Squared(Loss):
 
     def second(self, gradient: np.ndarray) -> np.ndarray:
         return np.ones_like(gradient)
-
-    def best_constant(self, Y: np.ndarray, w: np.ndarray) -> np.ndarray:
-        return np.zeros(Y.shape[1])  # targets are centred
 
 
 @register_loss

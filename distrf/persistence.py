@@ -20,7 +20,6 @@ from .kernels import get_kernel
 from .kernels.base import AnyKernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
-from .maps.blockwise import BlockwiseMap
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
 from .maps.transformers import (
     SAVABLE_TRANSFORMERS,
@@ -176,7 +175,7 @@ def _refuse_lost(where: str, attribute: str, value: Any) -> None:
     arrays: dict[str, Any] = {}
     if attribute in ("coef_", "intercept_"):
         arrays = {"": np.asarray(value)}
-    elif isinstance(value, FeatureMap) and not isinstance(value, BlockwiseMap):  # whose NaN are scikit-learn's
+    elif isinstance(value, FeatureMap) and value.kind != "blockwise":  # whose NaN are scikit-learn's
         arrays = dict(value.arrays)
     for name, array in arrays.items():
         if array.dtype.kind in "fc" and not np.isfinite(array).all():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
@@ -14,43 +15,53 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from .errors import InputError, did_you_mean, reworded
-from .features import (
-    TEFM,
-    Blockwise,
-    NystroemFeatures,
-    RandomBinningFeatures,
-    RandomFourierFeatures,
-    RandomLaplaceFeatures,
-    StreamingScaler,
-    TensorSketchFeatures,
-    WithColumns,
-)
 from .features.base import FeatureEstimator
-from .learned import CompactNonlinearClassifier, CompactNonlinearMap, CompactNonlinearRegressor, LearnedMetric
-from .linear_model import (
-    StreamingLinearClassifier,
-    StreamingLinearRegressor,
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    StreamingSGDClassifier,
-    StreamingSGDRegressor,
-)
+from .lazy import Registry
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
-from .tables.encoder import TableEncoder
 
+_MAPS = {
+    "fourier": "distrf.features.fourier:RandomFourierFeatures",
+    "laplace": "distrf.features.laplace:RandomLaplaceFeatures",
+    "binning": "distrf.features.binning:RandomBinningFeatures",
+    "tensor-sketch": "distrf.features.tensor_sketch:TensorSketchFeatures",
+    "nystroem": "distrf.features.nystroem:NystroemFeatures",
+    "tefm": "distrf.features.tefm:TEFM",
+    "cnm": "distrf.learned.features:CompactNonlinearMap",
+    "learned": "distrf.learned.metric:LearnedMetric",
+    "blockwise": "distrf.features.blockwise:Blockwise",
+}
+_OTHERS = (
+    "distrf.features.scaler:StreamingScaler",
+    "distrf.features.with_columns:WithColumns",
+    "distrf.tables.encoder:TableEncoder",
+    "distrf.learned.models:CompactNonlinearClassifier",
+    "distrf.learned.models:CompactNonlinearRegressor",
+    "distrf.linear_model.ridge:StreamingRidge",
+    "distrf.linear_model.ridge:StreamingRidgeClassifier",
+    "distrf.linear_model.linear:StreamingLinearClassifier",
+    "distrf.linear_model.linear:StreamingLinearRegressor",
+    "distrf.linear_model.sgd:StreamingSGDClassifier",
+    "distrf.linear_model.sgd:StreamingSGDRegressor",
+)
 #: Estimators of maps by name.
-MAPS: dict[str, type[FeatureEstimator]] = {}
+MAPS: Registry[type[FeatureEstimator]] = Registry(_MAPS)
 #: Classes that a model folder may name; loading makes objects of no others.
-SAVABLE: dict[str, type[BaseEstimator]] = {}
+SAVABLE: Registry[type[BaseEstimator]] = Registry(
+    {place.partition(":")[2]: place for place in (*_MAPS.values(), *_OTHERS)}
+)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the name of a model stands for: an estimator, and the losses it may have, the first by default."""
+    """What the name of a model stands for: the name of an estimator, and the losses it may have, the first by default."""
 
-    estimator: type[BaseEstimator]
+    name: str
     losses: tuple[str, ...] = ()
+
+    @property
+    def estimator(self) -> type[BaseEstimator]:
+        return SAVABLE[self.name]
 
     @property
     def classifier(self) -> bool:
@@ -65,7 +76,15 @@ class Kind:
         return self.estimator(**usual | parameters)
 
 
-MODELS: dict[str, Kind] = {}
+MODELS: dict[str, Kind] = {
+    "ridge": Kind("StreamingRidge"),
+    "ridge-classifier": Kind("StreamingRidgeClassifier"),
+    "sgd-regressor": Kind("StreamingSGDRegressor"),
+    "sgd-classifier": Kind("StreamingSGDClassifier"),
+    "logistic": Kind("StreamingLinearClassifier", ("multinomial", "logistic")),
+    "svm": Kind("StreamingLinearClassifier", ("squared_hinge",)),
+    "huber": Kind("StreamingLinearRegressor", ("huber",)),
+}
 
 
 def register_map(name: str, estimator: type[FeatureEstimator], *maps: type[FeatureMap]) -> None:
@@ -109,12 +128,13 @@ def register_model(name: str, estimator: type[BaseEstimator], losses: tuple[str,
         The name or the class is taken by another.
     """
     _enter(SAVABLE, estimator.__name__, estimator)
-    _enter(MODELS, name, Kind(estimator, losses))
+    _enter(MODELS, name, Kind(estimator.__name__, losses))
 
 
-def _enter(registry: dict[str, Any], name: str, entry: Any) -> None:
-    if registry.setdefault(name, entry) != entry:
+def _enter(registry: MutableMapping[str, Any], name: str, entry: Any) -> None:
+    if name in registry and registry[name] != entry:
         raise InputError(f"{name!r} is registered already, as {registry[name]!r}; give {entry!r} another name")
+    registry[name] = entry
 
 
 @functools.cache
@@ -129,37 +149,6 @@ def load_plugins() -> None:
             lambda error: InputError(f"{what}: {error!r}; mend or uninstall the package that names it")  # noqa: B023
         ):
             entry.load()
-
-
-for _name, _map in {
-    "fourier": RandomFourierFeatures,
-    "laplace": RandomLaplaceFeatures,
-    "binning": RandomBinningFeatures,
-    "tensor-sketch": TensorSketchFeatures,
-    "nystroem": NystroemFeatures,
-    "tefm": TEFM,
-    "cnm": CompactNonlinearMap,
-    "learned": LearnedMetric,
-    "blockwise": Blockwise,
-}.items():
-    register_map(_name, _map)
-
-register_model("ridge", StreamingRidge)
-register_model("ridge-classifier", StreamingRidgeClassifier)
-register_model("sgd-regressor", StreamingSGDRegressor)
-register_model("sgd-classifier", StreamingSGDClassifier)
-register_model("logistic", StreamingLinearClassifier, ("multinomial", "logistic"))
-register_model("svm", StreamingLinearClassifier, ("squared_hinge",))
-register_model("huber", StreamingLinearRegressor, ("huber",))
-
-for _class in (
-    StreamingScaler,
-    TableEncoder,
-    WithColumns,
-    CompactNonlinearClassifier,
-    CompactNonlinearRegressor,
-):
-    _enter(SAVABLE, _class.__name__, _class)
 
 
 def named_map(name: str) -> type[FeatureEstimator]:

@@ -86,22 +86,6 @@ class SlowSumFold(SumFold):
 
 
 @dataclass(frozen=True)
-class StragglerFold(SumFold):
-    """A SumFold whose block of row 0 takes `seconds`; every block leaves a file (row) in `folder`, row 0 at its end."""
-
-    folder: str = ""
-    seconds: float = 1.0
-
-    def update(self, state, first_row, *blocks):
-        if first_row == 0:
-            time.sleep(self.seconds)
-            with open(f"{self.folder}/before", "w") as file:
-                file.write(str(len(os.listdir(self.folder)) - 1))
-        open(f"{self.folder}/{first_row}", "w").close()
-        return super().update(state, first_row, *blocks)
-
-
-@dataclass(frozen=True)
 class RefusingFold(SumFold):
     """Refuses the block that holds row `row`."""
 

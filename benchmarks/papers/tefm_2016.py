@@ -15,7 +15,7 @@ from benchmarks import data
 from benchmarks.benchmark import Cell, Part, Record, Run, Table, grid, pm, spread
 from benchmarks.clocks import cpu
 from distrf import TEFM, RandomFourierFeatures, StreamingRidge
-from distrf.compiled import walsh_hadamard
+from distrf.compiled.walsh_hadamard import walsh_hadamard
 from distrf.subspace.sketches import make_sketch
 
 #: Rows that the paper samples for Figure 1.

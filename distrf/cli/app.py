@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import sys
 import time
@@ -49,6 +50,7 @@ def _options(version: Annotated[bool, Version] = False, debug: Annotated[bool, D
 def main() -> None:
     """Run the command line; leaves with 0, 1 for a failure, 2 for wrong usage, 130 when interrupted."""
     code: int
+    gc.disable()  # until the work begins: a third of the time of imports went into looking for what they leave behind
     try:
         code = app(standalone_mode=True)
     except SystemExit as left:
@@ -58,6 +60,8 @@ def main() -> None:
         raise
     except Exception as error:
         code = console.print_error(error)
+    finally:
+        gc.freeze()  # nothing is looked for at the end either
     sys.exit(code)
 
 
@@ -184,7 +188,6 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
-    from ..store.job_lock import hold
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
@@ -198,7 +201,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     else:
         made = Loaded.of(like).transformers()
         data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with hold(out, save_map, takeover=overwrite), session.connected("featurize", pipeline, data):
+    with session.connected("featurize", pipeline, data):
         written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
@@ -269,7 +272,7 @@ def plan(session: Session, x: Rows, given: Given) -> None:
         pipeline = _featurizer(given, data.d)
     else:
         known = sizes.get("classes") or len(data.info.classes or ())
-        target = job.planned_target(data.rows()[1], known, options.random_state)
+        target = job.planned_target(data.rows()[1], known, options.random_state, options.model)
         pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
@@ -326,9 +329,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 
 
-@command(
-    "target", "weight", "columns", "strict", "csv", *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report"
-)
+@command(*ROWS, *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     """Search parameters on samples, train the best on all rows.
 
@@ -338,83 +339,22 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from sklearn.base import is_classifier
-
-    from ..pipeline.options import asked_scaler, choose_learner, unfitted_map
     from ..pipeline.outputs import Outputs
-    from ..pipeline.rows import open_input, rows_with_target
-    from ..pipeline.sample import see_target
-    from ..pipeline.training import train as fit
+    from ..pipeline.rows import open_training
     from ..tuning import tune as search
 
-    options = _asked({"map": "fourier"} | given)
-    data = open_input(x, **_reading(given, *SPLIT))
+    asked = _asked(given)
+    data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
-    X, y = rows_with_target(data, "training")
-    y, _, target = see_target(y, options.random_state, options.model, data.seen)
-    learner = choose_learner(options, target)[0]
-    made = unfitted_map(options, is_classifier(learner), options.random_state)
-    searched, alphas = _searched(options, learner, made, given.get("grid", {}), data.d)
     session.need_no_workers(data)
+    options = vars(asked) | by_rules(search, _of(given, "grid", "n_rows", "overwrite")) | {"out": out}
     with session.on_cluster():
-        tuned = search(
-            X, y, made, searched, learner, alphas, scale=asked_scaler(options) or options.scale,
-            random_state=options.random_state, sample_weight=data.weights, split=data.split, by=data.by, **by_rules(search, _of(given, "n_rows")),
-            on_level=lambda level, n, rows: session.say(f"level {level + 1}: {n} candidates on {rows:,} rows"),
-            on_trial=lambda trial: session.say(f"  {_named(trial)}: score {trial.score:.4f}, {trial.seconds:.2f} s"),
-        )  # fmt: skip
-        best: Any = tuned.best
-        fit(
-            data, model=learner.set_params(alpha=best.alpha), map="none" if made is None else made.set_params(**best.parameters),
-            scale=tuned.scaler or "none", n_components=None, random_state=options.random_state,
-            out=out, **_of(given, *SPLIT, "overwrite"),
-        )  # fmt: skip
-    lines = [
-        f"best: {_named(best)}: {tuned.metric} {best.score:.4f} on {tuned.validation_rows:,} held-out rows"
-    ]
+        tuned = search(data, **options, say=session.say)
+    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.validation_rows:,} held-out rows"]
     lines += [f"split by {tuned.split}"] if tuned.split else []
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
-
-
-def _searched(options: Any, learner: Any, made: Any, grid: Given, d: int) -> tuple[dict[str, Any], list[float]]:
-    """The values of parameters of a map, or a rule for its length scale, and the alphas, that `tune` tries.
-
-    Raises for values that the map, or rows of d columns, do not take.
-    """
-    from sklearn.base import clone
-
-    from ..pipeline.settings import checked, owner_of, read
-    from ..ridge.alphas import ALPHA
-
-    def several(name: str, text: str, rule: Any) -> list[Any]:
-        parts = found if isinstance(found := read(text), list) else text.split(",")  # a list of a job file
-        return [checked(name, part.strip() if isinstance(part, str) else part, rule) for part in parts]
-
-    found: Given = {}
-    said = grid.get("alpha", "1e-8,1e-7,1e-6,1e-5,1e-4,1e-3" if options.alpha == "auto" else options.alpha)
-    for name in [name for name in grid if name != "alpha"]:
-        if made is None:
-            raise typer.BadParameter(f"--grid of --map none takes alpha alone, got {name}")
-        parameter = name.removeprefix("map__")
-        owner, last = owner_of(made, parameter, "map")
-        found[parameter] = several(name, grid[name], owner.parameter_rules[last])
-    if made is not None:
-        if options.n_components == "auto" and "n_components" in made.parameter_rules:
-            found.setdefault("n_components", [1024, 4096])
-        scale = made.scale_parameter()
-        if scale is not None and scale not in found:
-            value = made.get_params()[scale]
-            found[scale] = value if isinstance(value, str) else [value]
-        for size in found.get("n_components", ()):
-            clone(made).set_params(n_components=size).planned_map(d)  # odd or too large, before anything runs
-    return found, several("alpha", said, ALPHA)
-
-
-def _named(trial: Any) -> str:
-    """The parameters of a trial."""
-    return ", ".join(f"{name} {value}" for name, value in {**trial.parameters, "alpha": trial.alpha}.items())
 
 
 @command("target", "weight", "strict", "csv", "new_classes", "again", "report")
@@ -455,11 +395,10 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     """
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows, predict
-    from ..store.job_lock import hold
 
     trained, overwrite, given = predictor(model), given.pop("overwrite", False), by_rules(predict, given)
     data = open_rows(trained, x, out, **given)
-    with hold(out, takeover=overwrite), session.connected("predict", trained.pipeline, data):
+    with session.connected("predict", trained.pipeline, data):
         written = predict(trained, data, out, **given, overwrite=overwrite)
     counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))

@@ -5,12 +5,12 @@ A phase is reduced to the nearest turn by subtracting an integer, which is exact
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-import numba
 import numpy as np
 
-from .jit import jit
+from .jit import Loop, jit
 
 #: Coefficients of P, highest power first, in sin(2 pi s) = s P(s^2) for |s| <= 1/4. P interpolates at Chebyshev
 #: nodes; its absolute error is 7e-9 for float32 (five coefficients) and 4e-19 for float64 (nine).
@@ -39,7 +39,7 @@ _SIN_TURNS: dict[np.dtype, tuple[Any, ...]] = {
 }
 
 
-@numba.njit(inline="always")
+@partial(Loop, inline="always")
 def _sin_turns(s: float, coefficients: tuple[float, ...]) -> float:
     """sin(2 pi s) for |s| <= 1/4."""
     t = s * s

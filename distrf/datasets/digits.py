@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
+from scipy.ndimage import map_coordinates
 
 from ..randomness import permutation, uniforms
 
@@ -97,27 +98,19 @@ def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, stren
         Grey values, float32, bilinear between pixels and 0 outside the image.
     """
     first, last = int(rows[0]), int(rows[1])
-    padded = np.pad(np.reshape(X, (-1, SIDE, SIDE)).astype(np.float32), ((0, 0), (1, 2), (1, 2)))
-    flat, source = padded.ravel(), source_rows(len(X), first, last, seed)
-    angle, scale, shear, *shifts = (strength * _WIDTHS * _draws(first, last, seed)).T
+    images, source = np.reshape(X, (-1, SIDE, SIDE)).astype(np.float32), source_rows(len(X), first, last, seed)
+    angle, scale, shear, dx, dy = (strength * _WIDTHS * _draws(first, last, seed)).T[..., None]
     cos, sin = np.cos(angle) / (1.0 + scale), np.sin(angle) / (1.0 + scale)
-    # The inverse map, from a pixel of the result to a point of the source.
-    matrix = np.stack([cos, cos * shear - sin, sin, sin * shear + cos], axis=1).astype(np.float32)
-    shift = np.stack(shifts, axis=1).astype(np.float32)
-    centre = np.float32((SIDE - 1) / 2)
-    grid = np.arange(SIDE, dtype=np.float32) - centre
-    gx, gy = np.tile(grid, SIDE), np.repeat(grid, SIDE)
+    y, x = np.indices((SIDE, SIDE)).reshape(2, -1) - (SIDE - 1) / 2
     out = np.empty((last - first, SIDE**2), dtype=np.float32)
     for a in range(0, last - first, _TILE):
-        tile = slice(a, min(a + _TILE, last - first))
-        m, s = matrix[tile, :, None], shift[tile, :, None] + (centre + np.float32(1))
-        x = np.clip(m[:, 0] * gx + m[:, 1] * gy + s[:, 0], 0, SIDE + 1)
-        y = np.clip(m[:, 2] * gx + m[:, 3] * gy + s[:, 1], 0, SIDE + 1)
-        left, top = x.astype(np.int32), y.astype(np.int32)
-        x, y = x - left, y - top
-        corner = (source[tile, None] * padded[0].size).astype(np.int32) + top * (SIDE + 3) + left
-        upper, lower = (flat[at] + x * (flat[at + 1] - flat[at]) for at in (corner, corner + SIDE + 3))
-        out[tile] = upper + y * (lower - upper)
+        t = slice(a, min(a + _TILE, last - first))
+        # The inverse map, from a pixel of the result to a point of the source.
+        left = cos[t] * x + (cos[t] * shear[t] - sin[t]) * y + dx[t]
+        top = sin[t] * x + (sin[t] * shear[t] + cos[t]) * y + dy[t]
+        places = np.stack([np.broadcast_to(source[t, None], left.shape), top, left])
+        places[1:] += (SIDE - 1) / 2
+        map_coordinates(images, places, out[t], order=1, mode="grid-constant")
     return out
 
 

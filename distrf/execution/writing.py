@@ -145,7 +145,7 @@ def write_parts(
     named = {name: tuple(headings.get(name, ())) for name in aligned}
     reduction = _PartReduction(normalise(path), folder_id, named, tuple(keys or ()))
     _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
-    store.finish_parts(path, n_blocks, folder_id=folder_id)
+    store.finish_parts(path, folder_id=folder_id)
     return Written(None, len(pending), n_blocks)
 
 

@@ -1,23 +1,18 @@
 """scikit-learn estimators over the maps."""
 
-from .binning import RandomBinningFeatures
-from .blockwise import Blockwise
-from .fourier import RandomFourierFeatures
-from .laplace import RandomLaplaceFeatures
-from .nystroem import NystroemFeatures
-from .scaler import StreamingScaler
-from .tefm import TEFM
-from .tensor_sketch import TensorSketchFeatures
-from .with_columns import WithColumns
+from ..lazy import exports
 
-__all__ = [
-    "TEFM",
-    "Blockwise",
-    "NystroemFeatures",
-    "RandomBinningFeatures",
-    "RandomFourierFeatures",
-    "RandomLaplaceFeatures",
-    "StreamingScaler",
-    "TensorSketchFeatures",
-    "WithColumns",
-]
+__getattr__, __all__ = exports(
+    __name__,
+    {
+        ".binning": "RandomBinningFeatures",
+        ".blockwise": "Blockwise",
+        ".fourier": "RandomFourierFeatures",
+        ".laplace": "RandomLaplaceFeatures",
+        ".nystroem": "NystroemFeatures",
+        ".scaler": "StreamingScaler",
+        ".tefm": "TEFM",
+        ".tensor_sketch": "TensorSketchFeatures",
+        ".with_columns": "WithColumns",
+    },
+)

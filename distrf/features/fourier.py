@@ -10,8 +10,7 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..maps import FourierMap
-from ..maps.fourier import PHASES, count_frequencies
+from ..maps.fourier import PHASES, FourierMap, count_frequencies
 from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, choose_projection
 from ..typing import ArrayLike, RandomState

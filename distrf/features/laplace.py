@@ -12,8 +12,7 @@ from ..errors import InputError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
-from ..maps import LaplaceMap
-from ..maps.laplace import LAPLACE_PROJECTIONS
+from ..maps.laplace import LAPLACE_PROJECTIONS, LaplaceMap
 from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import choose_projection
 from ..randomness import permutation

@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import pairwise_distances
-from sklearn.neighbors import NearestNeighbors
 from sklearn.utils.extmath import row_norms
 
 from ..errors import InputError, first_not_finite
@@ -136,6 +134,8 @@ def _measured(rows: Any, metric: str, rule: str) -> float:
     if k == 0:
         return 0.0
     rows = _centred(rows)
+    from sklearn.neighbors import NearestNeighbors  # late: a third of a second
+
     near = NearestNeighbors(n_neighbors=k, metric=metric).fit(rows).kneighbors()[0][:, -1]  # not the row itself
     copies = near <= _ROUNDING * row_norms(rows)
     return 0.0 if copies.any() else float(near.mean()) * (0.5 if rule == "knn-cnm" else 1.0)
@@ -157,6 +157,8 @@ def median_distance(rows: Rows, metric: str) -> float:
     if n < 2:
         return 0.0
     rows = _centred(rows)
+    from sklearn.metrics import pairwise_distances
+
     middle = float(np.median(pairwise_distances(rows, metric=metric)[np.triu_indices(n, 1)]))
     return middle if middle > _ROUNDING * np.median(row_norms(rows)) else 0.0
 

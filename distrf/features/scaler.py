@@ -14,9 +14,9 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..execution.sampling import sampled_rows, take_rows
-from ..maps import ScalingMap, check_rows, working_dtype
+from ..maps import check_rows, working_dtype
 from ..maps.base import FeatureMap
-from ..maps.scaling import LINEAR, METHODS, ROBUST, SHIFTING
+from ..maps.scaling import LINEAR, METHODS, ROBUST, SHIFTING, ScalingMap
 from ..parameters import estimator, learned, number, one_of, param
 from ..typing import ArrayLike
 from .base import FeatureEstimator, validate_rows

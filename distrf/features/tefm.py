@@ -10,7 +10,8 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..maps import FeatureMap, SubspaceMap
+from ..maps import FeatureMap
+from ..maps.subspace import SubspaceMap
 from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, learned, one_of, param, whole
 from ..randomness import draw_seed
 from ..subspace import SKETCHES, RangeFinder, Search, check_width, choose, subspace_costs

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from distrf import __version__
 
-from ..errors import InputError
+from ..errors import InputError, first_entry, first_not_finite
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from ..progress import current_listener
 from ..store import file_lists, files, zarr_writer
@@ -20,19 +21,23 @@ from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, sa
 from ..store.csv_source import CsvSource
 from ..store.files import Options, Place
 from ..store.fingerprints import content_of_files
-from ..store.formats import fingerprint
+from ..store.formats import fingerprint, open_source
 from ..store.job_lock import hold
 from ..store.outputs import check_apart, check_writable
-from ..store.row_source import Selection
+from ..store.row_source import RowSource, Selection
 from ..store.svmlight_source import SvmlightSource
+from ..store.zarr_arrays import joined
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
-from .prepared import Prepared
-from .shuffle import scratch_of
+from .shuffle import scratch_of, shuffled
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
+PIECE_BYTES = 8 * 2**20
 _FLOATS = ("float32", "float64", np.float32, np.float64)
+
+Pieces = Iterator[tuple[Any, np.ndarray | None]]
+Blocks = Generator[tuple[int, Any, np.ndarray | None], None, None]
 
 
 # Its keyword-only parameters are options of the command too.
@@ -134,64 +139,75 @@ def ingest(
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"sparse": sparse, "dtype": dtype}
-    if append:
-        given = {"columns": columns, "block_rows": block_rows, "n_features": n_features, **how}
-        if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
-            raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
-        with hold(out):
-            return _append(source, out, selection, order, again)
-    if again:
-        raise InputError("again=True is for append=True")
-    with hold(out, takeover=overwrite):
-        read = file_lists.all_files(source)
-        state = file_lists.version_of(read)  # of what is read from now on
-        rows = Prepared.open(source, selection, **how)
-        old = existing_store(out)
-        content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
-        csv, counted = said_format(), getattr(rows.source, "zero_based", None)
-        spec: dict[str, Any] = {
-            "source": {
-                "name": os.path.basename(source),
-                "fingerprint": fingerprint(source),
-                "content": content or content_of_files(read),
-            },
-            "target": target,
-            "columns": None if columns is None else list(columns),
-            "split": split,
-            "shuffle": None if order is None else {"seed": order},
-            **(
-                {} if counted is None else {"zero_based": counted}
-            ),  # of svmlight text: those of an append count alike
-            **({"csv": csv} if csv else {}),
-        }
-        if block_rows is None:
-            near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
-            block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
-        contents = StoreInfo.of(
-            rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-            target=target, sparse=["X"] if rows.sparse else [],
-        )  # fmt: skip
-        provenance = {"source": source, "state": state, "distrf": __version__}
-        info = zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite)
-        return _write(rows, info, order)
+    how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
+    if not append:
+        if again:
+            raise InputError("again=True is for append=True")
+        with hold(out, takeover=overwrite):
+            return _create(source, out, selection, order, overwrite=overwrite, **how)
+    given = {"columns": columns, **how, "n_features": n_features}
+    if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+        raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    with hold(out):
+        return _append(source, out, selection, order, again)
 
 
-def _append(source: Place, out: Place, selection: Selection, seed: int | None, again: bool) -> StoreInfo:
+def _part(source: Place, selection: Selection, order: int | None, content: str | None = None) -> dict[str, Any]:
+    """What tells the rows of a source from others: of an archive those of a split."""
+    split = "" if selection.split is None else f" {selection.split}"
+    return {
+        "name": os.path.basename(source),
+        "fingerprint": f"{fingerprint(source)}{split}",
+        "content": content or content_of_files(file_lists.all_files(source)),
+        "target": selection.target,
+        "shuffle": None if order is None else {"seed": order},
+    }
+
+
+def _create(
+    source: Place, out: Place, selection: Selection, order: int | None, *,
+    sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
+) -> StoreInfo:  # fmt: skip
+    """Write the rows of a table as a row store, or go on with it."""
+    state = file_lists.version_of(file_lists.all_files(source))  # of what is read from now on
+    rows = Prepared.open(source, selection, sparse, dtype)
+    old = existing_store(out)
+    content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
+    spec: dict[str, Any] = {
+        "source": _part(source, selection, order, content),
+        "columns": None if selection.columns is None else list(selection.columns),
+    }
+    # How text is read, for an append.
+    if (counted := getattr(rows.source, "zero_based", None)) is not None:
+        spec["zero_based"] = counted
+    if csv := said_format():
+        spec["csv"] = csv
+    if block_rows is None:
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
+        block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
+    contents = StoreInfo.of(
+        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
+        target=selection.target, sparse=["X"] if rows.sparse else [],
+    )  # fmt: skip
+    provenance = {"source": source, "state": state, "distrf": __version__}
+    return _write(rows, zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+
+
+def _append(source: Place, out: Place, selection: Selection, order: int | None, again: bool) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     store = zarr_writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
-    dtype, d, svmlight = np.dtype(X.dtype), X.tail[0], SvmlightSource.recognises(source)
-    if svmlight and selection.zero_based is None and "zero_based" not in spec:
-        raise InputError(
-            f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
-            "zero_based=True or False"
-        )
-    counted = spec.get("zero_based") if selection.zero_based is None and svmlight else selection.zero_based
-    target = selection.target or spec.get("target")
-    columns = store.columns or spec.get("columns")
+    dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
+    if counted is None and SvmlightSource.recognises(source):
+        if "zero_based" not in spec:
+            raise InputError(
+                f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+                "zero_based=True or False"
+            )
+        counted = spec["zero_based"]
+    target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
-    content = content_of_files(file_lists.all_files(source))  # of what is read from now on
+    part = _part(source, selection, order)  # before it is read
     with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
         sparse = "csr" if X.sparse else "dense"
         rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
@@ -203,15 +219,8 @@ def _append(source: Place, out: Place, selection: Selection, seed: int | None, a
     if labelled != (rows.labels is not None):
         has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
         raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    part = {
-        "fingerprint": zarr_writer.part_fingerprint(fingerprint(source), selection.split),
-        "content": content,
-        "name": os.path.basename(source),
-        "target": target,
-        "shuffle": None if seed is None else {"seed": seed},
-    }
     info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
-    return _write(replace(rows, classes=rows.classes and info.classes), info, seed)
+    return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
@@ -241,3 +250,180 @@ def _as_before(path: str, spec: dict[str, Any]) -> CsvFormat:
         )
     kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in before.items()}
     return CsvFormat(**kept)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows that can be read again and again, in order, as pieces of any size.
+
+    Parameters
+    ----------
+    source : RowSource
+    labels : RowSource, optional
+    sparse : bool
+        Whether X is CSR.
+    dtype : numpy.dtype
+        Of X.
+    width : int
+        Columns of X.
+    entries : int
+        Mean entries of a row of X.
+    classes : list of str, optional
+        Class names of text labels, which become int32 codes.
+    """
+
+    source: RowSource
+    labels: RowSource | None
+    sparse: bool
+    dtype: np.dtype
+    width: int
+    entries: int
+    classes: list[str] | None = None
+
+    @classmethod
+    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
+        """The rows at a path.
+
+        Parameters
+        ----------
+        path : str
+            Normalised.
+        selection : Selection
+        sparse : "csr", "dense" or None
+            None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
+        dtype : optional
+            Another floating-point type.
+
+        Returns
+        -------
+        Prepared
+
+        Raises
+        ------
+        StoreError
+            Nothing can be read there.
+        InputError
+            There are no such columns, target or split.
+        """
+        X = open_source(path, replace(selection, in_order=True))
+        (n, d), labels = X.shape, X.target_source()
+        for source in (X, labels):
+            if source is not None:
+                source.check_missing(strict=False)
+        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
+        csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
+        rows = cls(X, labels, csr, np.dtype(dtype or X.dtype), d, d, X.text_classes())
+        if csr and not X.sparse:
+            stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
+        return replace(rows, entries=max(1, stored // max(1, n))) if csr else rows
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return self.source.shape[0]
+
+    @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row of X."""
+        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
+
+    @property
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """Shape of a row, and type, of X and y."""
+        arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
+        if self.labels is not None:
+            coded = self.classes is not None
+            arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
+        return arrays
+
+    def read_source(self) -> Pieces:
+        """The rows as the source has them."""
+        return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
+
+    def read(self) -> Pieces:
+        """The rows as the store keeps them.
+
+        Raises
+        ------
+        InputError
+            At a value that is not finite, or if rows are missing at the end.
+        """
+        row, names = 0, np.asarray(self.classes or [])
+        order = np.argsort(names)  # those of an append come last
+        for rows, y in self.read_source():
+            X = self._converted(rows)
+            if self.sparse:
+                bad = first_not_finite(X)
+            else:  # NaN of dense rows are missing values
+                infinite = np.isinf(X)
+                bad = first_entry(X, infinite) if infinite.any() else None
+            if bad is not None:
+                i, j, value = bad
+                name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
+                raise InputError(
+                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
+                )
+            if y is not None and self.classes is not None:
+                y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
+            if y is not None and (bad := first_not_finite(y)):
+                raise InputError(
+                    f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row"
+                )
+            row += X.shape[0]
+            yield X, y
+        if row != self.n_rows:
+            raise InputError(
+                f"the source changed while it was read: {self.n_rows} rows were counted, {row} were read; start again"
+            )
+
+    def _converted(self, X: Any) -> Any:
+        if sp.issparse(X):
+            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
+        X = X.toarray() if sp.issparse(X) and not self.sparse else sp.csr_array(X) if self.sparse else X
+        with np.errstate(over="ignore"):  # an overflow is reported with its row
+            return X.astype(self.dtype, copy=False)
+
+    def blocks(self, block_rows: int, first_rows: int, seed: int | None, folder: str) -> Blocks:
+        """Blocks of equal rows, the last one shorter.
+
+        Parameters
+        ----------
+        block_rows : int
+        first_rows : int
+            Rows of the first block, which may be fewer.
+        seed : int, optional
+            Of the order of the rows; None leaves it.
+        folder : str
+            In which they are shuffled.
+
+        Yields
+        ------
+        (int, X, y)
+            Number of the block, and its rows.
+        """
+        pieces = self.read()
+        if seed is not None:
+            pieces = shuffled(pieces, self.n_rows * (self.row_bytes + 16), seed, folder)
+        return reblock(pieces, block_rows, first_rows)
+
+
+def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Blocks:
+    """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
+
+    def block() -> tuple[Any, np.ndarray | None]:
+        rows, labels = zip(*waiting, strict=True)
+        return joined(rows), None if labels[0] is None else joined(labels)
+
+    waiting: list[tuple[Any, np.ndarray | None]] = []
+    count, index, full = 0, 0, first_rows
+    for X, y in pieces:
+        while X.shape[0]:
+            taken = min(full - count, X.shape[0])
+            waiting.append((X[:taken], None if y is None else y[:taken]))
+            X, y = X[taken:], None if y is None else y[taken:]
+            count += taken
+            if count == full:
+                yield index, *block()
+                waiting, count, index, full = [], 0, index + 1, block_rows
+    if waiting:
+        yield index, *block()

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.extmath import row_norms, safe_sparse_dot
 
 from ..typing import Rows
@@ -60,6 +59,8 @@ def kernel_with_rows(
 
     def values(X: Rows) -> np.ndarray:
         rows = _float64(X) / length_scale if of_csr else (_float64(X) - centre) / length_scale
+        from sklearn.metrics.pairwise import euclidean_distances  # late: a tenth of a second
+
         squares = euclidean_distances(rows, others, Y_norm_squared=norms, squared=True)
         return kernel.of_squares(squares)
 

@@ -1,7 +1,12 @@
 """Maps that learn from targets: compact nonlinear maps, and metrics."""
 
-from .features import CompactNonlinearMap
-from .metric import LearnedMetric
-from .models import CompactNonlinearClassifier, CompactNonlinearRegressor
+from ..lazy import exports
 
-__all__ = ["CompactNonlinearClassifier", "CompactNonlinearMap", "CompactNonlinearRegressor", "LearnedMetric"]
+__getattr__, __all__ = exports(
+    __name__,
+    {
+        ".features": "CompactNonlinearMap",
+        ".metric": "LearnedMetric",
+        ".models": "CompactNonlinearClassifier CompactNonlinearRegressor",
+    },
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import is_regressor
-from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
@@ -24,8 +23,8 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
-from ..maps import FeatureMap, FourierMap, working_dtype
-from ..maps.fourier import PHASES
+from ..maps import FeatureMap, working_dtype
+from ..maps.fourier import PHASES, FourierMap
 from ..maps.frequencies import STRUCTURES
 from ..maps.learned import LearnedFourierMap, count_learned
 from ..parameters import (  # fmt: skip
@@ -46,23 +45,23 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
-from ..sgd.schedules import Holdout, Schedule
+from ..sgd.schedules import Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase, weight_unit
 from ..typing import ArrayLike, RandomState
-from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
+from .objectives import CompactWork, KernelWork, Layout
 from .optimizer import MapOptimizer
 from .plan import planned_learning
 from .start import (  # fmt: skip
     SAMPLE,
-    centred,
     learning_batch_size,
     learning_epochs,
     pair_rows,
     reach,
     start_parameters,
     starting_map,
+    warn_if_far,
 )
 
 #: First steps of Adam: the most that one batch may move the phase of an average row, in radians, and its score, in
@@ -183,7 +182,7 @@ class MapLearner:
     n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
     early_stopping: bool = param(default=False, rule=FLAG)
-    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     n_iter_no_change: int = param(default=20, rule=whole())
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=200, rule=whole())
@@ -223,22 +222,20 @@ class MapLearner:
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight, folds)
         sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
-        X, sample, shift = centred(X, sample)
+        warn_if_far(sample)
         Y, v = targets.encode(y_sample, v)
         v = v if v is None or v.any() else None
         if epsilon == "auto":
             loss = with_epsilon(loss, Y, v)
-        if shift is not None:
-            rows = Rows.of(X, y, weight, folds)
         start = starting_map(self, X, seed)
         checkpoint = self._checkpoint(rows, targets, start, seed)
-        holdout = Holdout.of(self.validation_fraction if self.early_stopping else 0.0, seed, folds is not None)
+        rows = rows.holding_out(self.validation_fraction if self.early_stopping else 0.0, seed)
         spreads, unit = (np.ones(targets.width), 1.0) if targets.classes is not None else _units(loss, y_sample)
-        layout = Layout.of(self, X.shape[1], targets.width, start.seed, bool(self.fit_intercept))
-        work = CompactWork(targets, loss, 0.0, seed, holdout, layout=layout)
+        layout = Layout(self._map(X.shape[1], start.seed), targets.width, bool(self.fit_intercept))
+        work = CompactWork(targets, loss, 0.0, seed, layout=layout)
         p = self._train(rows, work, start, sample, checkpoint, spreads, unit)
-        _compare_with_constant(work, p, sample, Y, v, unit)
-        return layout, self._keep(layout, p, shift)
+        self._keep(layout, p)
+        return layout, p
 
     def _learn_kernel(self, X: Any, weight: Any) -> None:
         """Learn the map without a linear model, from pairs of sampled rows (Yu et al. 2015, Section 5)."""
@@ -247,8 +244,8 @@ class MapLearner:
         whole = Rows.of(X, np.zeros(n), weight)
         size = min(pair_rows(X.shape[1]), n)
         sample, _, sample_weight = whole.sample(size, seed)
-        near, sample, shift = centred(X, sample)
-        start = starting_map(self, near, seed)
+        warn_if_far(sample[:SAMPLE])
+        start = starting_map(self, X, seed)
         unit = 1.0 if sample_weight is None else weight_unit(float(sample_weight.mean()))
         targets = Targets(None, np.zeros(1), weight_unit=unit)
         checkpoint = self._checkpoint(whole, targets, start, seed)
@@ -256,13 +253,11 @@ class MapLearner:
         if missing:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         none: Any = None
-        work = KernelWork(
-            targets, none, 0.0, seed, Holdout(0.0, seed), layout=Layout.of(self, X.shape[1], 0, start.seed, False),
-            kernel=start.kernel, length_scale=start.length_scale,
-        )  # fmt: skip
+        map_ = replace(self._map(X.shape[1], start.seed), kernel=start.kernel, length_scale=start.length_scale)
+        work = KernelWork(targets, none, 0.0, seed, layout=Layout(map_, 0, False))
         rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
         p = self._train(rows, work, start, sample[:SAMPLE], checkpoint, np.ones(0), 1.0)
-        self._keep(work.layout, p, shift, start.kernel, start.length_scale)
+        self._keep(work.layout, p)
 
     def _checkpoint(self, rows: Rows, targets: Targets, start: FourierMap, seed: int) -> Checkpoint:
         def job() -> dict[str, Any]:
@@ -286,7 +281,7 @@ class MapLearner:
 
         sample : rows by which steps are set; spreads, unit : standard deviations of the targets, and the unit of the loss
         """
-        trained = rows.trained(work.holdout)
+        trained = rows.trained
         usable = sum(trained)
         schedule = Schedule(trained, learning_batch_size(self.batch_size, usable), rows.block_bytes, work.seed)
         n_epochs = learning_epochs(self.n_epochs, schedule.count(0))
@@ -329,7 +324,7 @@ class MapLearner:
 
         batches : of all epochs; prior : the value of theta_l2="auto"
         """
-        factor, D = 1.0 if self.eta0 is None else float(self.eta0), layout.n_components
+        factor, D = 1.0 if self.eta0 is None else float(self.eta0), layout.map.n_components
         rates = np.zeros(layout.size)
         first = layout.split(rates)
         first.theta[:], first.b[:] = factor * (_PHASE_STEP / reach), factor * _PHASE_STEP
@@ -348,30 +343,15 @@ class MapLearner:
             _MOST_PHASE / reach,
         )
 
-    def _keep(
-        self,
-        layout: Layout,
-        p: np.ndarray,
-        shift: np.ndarray | None,
-        kernel: Kernel | None = None,
-        length_scale: float | None = None,
-    ) -> np.ndarray:
-        """Set `map_` and return the vector p, both converted from rows minus `shift` to the original rows."""
-        p = p if shift is None else layout.moved(p, shift)
+    def _map(self, d: int, seed: int = 0) -> LearnedFourierMap:
+        """The map of d columns, not learned."""
+        return LearnedFourierMap(d, int(self.n_components), self.phase, self.structure, seed)
+
+    def _keep(self, layout: Layout, p: np.ndarray) -> None:
+        """Set `map_` to that of the vector p."""
         learned = layout.split(p)
         offsets = (learned.b / (2.0 * np.pi)) % 1.0 if len(learned.b) else None
-        self.map_: FeatureMap = LearnedFourierMap(
-            layout.n_features_in,
-            layout.n_components,
-            layout.phase,
-            layout.structure,
-            layout.seed,
-            kernel,
-            length_scale,
-            learned.theta.copy(),
-            offsets,
-        )
-        return p
+        self.map_: FeatureMap = replace(layout.map, frequencies=learned.theta.copy(), offsets=offsets)
 
 
 def _units(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, float]:
@@ -382,22 +362,6 @@ def _units(loss: Loss, y: np.ndarray) -> tuple[np.ndarray, float]:
     spreads = np.std(float_columns(y), axis=0)
     spreads = np.where(spreads > 0, spreads, spreads.max() or 1.0)
     return spreads, 2.0 * float(loss(np.zeros((1, 1)), np.full((1, 1), spreads.min()))[0][0]) or 1.0
-
-
-def _compare_with_constant(
-    work: CompactWork, p: np.ndarray, X: Any, Y: np.ndarray, weight: np.ndarray | None, unit: float
-) -> None:
-    """Warn if the learned model has a larger loss than weights of zero, on sampled rows X with targets Y."""
-    features = CosineFeatures(work.layout, p, X.dtype)
-    scores = features.scores(features.forward(X)[0])
-    loss, null = (float(np.average(work.loss(S, Y)[0], weights=weight)) for S in (scores, np.zeros_like(Y)))
-    if not loss <= 1.01 * null + 0.01 * unit:
-        warnings.warn(
-            f"the map and its linear model were learned to a loss of {loss:.3g}, and a constant has {null:.3g}: steps are "
-            "too long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', another eta0, or more epochs",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
 
 
 class CompactModel(MapLearner, LinearModel):

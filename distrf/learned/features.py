@@ -5,14 +5,11 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.utils import Tags
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _num_samples
 
-from ..errors import input_errors
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows
-from ..features.base import FeatureEstimator, validate_rows
+from ..features.base import FeatureEstimator
 from ..features.fourier import kernel_trial
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
@@ -124,33 +121,24 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
             The checkpoint belongs to another fit.
         """
         check_parameters(self)
-        if self.objective == "kernel":
-            given_folds(X, folds)  # nothing is held out
-            X = validate_rows(self, X, reset=True)
-            self._learn_kernel(X, self._row_weights(X, sample_weight))
-            return self
-        numeric = LOSSES[self.objective].serves("regression")
+        kernel = self.objective == "kernel"
+        numeric = kernel or LOSSES[self.objective].serves("regression")
+        y = np.zeros(_num_samples(X)) if kernel else y
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
-        targets = (
-            regression_targets(y, sample_weight)
-            if numeric
-            else class_targets(y, sample_weight, self.class_weight)
-        )
-        self._learn(X, y, sample_weight, targets, self.objective, given_folds(X, folds))
+        given = given_folds(X, folds)
+        if kernel:
+            self._learn_kernel(X, sample_weight)
+            return self
+        if numeric:
+            targets = regression_targets(y, sample_weight)
+        else:
+            targets = class_targets(y, sample_weight, self.class_weight)
+        self._learn(X, y, sample_weight, targets, self.objective, given)
         return self
-
-    @staticmethod
-    def _row_weights(X: Any, weight: Any) -> Any:
-        if weight is None:
-            return None
-        if is_dask_collection(X):
-            return align_rows(X, weight, "sample_weight")
-        with input_errors():
-            return _check_sample_weight(weight, X, dtype=np.float64)
 
     def _planned_map(self, d: int) -> LearnedFourierMap:
         self._check_together()
-        return LearnedFourierMap(d, int(self.n_components), self.phase, self.structure, 0)
+        return self._map(d)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         return planned_learning(self, rows)

@@ -24,8 +24,9 @@ from ..features.length_scale import SAMPLE, resolve_length_scale
 from ..features.with_columns import column_scale
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
-from ..maps import FourierMap, WithColumnsMap
+from ..maps.fourier import FourierMap
 from ..maps.tiles import FeatureTiles
+from ..maps.with_columns import WithColumnsMap
 from ..parameters import (
     FLAG,
     FOLDER,

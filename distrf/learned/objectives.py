@@ -21,10 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.cosine import cos_sin_planes
-from ..kernels.exact import kernel_block
-from ..kernels.shift_invariant import Kernel
-from ..maps.frequencies import Frequencies, get_frequencies
-from ..maps.learned import count_learned
+from ..maps.learned import LearnedFourierMap
 from ..sgd.batch_work import BatchWork, Sums, score_sums
 
 
@@ -41,35 +38,21 @@ class Parts(NamedTuple):
 class Layout:
     """How Theta, b, w and c are stored in one vector of everything that is learned.
 
+    map : the learned map, without arrays; with the kernel where it is learned for one
     n_outputs : C, the scores of the linear model; 0 if only the map is learned
     During training paired features are stored in planes: all cosines, then all sines.
     """
 
-    n_features_in: int
-    n_components: int
-    phase: str
-    structure: str
-    seed: int
+    map: LearnedFourierMap
     n_outputs: int
     intercept: bool = True
-
-    @classmethod
-    def of(cls, estimator: Any, d: int, n_outputs: int, seed: int = 0, intercept: bool = True) -> Layout:
-        """That of an estimator fitted to d columns."""
-        D = int(estimator.n_components)
-        return cls(d, D, estimator.phase, estimator.structure, seed, n_outputs, intercept)
-
-    @property
-    def linear(self) -> Frequencies:
-        m = count_learned(self.phase, self.n_components)
-        return get_frequencies(self.structure, self.n_features_in, m, self.seed)
 
     @property
     def places(self) -> Parts:
         """Slices of the vector."""
-        rows, columns = self.linear.shape
-        offsets = self.n_components if self.phase == "offset" else 0
-        sizes = rows * columns, offsets, self.n_components * self.n_outputs, self.n_outputs * self.intercept
+        (rows, columns), D = self.map.linear.shape, self.map.n_components
+        offsets = D if self.map.phase == "offset" else 0
+        sizes = rows * columns, offsets, D * self.n_outputs, self.n_outputs * self.intercept
         ends = np.cumsum(sizes).tolist()
         return Parts(*(slice(end - size, end) for size, end in zip(sizes, ends, strict=True)))
 
@@ -81,27 +64,14 @@ class Layout:
     def split(self, p: np.ndarray) -> Parts:
         """Theta, b, w and c as views of the vector p."""
         at = self.places
-        w = p[at.w].reshape(self.n_components, self.n_outputs)
-        return Parts(p[at.theta].reshape(self.linear.shape), p[at.b], w, p[at.c])
-
-    def moved(self, p: np.ndarray, shift: np.ndarray) -> np.ndarray:
-        """The vector that gives rows x the scores that p gives rows x - shift."""
-        p = p.copy()
-        learned = self.split(p)
-        turns = self.linear.matrix(learned.theta) @ shift
-        if self.phase == "offset":
-            learned.b[:] -= turns
-        else:  # cos(phase - turn) and sin(phase - turn) are cos(phase) and sin(phase), rotated
-            cos, sin = np.cos(turns)[:, None], np.sin(turns)[:, None]
-            C, S = np.split(learned.w, 2)
-            learned.w[:] = np.concatenate([C * cos - S * sin, C * sin + S * cos])
-        return p
+        w = p[at.w].reshape(self.map.n_components, self.n_outputs)
+        return Parts(p[at.theta].reshape(self.map.linear.shape), p[at.b], w, p[at.c])
 
     def interleaved(self, w: np.ndarray) -> np.ndarray:
         """w with its rows in the order of the map's features."""
-        if self.phase == "offset":
+        if self.map.phase == "offset":
             return w
-        m = self.n_components // 2
+        m = len(w) // 2
         return np.stack([w[:m], w[m:]], axis=1).reshape(w.shape)
 
 
@@ -110,13 +80,13 @@ class CosineFeatures:
 
     def __init__(self, layout: Layout, p: np.ndarray, dtype: np.dtype):
         learned = layout.split(p)
-        self.layout, self.linear, self.dtype = layout, layout.linear, dtype
-        self.paired = layout.phase == "paired"
+        self.layout, self.linear, self.dtype = layout, layout.map.linear, dtype
+        self.paired = layout.map.phase == "paired"
         self._prepared = self.linear.prepare(learned.theta, dtype)
         m = self.linear.n_frequencies
         self._offsets = np.zeros(m, dtype) if self.paired else (learned.b / (2.0 * np.pi)).astype(dtype)
         self.w, self.c = learned.w.astype(dtype), learned.c.astype(dtype)
-        self._amplitude = float(np.sqrt(2.0 / layout.n_components))
+        self._amplitude = float(np.sqrt(2.0 / layout.map.n_components))
         self.theta = self.linear.start(dtype)
         self.offsets = np.zeros(m)
 
@@ -211,8 +181,6 @@ class KernelWork(BatchWork):
     """
 
     layout: Layout = None  # type: ignore[assignment]
-    kernel: Kernel = None  # type: ignore[assignment]
-    length_scale: float = 1.0
 
     def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
@@ -228,7 +196,7 @@ class KernelWork(BatchWork):
         forward = [features.forward(X[a:b]) for a, b in tiles]
         Z = np.concatenate([Z for Z, _ in forward])
         R = Z @ Z.T
-        R -= kernel_block(self.kernel, X, X, self.length_scale).astype(dtype)
+        R -= self.layout.map.exact_kernel(X).astype(dtype)
         np.fill_diagonal(R, 0.0)
         share = (v / np.sqrt(pairs / v.sum())).astype(dtype)
         H = R * share[:, None] * share

@@ -105,7 +105,7 @@ class MapOptimizer(Optimizer):
         """Take a step of w and c, in place. The first one overwrites w."""
         at, t = self.layout.places, state.t_model
         state.weights[at.w] -= 1.0 / (self.alpha * t) * G[at.w]
-        project(state.weights[at.w].reshape(self.layout.n_components, -1), self.alpha)
+        project(state.weights[at.w].reshape(self.layout.map.n_components, -1), self.alpha)
         # The projection does not bound the intercept, so its early steps are bounded here.
         state.weights[at.c] -= min(1.0 / (self.alpha * t), 1.0 / np.sqrt(t)) * G[at.c]
 

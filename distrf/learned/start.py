@@ -6,13 +6,9 @@ import warnings
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
-from dask.base import is_dask_collection
 
-from ..execution.row_blocks import blocks_are_csr, map_rows
 from ..features import RandomFourierFeatures
-from ..maps import FourierMap, working_dtype
-from ..maps.scaling import ScalingMap
+from ..maps.fourier import FourierMap
 from ..randomness import raw_words
 from ..sgd.schedules import count_epochs
 from .objectives import Layout
@@ -28,7 +24,7 @@ SAMPLE = 1_000
 #: objective="kernel" learns from pairs of sampled rows: at most this many rows, and this many bytes.
 _PAIR_ROWS = 16_384
 _PAIR_BYTES = 128 * 2**20
-#: Columns are centred during training if the l1 norm of the mean row exceeds this many times `reach`.
+#: Rows are far from the origin if the l1 norm of their mean exceeds this many times `reach`.
 _FAR = 10.0
 
 
@@ -55,7 +51,7 @@ def start_parameters(layout: Layout, start: FourierMap) -> np.ndarray:
     """The vector from which learning starts: frequencies and offsets of the map, weights and intercepts 0."""
     p = np.zeros(layout.size)
     learned = layout.split(p)
-    if layout.structure == "circulant":
+    if layout.map.structure == "circulant":
         vectors = [start.projector.vectors(block)[0] for block in range(len(learned.theta))]  # type: ignore[attr-defined]
         learned.theta[:] = np.stack(vectors) / start.length_scale
     else:
@@ -71,33 +67,15 @@ def reach(rows: np.ndarray) -> float:
     return float(distances.mean()) or 1.0
 
 
-def centred(X: Any, sample: np.ndarray) -> tuple[Any, np.ndarray, np.ndarray | None]:
-    """Subtract the column means from rows X and a sample of them if they are large. Returns both, and the means or None.
-
-    If all rows lie far from the origin, a small step of a frequency turns all their phases together many times, while the
-    differences between rows hardly change.
-    """
-    some = sample[:SAMPLE]
-    mean = np.asarray(some.mean(axis=0, dtype=np.float64)).ravel()
-    if np.abs(mean).sum() <= _FAR * reach(some - mean):
-        return X, sample, None
-    if blocks_are_csr(X):
+def warn_if_far(sample: np.ndarray) -> None:
+    """Warn (RuntimeWarning) if rows lie far from the origin: a small step of a frequency turns all their phases many times."""
+    if np.abs(sample.mean(axis=0, dtype=np.float64)).sum() > _FAR * reach(sample):
         warnings.warn(
-            "the means of the columns are far larger than their spread, and sparse rows are not centred: little can be "
-            "learned from them; drop constant columns, or give dense rows",
+            "the means of the columns are far larger than their spread, so that little can be learned from them; put "
+            "StreamingScaler before, and drop constant columns",
             RuntimeWarning,
-            stacklevel=6,
+            stacklevel=4,
         )
-        return X, sample, None
-    return less_means(X, mean), less_means(sample, mean), mean
-
-
-def less_means(X: Any, mean: np.ndarray) -> Any:
-    """Dense rows minus the means of their columns, lazy if they are."""
-    move = ScalingMap(len(mean), len(mean), "standard", shift=mean, scale=np.ones_like(mean))
-    if not is_dask_collection(X):
-        return move(X.toarray() if sp.issparse(X) else X)
-    return map_rows(move, X, len(mean), working_dtype(X.dtype))
 
 
 def learning_batch_size(batch_size: int | str, n: int) -> int:

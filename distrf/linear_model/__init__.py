@@ -1,14 +1,12 @@
 """Linear models on streams of features."""
 
-from .linear import StreamingLinearClassifier, StreamingLinearRegressor
-from .ridge import StreamingRidge, StreamingRidgeClassifier
-from .sgd import StreamingSGDClassifier, StreamingSGDRegressor
+from ..lazy import exports
 
-__all__ = [
-    "StreamingLinearClassifier",
-    "StreamingLinearRegressor",
-    "StreamingRidge",
-    "StreamingRidgeClassifier",
-    "StreamingSGDClassifier",
-    "StreamingSGDRegressor",
-]
+__getattr__, __all__ = exports(
+    __name__,
+    {
+        ".linear": "StreamingLinearClassifier StreamingLinearRegressor",
+        ".ridge": "StreamingRidge StreamingRidgeClassifier",
+        ".sgd": "StreamingSGDClassifier StreamingSGDRegressor",
+    },
+)

@@ -21,7 +21,9 @@ from ..losses import LOSSES, Logistic, Loss, get_loss
 from ..parameters import check_parameters, number
 from ..representation import facts_html, size
 from ..ridge.normal_equations import Solution
-from ..scores.passes import LabelCounts, error_pass, sum_pass
+from ..scores.errors import ErrorSums
+from ..scores.labels import LabelCounts
+from ..scores.passes import check_targets, sum_pass
 from ..targets import Targets, class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight
 from .calibration import error_bound, of_each_class
@@ -36,10 +38,17 @@ class LinearModel(BaseEstimator):
     """Base: `coef_` (C, D) or (D,), `intercept_`, `n_features_in_`; `calibration_` if it was learned."""
 
     fit_intercept: bool
+    loss: str
+    calibrate: bool
     coef_: np.ndarray
     intercept_: Any
     calibration_: np.ndarray
     n_features_in_: int
+
+    @property
+    def _calibrates(self) -> bool:
+        """Whether `fit` holds rows out to learn probabilities or intervals from; a probabilistic loss has some without."""
+        return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
 
     def facts(self) -> dict[str, Any]:
         """Facts about the fit, for reports.
@@ -247,7 +256,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return sum_pass(LabelCounts(most=0), [y, self.predict(X), sample_weight]).accuracy
+        return sum_pass(LabelCounts(most=0), [y, self.predict(X), sample_weight]).scores()["accuracy"]
 
 
 class LinearRegressor(RegressorMixin, LinearModel):
@@ -347,7 +356,8 @@ class LinearRegressor(RegressorMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return error_pass(y, self.predict(X), sample_weight).r2
+        check_targets(y, None)
+        return sum_pass(ErrorSums(), [y, self.predict(X), sample_weight]).scores()["r2"]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -81,10 +81,6 @@ class BaseLinear(LinearModel):
             "descent": self.descent_,
         }
 
-    @property
-    def _calibrates(self) -> bool:
-        return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
-
     def fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
     ) -> Self:

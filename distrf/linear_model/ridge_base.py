@@ -33,7 +33,6 @@ from ..typing import Alphas, RandomState
 from .base import LinearModel
 from .calibration import CalibrationWarning, enough_rows, learn_calibration
 from .held_out import calibration_costs, fold_scores
-from .passes import fit_by_passes, pass_costs
 from .validation import validate_fit
 
 
@@ -221,14 +220,16 @@ class BaseRidge(LinearModel):
         reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep, folds)
         if keep and reductions[0].rule.given:
             raise InputError(
-                "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds, "
-                "keep_state=False, or give one alpha and calibrate=False, which need no folds"
+                "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds "
+                "and split=, or take keep_state=False, or give one alpha and calibrate=False, which need no folds"
             )
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         asked = "gram" if keep else self.solver
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
         self.__dict__.pop("state_", None)
         if solver == "passes":
+            from .passes import fit_by_passes  # late: whoever predicts needs none
+
             fit_by_passes(self, Squared(), arrays, targets, folds, seed, calibrates=bool(self.calibrate))
             self.alphas_ = np.array(alphas or [self.alpha_])
             self.cv_errors_: np.ndarray | None = None
@@ -342,6 +343,8 @@ class BaseRidge(LinearModel):
         reduction, solver, reason = first_that_fits(asked, reductions, rows.pass_memory, rows.workers)
         costs = Costs(notes=(f"solver {solver!r}: {reason}",))
         if solver == "passes":
+            from .passes import pass_costs
+
             return costs + pass_costs(self, rows, Squared(), bool(self.calibrate))
         costs += gram_costs(self, rows, reduction)
         return costs + calibration_costs(rows, rows.n) if self.calibrate else costs

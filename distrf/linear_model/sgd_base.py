@@ -14,30 +14,29 @@ from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..folds import given_folds
-from ..losses import LOSSES, Loss
+from ..losses import Loss
 from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
+from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
-from ..sgd.optimizer import Penalty, PreconditionedSGD, SGDState
+from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.rows import Rows, Weights, measure_weights
-from ..sgd.schedules import Holdout, Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
+from ..sgd.schedules import Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets, weight_unit
 from ..typing import ArrayLike, RandomState
 from .base import LinearModel, loss_of
 from .calibration import learn_calibration
-from .held_out import calibration_costs, holdout_scores
+from .held_out import calibration_costs, fold_scores
 from .validation import validate_fit
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
-#: If the best constant scores do not single out the most frequent class, those of the other classes are lowered by this.
-_TIE = 1e-5
 #: Decaying steps of `partial_fit` decay over at least this many batches.
 _STREAM_DECAY = 30
 
@@ -46,7 +45,7 @@ _STREAM_DECAY = 30
 class Stream:
     """What `partial_fit` carries from one call to the next. It is pickled with the estimator.
 
-    penalty : an automatic penalty times the rows it was chosen on, since it falls as one over the rows seen; else None
+    alpha : an automatic penalty times the rows it was chosen on, since it falls as one over the rows seen; else None
     rows, weight : number and total weight of the rows of all calls; batch_rows : rows of a batch
     null_loss : mean loss of the constant on the rows of the first call
     """
@@ -55,7 +54,7 @@ class Stream:
     optimizer: PreconditionedSGD
     state: SGDState
     training: TrainerState
-    penalty: Penalty | None
+    alpha: float | None
     rows: int
     weight: float
     batch_rows: int
@@ -83,7 +82,7 @@ class BaseSGD(LinearModel):
     early_stopping : bool, default=False
         Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
     validation_fraction : float, default=0.1
-        Share of the rows of every block that early stopping and `calibrate` hold out.
+        Share of the rows that early stopping and `calibrate` hold out, rounded to one of 2, 3, ... neighbouring rows.
     n_directions : int or None, default=None
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D > 1,536; 0 is plain SGD.
     batch_size : int or {"auto"}, default="auto"
@@ -128,7 +127,7 @@ class BaseSGD(LinearModel):
     tol: float | None = param(default=1e-4, rule=number(0) | NONE)
     n_iter_no_change: int = param(default=3, rule=whole())
     early_stopping: bool = param(default=False, rule=FLAG)
-    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     calibrate: bool = param(default=False, rule=FLAG)
     n_directions: int | None = param(default=None, rule=whole(0) | NONE)
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
@@ -161,46 +160,34 @@ class BaseSGD(LinearModel):
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         """
-        holdout = Holdout.of(0.0 if stream else self.held_out_share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
         )  # fmt: skip
         spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
         loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
         targets = replace(targets, units=spectrum.target_units)
-        n = sum(trained := rows.trained(holdout))
+        rows = rows.holding_out(0.0 if stream else self.held_out_share, seed)
+        n = sum(trained := rows.trained)
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
-        memory = check_batches(self, rows, targets.width, batch_size)
         schedule = self._schedule(rows, trained, batch_size, seed)
+        memory = check_batches(rows, schedule, targets.width)
         per_epoch = schedule.count(0)
         whole = per_epoch == 1 and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
         work = BatchWork(
-            targets, loss, spectrum.constant, seed, holdout, spectrum.start, spectrum.shift, spectrum.units,
+            targets, loss, spectrum.constant, seed, spectrum.start, spectrum.shift,
         )  # fmt: skip
-        first, constant = self._constant_weights(rows.n_features, spectrum, targets)
+        first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
+        if self.fit_intercept:
+            first[-1] = spectrum.start / spectrum.constant
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(first),
             self._rules(per_epoch, targets, stream), weights.mean,
             rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
-            first=constant, null_loss=spectrum.null_loss, memory=memory,
+            null_loss=spectrum.null_loss, memory=memory,
         )  # fmt: skip
         trainer.resume()
         return trainer
-
-    def _constant_weights(
-        self, n_features: int, spectrum: Spectrum, targets: Targets
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The weights of the best constant prediction: those that training starts from, and those of the model if
-        training fails, which predict the most frequent class also where its score ties with another."""
-        first = np.zeros((n_features + self.fit_intercept, targets.width))
-        if not self.fit_intercept:
-            return first, first.copy()
-        first[-1] = spectrum.start / spectrum.constant
-        fallback = first.copy()
-        if targets.shares is not None and not spectrum.says_most_frequent(targets):
-            fallback[-1, np.arange(targets.width) != targets.shares.argmax()] -= _TIE / spectrum.constant
-        return first, fallback
 
     def _spectrum(
         self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool
@@ -229,13 +216,12 @@ class BaseSGD(LinearModel):
     def _optimizer(
         self, loss: Loss, spectrum: Spectrum, per_epoch: int, whole: bool, stream: bool
     ) -> PreconditionedSGD:
-        penalty = Penalty(spectrum.alpha).for_columns(spectrum.units)
         # Steps must decay if the loss has a kink. A Huber loss much narrower than the spread of the targets acts like one.
         kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         decay = float(max(per_epoch, _STREAM_DECAY if stream else 1)) if kinked else None
         # The rows of the next call of `partial_fit` may differ from these, so it has no momentum.
         return PreconditionedSGD(
-            spectrum.preconditioner, penalty, self.fit_intercept, not stream,
+            spectrum.preconditioner, spectrum.alpha, self.fit_intercept, not stream,
             not (whole and type(loss).is_smooth()), decay,
         )  # fmt: skip
 
@@ -259,7 +245,7 @@ class BaseSGD(LinearModel):
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
             rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
-            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
+            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws them.
 
         Returns
         -------
@@ -287,7 +273,7 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            held = fold_scores(trainer.rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=4)
@@ -298,8 +284,7 @@ class BaseSGD(LinearModel):
     def _warm(self, trainer: Trainer, coef: Any, intercept: Any) -> None:
         """Start from these weights."""
         W, coef, targets = trainer.state.weights, np.atleast_2d(coef), trainer.batches.work.targets
-        units = trainer.batches.work.units
-        W[: coef.shape[1]] = coef.T if units is None else coef.T / units[:, None]
+        W[: coef.shape[1]] = coef.T
         if self.fit_intercept:
             shift = trainer.batches.work.shift
             moved = 0.0 if shift is None else shift @ coef.T
@@ -321,14 +306,13 @@ class BaseSGD(LinearModel):
             raise InputError("the weights are no longer numbers; scale the rows")
         W = work.targets.decode(W)
         U = W[: len(W) - self.fit_intercept]
-        U = U if work.units is None else U * work.units[:, None]
         self.coef_ = np.ascontiguousarray(U.T)
         self.intercept_ = np.zeros(W.shape[1])
         if self.fit_intercept:
             moved = 0.0 if work.shift is None else work.shift @ U
             self.intercept_ = work.constant * W[-1] + work.targets.centre - moved
         self.history_ = trainer.training.history
-        self.alpha_ = trainer.optimizer.penalty.alpha  # type: ignore[attr-defined]
+        self.alpha_ = trainer.optimizer.alpha  # type: ignore[attr-defined]
         chosen = self._epsilon == "auto" and work.loss.epsilon_in_spreads is not None
         self.epsilon_ = (
             work.targets.decode(work.loss.epsilon)
@@ -336,7 +320,7 @@ class BaseSGD(LinearModel):
             else loss_of(self.loss, work.targets, self._epsilon).epsilon
         )
         self.t_ = trainer.state.t
-        self.best_epoch_ = 0 if trainer.training.fell_back else trainer.epoch_of_solution
+        self.best_epoch_ = trainer.epoch_of_solution
         self.batch_size_ = trainer.schedule.batch_size
 
     def _partial_fit(self, X: Any, y: Any, weight: Any, targets: Targets) -> None:
@@ -356,9 +340,9 @@ class BaseSGD(LinearModel):
                 self._warm(trainer, self.coef_, self.intercept_)
             trainer.training.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
-            penalty = optimizer.penalty.times(n) if self.alpha == "auto" else None
+            alpha = n * optimizer.alpha if self.alpha == "auto" else None
             stream = Stream(
-                trainer.batches.work, optimizer, trainer.state, trainer.training, penalty, n, n * weights.mean,
+                trainer.batches.work, optimizer, trainer.state, trainer.training, alpha, n, n * weights.mean,
                 trainer.schedule.batch_size, trainer.null_loss,
             )  # fmt: skip
         else:
@@ -371,11 +355,9 @@ class BaseSGD(LinearModel):
     def _continue(self, stream: Stream, rows: Rows, seed: int) -> Trainer:
         """The trainer of a later call, with the spectrum, weights and counters of the calls before."""
         optimizer, done = stream.optimizer, stream.training.epoch
-        if stream.penalty is not None:
-            optimizer = replace(optimizer, penalty=stream.penalty.times(1.0 / stream.rows))
-        schedule = self._schedule(
-            rows, rows.trained(stream.work.holdout), min(stream.batch_rows, sum(rows.blocks)), seed
-        )
+        if stream.alpha is not None:
+            optimizer = replace(optimizer, alpha=stream.alpha / stream.rows)
+        schedule = self._schedule(rows, rows.blocks, min(stream.batch_rows, sum(rows.blocks)), seed)
         classes = stream.work.targets.classes is not None
         training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
@@ -390,10 +372,6 @@ class BaseSGD(LinearModel):
     def _epsilon(self) -> Any:
         """The width of the loss, which a classifier has no parameter for."""
         return getattr(self, "epsilon", "auto")
-
-    @property
-    def _calibrates(self) -> bool:
-        return bool(self.calibrate) and not LOSSES[self.loss].probabilistic
 
     @property
     def held_out_share(self) -> float:

@@ -8,35 +8,27 @@ from typing import Any
 import numpy as np
 
 from ..errors import SpecMismatchError
+from ..lazy import Registry, exports
 from .base import FeatureMap, check_rows, verify_checksum, verify_fingerprint, working_dtype
-from .binning import BinningMap
-from .blockwise import BlockwiseMap
-from .fourier import FourierMap
-from .laplace import LaplaceMap
-from .learned import LearnedFourierMap
-from .nystroem import NystroemMap
-from .scaling import ScalingMap
-from .subspace import SubspaceMap
-from .table import TableMap
-from .tensor_sketch import TensorSketchMap
-from .with_columns import WithColumnsMap
 
-MAPS: dict[str, type[FeatureMap]] = {
-    m.kind: m
-    for m in (
-        FourierMap,
-        LaplaceMap,
-        LearnedFourierMap,
-        BinningMap,
-        ScalingMap,
-        BlockwiseMap,
-        NystroemMap,
-        SubspaceMap,
-        TableMap,
-        TensorSketchMap,
-        WithColumnsMap,
-    )
+_CLASSES = {
+    "fourier": "FourierMap",
+    "laplace": "LaplaceMap",
+    "learned": "LearnedFourierMap",
+    "binning": "BinningMap",
+    "scaling": "ScalingMap",
+    "blockwise": "BlockwiseMap",
+    "nystroem": "NystroemMap",
+    "subspace": "SubspaceMap",
+    "table": "TableMap",
+    "tensor_sketch": "TensorSketchMap",
+    "with_columns": "WithColumnsMap",
 }
+#: By their `kind`.
+MAPS: Registry[type[FeatureMap]] = Registry(
+    {file.replace("_", "-"): f"{__name__}.{file}:{name}" for file, name in _CLASSES.items()}
+)
+__getattr__, _names = exports(__name__, {f".{file}": name for file, name in _CLASSES.items()})
 
 
 def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
@@ -73,21 +65,4 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
     return map_
 
 
-__all__ = [
-    "MAPS",
-    "BinningMap",
-    "BlockwiseMap",
-    "FeatureMap",
-    "FourierMap",
-    "LaplaceMap",
-    "LearnedFourierMap",
-    "NystroemMap",
-    "ScalingMap",
-    "SubspaceMap",
-    "TableMap",
-    "TensorSketchMap",
-    "WithColumnsMap",
-    "check_rows",
-    "map_from_spec",
-    "working_dtype",
-]
+__all__ = [*_names, "MAPS", "FeatureMap", "check_rows", "map_from_spec", "working_dtype"]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..compiled import cos_offset, cos_sin
+from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
 from ..projections.base import COSINE_COST

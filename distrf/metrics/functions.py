@@ -8,13 +8,92 @@ import numpy as np
 
 from ..errors import InputError
 from ..parameters import NONE, one_of, ruled
-from ..scores.passes import as_array
+from ..scores.errors import ErrorSums
+from ..scores.labels import LabelCounts
+from ..scores.passes import as_array, sum_pass
+from ..scores.probabilities import ProbabilitySums
+from ..scores.ranking import ClassRankings, bins_of_each
+from ..targets import as_columns, class_counts
 from ..typing import ArrayLike
-from .sums import counts, errors, probabilities, ranked
 
 Given: TypeAlias = "ArrayLike | None"
 #: Labels of a confusion matrix.
 _MATRIX = 1000
+
+
+def _counts(y_true: Any, y_pred: Any, weight: Any, most: int = 0) -> LabelCounts:
+    """Counts of labels and predicted labels; pairs of up to `most` labels."""
+    return _summed(LabelCounts(most=most), *_aligned(y_true, y_pred), weight)
+
+
+def _errors(y_true: Any, y_pred: Any, weight: Any) -> dict[str, Any]:
+    y_true, y_pred = _aligned(y_true, y_pred)
+    _check_numeric(y_true=y_true, y_pred=y_pred)
+    found = _summed(ErrorSums(), y_true, y_pred, weight)
+    if not np.isfinite(found.sums).all():
+        raise InputError("y_true and y_pred must be finite; drop rows with NaN or infinity")
+    return found.scores()
+
+
+def _losses(y_true: Any, y_proba: Any, weight: Any, labels: Any) -> dict[str, float]:
+    """Scores of probabilities; a single column is of the second of two labels."""
+    y_true, y_proba, classes, _ = _by_class(y_true, y_proba, labels)
+    return _summed(ProbabilitySums(classes), y_true, y_proba, weight).scores()
+
+
+def _ranked(y_true: Any, y_score: Any, weight: Any, labels: Any, *pos_label: Any) -> dict[str, float]:
+    """Scores of rankings, in means over the labels, or of one label, by one pass."""
+    y_true, y_score, _, classes = _by_class(y_true, y_score, labels, *pos_label)
+    if not (bins := bins_of_each(len(classes))):
+        raise InputError(f"at most 512 labels are ranked in one pass, got {len(classes):,}")
+    rankings = ClassRankings(classes, min(bins, max(2, y_true.shape[0])))
+    found = sum_pass(rankings, [y_true, y_score, weight])
+    if lacking := [label for label, one in zip(classes, found.states, strict=True) if not one.defined]:
+        raise InputError(
+            f"each label needs rows of positive weight, and others; {lacking[0].item()!r} lacks them"
+        )
+    return found.scores()
+
+
+def _by_class(
+    y_true: Any, scores: Any, labels: Any, *pos_label: Any
+) -> tuple[Any, Any, np.ndarray, np.ndarray]:
+    """Labels and scores, all classes in ascending order, and those that have a column: of one column the second, or `pos_label`."""
+    y_true, scores = _aligned(as_columns(y_true), scores, columns=True)
+    _check_numeric(scores=scores)
+    known = sorted(class_counts(y_true, None) if labels is None else {*as_columns(labels).tolist()})
+    if scores.ndim > 1:
+        return y_true, scores, as_columns(known), as_columns(known)
+    if len(known) > 2 or not (pos_label or len(known) == 2):
+        raise InputError(f"a score of one class is of two labels, got {len(known)}: {known[:10]}")
+    if pos_label and len(known) == 2 and pos_label[0] not in known:
+        raise InputError(f"pos_label must be one of the labels {known}, got {pos_label[0]!r}")
+    return y_true, scores, as_columns(known), as_columns([*(pos_label or known[1:])])
+
+
+def _aligned(y_true: Any, y_pred: Any, columns: bool = False) -> tuple[Any, Any]:
+    """Targets and predictions of one shape; or, with `columns`, labels and a score or several for each."""
+    y_true, y_pred = as_array(y_true), as_array(y_pred)
+    shape = y_pred.shape[:1] if columns and y_pred.ndim < 3 else y_pred.shape
+    if y_true.shape != shape or not shape or not shape[0]:
+        raise InputError(
+            "y_true and y_pred have one shape, scores are of shape (n,) or (n, c) for y_true (n,), and there is at least one "
+            f"row, got {y_true.shape} and {y_pred.shape}"
+        )
+    return y_true, y_pred
+
+
+def _check_numeric(**arrays: Any) -> None:
+    for name, array in arrays.items():
+        if array.dtype.kind not in "fiub":
+            raise InputError(f"{name} must be numeric, got dtype {array.dtype}; use accuracy_score for labels")
+
+
+def _summed(empty: Any, y_true: Any, y_pred: Any, sample_weight: Any) -> Any:
+    found = sum_pass(empty, [y_true, y_pred, sample_weight])
+    if not found.weight > 0:
+        raise InputError(f"sample_weight must have a positive sum, got {found.weight}")
+    return found
 
 
 def accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -45,7 +124,7 @@ def accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given
     >>> accuracy_score(["a", "b", "b", "b"], ["a", "b", "b", "a"])
     0.75
     """
-    return counts(y_true, y_pred, sample_weight).accuracy
+    return _counts(y_true, y_pred, sample_weight).scores()["accuracy"]
 
 
 def balanced_accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -76,7 +155,7 @@ def balanced_accuracy_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weig
     >>> balanced_accuracy_score(["a", "b", "b", "b"], ["b", "b", "b", "b"])
     0.5
     """
-    return counts(y_true, y_pred, sample_weight).balanced_accuracy
+    return _counts(y_true, y_pred, sample_weight).scores()["balanced_accuracy"]
 
 
 def confusion_matrix(
@@ -112,7 +191,7 @@ def confusion_matrix(
     array([[1, 0],
            [1, 2]])
     """
-    found = counts(y_true, y_pred, sample_weight, _MATRIX)
+    found = _counts(y_true, y_pred, sample_weight, _MATRIX)
     wanted = found.labels if labels is None else as_array(labels)
     found.add(wanted, wanted, np.zeros(len(wanted)))  # labels that no row has
     if found.matrix is None:
@@ -160,7 +239,7 @@ def precision_recall_fscore_support(
     >>> precision
     array([1.        , 0.66666667])
     """
-    found = counts(y_true, y_pred, sample_weight)
+    found = _counts(y_true, y_pred, sample_weight)
     scores = [np.nan_to_num(each) for each in (found.precisions, found.recalls, found.f1s)]
     if average is None:
         return *scores, found.truth if sample_weight is not None else found.truth.astype(np.int64)
@@ -204,7 +283,7 @@ def roc_auc_score(
     >>> roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
     0.75
     """
-    return ranked("roc_auc", y_true, y_score, sample_weight, labels)
+    return _ranked(y_true, y_score, sample_weight, labels)["roc_auc"]
 
 
 def average_precision_score(
@@ -251,7 +330,7 @@ def average_precision_score(
     >>> round(average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]), 4)
     0.8333
     """
-    return ranked("average_precision", y_true, y_score, sample_weight, labels, pos_label)
+    return _ranked(y_true, y_score, sample_weight, labels, pos_label)["average_precision"]
 
 
 def log_loss(
@@ -288,7 +367,7 @@ def log_loss(
     >>> round(log_loss(["no", "yes"], [0.2, 0.9]), 4)
     0.1643
     """
-    return probabilities(y_true, y_pred, sample_weight, labels).log_loss
+    return _losses(y_true, y_pred, sample_weight, labels)["log_loss"]
 
 
 def brier_score_loss(
@@ -323,7 +402,7 @@ def brier_score_loss(
     >>> brier_score_loss([0, 1], [0.5, 1.0])
     0.125
     """
-    return probabilities(y_true, y_proba, sample_weight, labels).brier
+    return _losses(y_true, y_proba, sample_weight, labels)["brier"]
 
 
 def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -348,7 +427,7 @@ def root_mean_squared_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weig
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return errors(y_true, y_pred, sample_weight).rmse
+    return _errors(y_true, y_pred, sample_weight)["rmse"]
 
 
 def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -373,7 +452,7 @@ def mean_absolute_error(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: 
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return errors(y_true, y_pred, sample_weight).mae
+    return _errors(y_true, y_pred, sample_weight)["mae"]
 
 
 def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = None) -> float:
@@ -400,4 +479,4 @@ def r2_score(y_true: ArrayLike, y_pred: ArrayLike, *, sample_weight: Given = Non
     InputError
         Shapes differ, there are no rows, values are no finite numbers, or weights sum to 0.
     """
-    return errors(y_true, y_pred, sample_weight).r2
+    return _errors(y_true, y_pred, sample_weight)["r2"]

@@ -24,10 +24,9 @@ from ..maps import working_dtype
 from ..ridge.gram import ALL_ROWS, FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
-from ..sgd.column_units import APART, column_sizes, unlike
 from ..sgd.fit_checkpoint import check_same_rows
 from ..sgd.rows import Rows
-from ..sgd.spectrum import with_epsilon
+from ..sgd.spectrum import UNLIKE, column_range, with_epsilon
 from ..targets import Targets
 from .descent import Descent, descend, penalised
 from .hessian import SampledHessian, SampledRows
@@ -158,10 +157,9 @@ class Newton:
         if self.choose_epsilon:  # one for each target
             epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
-        apart = None if sp.issparse(Z) else unlike(column_sizes(Z, weight, None), APART)
         alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
-            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), apart, loss)
+            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss)
         mean = sample.means(weight[:, None])[:, 0]
         if sp.issparse(Z):
             squares = np.asarray(Z.multiply(Z).T @ weight)
@@ -170,11 +168,12 @@ class Newton:
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
         far = bool((np.abs(mean) > _FAR * spread).any())
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
-        exact = far or apart is not None
+        low, high = (1.0, 1.0) if sp.issparse(Z) else column_range(Z)
+        exact = far or high > UNLIKE * low
         made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": exact, "shift": shift, "units": units}
         return {name: np.asarray(value) for name, value in made.items()}
 
-    def _sampled_alpha(self, sample: SampledRows, n: int, apart: float | None, loss: Loss) -> float:
+    def _sampled_alpha(self, sample: SampledRows, n: int, loss: Loss) -> float:
         """What the sample says of alpha for n rows, or the one of several that is nearest to it."""
         Z, step = sample.Z, 1
         if sp.issparse(Z):  # rows of fewer columns that have the same products
@@ -185,7 +184,7 @@ class Newton:
         assert loss.smoothness is not None
         weight, folds = len(sample.weight) * sample.weight[::step], sample.folds
         folds = None if folds is None else folds[::step]
-        alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, apart, folds, loss, loss.smoothness)
+        alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, folds, loss, loss.smoothness)
         return alpha if not self.alphas else min(self.alphas, key=lambda a: abs(np.log(max(a, _TINY) / alpha)))
 
     def _steps(self, arrays: Sequence[Any], targets: Targets, folds: Any) -> Checkpoint:

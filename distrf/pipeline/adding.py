@@ -17,7 +17,7 @@ from ..store.csv_format import reads_csv
 from ..store.job_lock import hold
 from ..targets import class_counts
 from .loaded import Loaded
-from .rows import Parts, Rows, path_of, rows_with_target
+from .rows import Parts, Rows, path_of
 
 
 def growing(model: Any) -> Loaded:
@@ -108,8 +108,7 @@ def add_rows(
     with nullcontext() if path is None else hold(path):
         loaded = growing(model)
         data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
-        rows, truth = rows_with_target(data, "adding rows")
-        loaded.warn_of_drift(rows)
+        _, rows, truth = loaded.open_labelled(data, None, "adding rows")
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)
         if len(new) < len(parts):

@@ -17,9 +17,8 @@ from ..linear_model.base import LinearClassifier
 from ..representation import facts_html, shown
 from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
-from ..scores.passes import ROW_FLOPS, check_kinds, check_numbers, sum_pass
+from ..scores.passes import ROW_FLOPS, sum_pass
 from ..scores.ranking import bins_of_each
-from ..scores.samples import RowSample
 from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
@@ -170,18 +169,12 @@ def evaluate(
     outputs = _outputs(pipeline, rows)
     if data.weights is not None:
         outputs["weights"] = data.weights
-    if is_classifier(last):
-        check_kinds(truth, last.classes_)
-    else:
-        check_numbers(truth)
-        outputs["rows"] = _row_numbers(outputs["predicted"])
     empty = empty_sums(last, tuple(outputs), n, slices)
     sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
-    whole = sums if slices is None else sums.whole
     if is_classifier(last):
-        _warn_of_new_labels(whole.labels, last.classes_)
+        _warn_of_new_labels(sums.whole.labels, last.classes_)
     sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}
-    return Evaluation(whole.report() | sliced, whole)
+    return Evaluation(sums.whole.report() | sliced, sums.whole)
 
 
 def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
@@ -197,9 +190,14 @@ def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
 
 
 def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
-    """What the model says of the rows, lazily: {"decisions", "predicted", "probabilities"}, as far as it does."""
+    """What the model says of the rows, lazily: {"decisions", "predicted", "probabilities"}, as far as it does; of numbers those of the rows."""
     if not is_classifier(pipeline[-1]):
-        return {"predicted": pipeline.predict(rows)}
+        predicted = pipeline.predict(rows)
+        n, lazy = predicted.shape[0], is_dask_collection(predicted)
+        return {
+            "predicted": predicted,
+            "rows": da.arange(n, chunks=predicted.chunks[:1]) if lazy else np.arange(n),
+        }
     outputs = {}
     if hasattr(pipeline, "decision_function"):
         outputs["decisions"] = pipeline.decision_function(rows)
@@ -210,24 +208,15 @@ def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
     return outputs
 
 
-def _row_numbers(predicted: Any) -> Any:
-    """The numbers of the rows, in the blocks of the predictions."""
-    n = predicted.shape[0]
-    return da.arange(n, chunks=(predicted.chunks[0],)) if is_dask_collection(predicted) else np.arange(n)
-
-
-def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None) -> Any:
+def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None) -> Sliced:
     """The state without rows; rankings have no more bins than there are rows."""
     count = 0 if slices is None else len(slices.names)
-    whole: Any = RegressorSums(given)
-    # Of slices no rows are kept: they take the row numbers, too.
-    parts: list[Any] = [RegressorSums(given, sample=RowSample(0, 0)) for _ in range(count)]
-    if is_classifier(model):
-        ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
-        bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))
-        whole = ClassifierSums(model.classes_, given, bins)
-        parts = [ClassifierSums(model.classes_, given, fewer, matrix=False) for _ in range(count)]
-    return whole if slices is None else Sliced(whole, parts, slices)
+    if not is_classifier(model):
+        return Sliced(RegressorSums(given, n), [RegressorSums(given) for _ in range(count)], slices)
+    ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
+    bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))
+    parts = [ClassifierSums(given, model.classes_, fewer, matrix=False) for _ in range(count)]
+    return Sliced(ClassifierSums(given, model.classes_, bins), parts, slices)
 
 
 def _flops_per_row(pipeline: Pipeline, rows: Any) -> float:

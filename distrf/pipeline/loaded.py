@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError, warn
 from ..execution.open_table import Table, is_table
-from ..features import Blockwise
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
+from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
@@ -59,7 +60,8 @@ class Loaded:
     @property
     def encoder(self) -> TableEncoder | None:
         """The encoder with which the pipeline begins; None where it takes arrays."""
-        return encoder_of(self.pipeline)
+        first = self.pipeline[0]
+        return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
 
     def transformers(self) -> Loaded:
         """The steps before the model. Raises InputError where none of them is a map."""
@@ -67,15 +69,6 @@ class Loaded:
         if not any(hasattr(step, "map_") for _, step in steps):
             raise InputError(f"{self.path!r} holds no map: its features are the columns as they are")
         return replace(self, pipeline=Pipeline(steps))
-
-    def predictor(self) -> Loaded:
-        """Itself. Raises InputError for a pipeline that does not predict."""
-        if not hasattr(self.pipeline, "predict"):
-            raise InputError(
-                f"a model that predicts ends in a classifier or a regressor; {self.path!r} ends in a "
-                f"{type(self.pipeline[-1]).__name__}"
-            )
-        return self
 
     def open(
         self,
@@ -94,18 +87,18 @@ class Loaded:
         """
         if isinstance(rows, Rows):
             return rows.weighted(sample_weight)
-        training, path = getattr(self.pipeline, "training_", None), path_of(rows)
-        if columns is not None and (self.encoder is not None or path is None):
+        encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
+        if columns is not None and (encoder is not None or path is None):
             raise InputError(
                 "columns= names the columns of rows at a path, for a model that does not know them by name"
             )
         if path is not None and training is not None:
             store.read_as(training.csv, path)
-        if self.encoder is not None and (path is not None or is_table(rows)):
+        if encoder is not None and (path is not None or is_table(rows)):
             if target is None and y is None and not isinstance(rows, Table):
                 target = self.reading["target"]
             dropped = getattr(training, "dropped", False)
-            data = self._coded(self.encoder, rows, y, target if needs_target else None, dropped)
+            data = _coded(encoder, rows, y, target if needs_target else None, dropped)
         elif path is not None:
             data = self._numbers(path, target, y, sample_weight, columns, needs_target, strict)
         elif target is not None:
@@ -114,14 +107,17 @@ class Loaded:
             )
         else:
             data = Rows(rows, y)
-        form = getattr(training, "form", "")
-        data = replace(data, form=form)
+        data = replace(data, form=getattr(training, "form", ""))
         return data if data.weights is not None else data.weighted(sample_weight)
 
     def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
-        """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training."""
-        data = self.open(X, y, needs_target=True, **reading)
+        """Rows with targets, and lazy (X, y) of them, after a look at how they differ from those of the training.
+
+        Raises InputError for targets of another kind than the model predicts.
+        """
+        data, last = self.open(X, y, needs_target=True, **reading), self.pipeline[-1]
         rows, truth = rows_with_target(data, job)
+        check_targets(truth, last.classes_ if is_classifier(last) else None)
         self.warn_of_drift(rows)
         return data, rows, truth
 
@@ -130,27 +126,6 @@ class Loaded:
         found = [] if self.encoder is None else self.encoder.find_drift(rows)
         if found:
             warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)
-
-    def _coded(self, encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: bool) -> Rows:
-        """A table, read as the encoder read that of its training.
-
-        drop : whether rows without a target are left out
-
-        Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
-        """
-        path = path_of(rows)
-        if path is not None and not is_table_path(path):
-            raise InputError(
-                f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
-            )
-        if target is not None and (y is not None or isinstance(rows, Table)):
-            raise InputError(
-                f"target={target!r} names a column in place of y, or of open_table; give one of them"
-            )
-        kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
-        schema = encoder.reading_schema
-        opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
-        return coded_rows(rows, opened, schema, kinds, y)
 
     def _numbers(
         self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool
@@ -178,35 +153,54 @@ class Loaded:
         return data
 
 
+def _coded(encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: bool) -> Rows:
+    """A table, read as the encoder read that of its training.
+
+    drop : whether rows without a target are left out
+
+    Raises InputError for rows that are no table, or lack columns, and for a target that is given twice.
+    """
+    path = path_of(rows)
+    if path is not None and not is_table_path(path):
+        raise InputError(
+            f"the model was trained on a table; give Parquet or CSV with its columns, got {path!r}"
+        )
+    if target is not None and (y is not None or isinstance(rows, Table)):
+        raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
+    kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
+    schema = encoder.reading_schema
+    opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
+    return coded_rows(rows, opened, schema, kinds, y)
+
+
 def predictor(model: Any) -> Loaded:
     """A model that predicts, from its folder or as it is. Raises InputError for one that does not."""
-    return Loaded.of(model).predictor()
+    loaded = Loaded.of(model)
+    if not hasattr(loaded.pipeline, "predict"):
+        raise InputError(
+            f"a model that predicts ends in a classifier or a regressor; {loaded.path!r} ends in a "
+            f"{type(loaded.pipeline[-1]).__name__}"
+        )
+    return loaded
 
 
 def as_pipeline(model: Any) -> Pipeline:
     """A Pipeline, of one step where the model is none. Transformers of scikit-learn run block by block on lazy rows."""
-    if not isinstance(model, Pipeline):
-        return Pipeline([("model", _lazily(model))])
-    steps = [(name, _lazily(step)) for name, step in model.steps]
-    if all(mine is step for (_, mine), (_, step) in zip(steps, model.steps, strict=True)):
-        return model
-    pipeline = Pipeline(steps)
-    pipeline.__dict__ |= {k: v for k, v in vars(model).items() if k.endswith("_")}
+    steps = model.steps if isinstance(model, Pipeline) else [("model", model)]
+    pipeline = Pipeline([(name, _lazily(step)) for name, step in steps])
+    pipeline.__dict__ |= {
+        k: v for k, v in vars(model).items() if k.endswith("_") and isinstance(model, Pipeline)
+    }
     return pipeline
 
 
 def _lazily(step: Any) -> Any:
-    if listed_transformer(type(step).__name__) is not type(step) or (
-        isinstance(step, Pipeline) and hasattr(step, "predict")
-    ):
+    theirs = listed_transformer(type(step).__name__) is type(step)
+    if not theirs or (isinstance(step, Pipeline) and hasattr(step, "predict")):
         return step
+    from ..features.blockwise import Blockwise
+
     return Blockwise.of_fitted(step)
-
-
-def encoder_of(pipeline: Any) -> TableEncoder | None:
-    """The encoder with which a fitted pipeline begins; None where it takes arrays."""
-    first = pipeline[0]
-    return first if isinstance(first, TableEncoder) and first.schema_ is not None else None
 
 
 def note_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:
@@ -215,7 +209,7 @@ def note_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> N
     dropped : whether rows without a target were to be left out
     """
     pipeline.training_ = replace(pipeline.training_, dropped=dropped)
-    encoder, found = encoder_of(pipeline), {kind.name: kind for kind in kinds}
+    encoder, found = Loaded.of(pipeline).encoder, {kind.name: kind for kind in kinds}
     for column in () if encoder is None else encoder.columns_:
         name, kind = column["name"], found.get(column["name"])
         if column["why"] == AS_SAID and kind:

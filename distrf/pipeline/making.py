@@ -15,10 +15,11 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features import StreamingScaler, WithColumns
 from ..features.base import positive_only
+from ..features.scaler import StreamingScaler
+from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
-from ..linear_model import StreamingLinearClassifier
+from ..linear_model.linear import StreamingLinearClassifier
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
@@ -171,7 +172,7 @@ def prepare(
     if target.either and not by_class and wants_labels(options.model) is None:
         sample = reading()
         if can_judge(sample):
-            target = tell_apart(target, partial(_short_race, sample, options), sample.judged)
+            target = tell_apart(target, partial(short_race, sample, options), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
     making = _Making(X.shape[0], options, learner, map_)
@@ -214,7 +215,7 @@ def can_judge(sample: Sample) -> bool:
     return bool(sample.splits) and not all_equal(sample.y)
 
 
-def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
+def short_race(sample: Sample, options: Options, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, options.random_state)
     units = units_tried(sample, options, map_, labels)
@@ -224,7 +225,7 @@ def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
     asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
-    search = options.length_scale == "auto"
+    search = options.searches_length
     return Race(sample, labels, options.random_state, units, map_, search, options.raw_columns, asked)
 
 
@@ -436,6 +437,15 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     Raises ParameterError or InputError for what these rows or each other do not take.
     """
     learner = choose_learner(options, target)[0]
+    if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):  # as `train` leaves them
+        learner.set_params(alpha=[1e-6, 1e-5])
+        if (
+            learner.cv == "auto"
+            and data.n >= _HOLDOUT_ROWS
+            and data.split == "random"
+            and not learner.keep_state
+        ):
+            learner.set_params(cv="holdout")
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:
@@ -445,4 +455,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["can_judge", "make_model", "prepare", "units_tried"]
+__all__ = ["can_judge", "make_model", "prepare", "short_race", "units_tried"]

@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 from .. import __version__, store
 from ..errors import InputError
 from ..execution.graph import input_version
-from ..execution.labelled import reading_of
 from ..execution.open_table import is_table
 from ..execution.writing import Written, write_parts, write_rows
 from ..linear_model.base import COVERAGE
@@ -92,11 +91,11 @@ def predict(
     """
     trained = predictor(model)
     if out is not None:
-        data = X  # what is described has been checked
+        reading = {"columns": columns, "strict": strict}
+        out, data = os.fspath(out), X  # what is described has been checked
         if not isinstance(X, Rows):
-            reading = {"columns": columns, "strict": strict}
-            data = open_rows(trained, X, os.fspath(out), keys, probabilities, interval, **reading)
-        return _write(trained, data, os.fspath(out), keys, probabilities, interval, overwrite)
+            data = open_rows(trained, X, out, keys, probabilities, interval, **reading)
+        return _write(trained, data, out, keys, probabilities, interval, overwrite)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)
@@ -127,7 +126,7 @@ def _write(
     spec |= {"probabilities": bool(headings), "interval": interval}
     with hold(out, takeover=overwrite):
         if parquet:
-            source, named = _place_of(data) if keys else None, {"probability": headings}
+            source, named = data.place if keys else None, {"probability": headings}
             return write_parts(
                 out, arrays, source, keys, spec, overwrite, data.reading.get("columns"), headings=named
             )
@@ -151,7 +150,7 @@ def open_rows(
     store.check_writable(out)
     store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
     data = trained.open(X, **reading)
-    path = _place_of(data)
+    path = data.place
     if keys and not (store.to_parquet(out) and is_table_path(path)):
         raise InputError(
             f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {path!r}"
@@ -185,8 +184,3 @@ def _headings(model: Any, probabilities: bool | str, interval: float | None, par
 def _ends(pipeline: Pipeline, rows: Any, interval: float) -> Any:
     features = pipeline[:-1].transform(rows) if len(pipeline) > 1 else rows
     return pipeline[-1].predict_interval(features, interval)
-
-
-def _place_of(data: Rows) -> str | None:
-    """Where the rows are, or were opened."""
-    return data.path or reading_of(data.X).get("path")

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..features import RandomFourierFeatures
+from ..features.fourier import RandomFourierFeatures
 from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with

@@ -15,7 +15,7 @@ from dask.base import is_dask_collection, tokenize
 
 from .. import store
 from ..errors import InputError, did_you_mean, warn
-from ..execution.labelled import is_frame, plain_rows, with_header
+from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
 from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
 from ..execution.open_table import Table, is_table, open_table
@@ -27,7 +27,6 @@ from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
 from ..store.frames import chosen
-from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
@@ -81,7 +80,9 @@ class Rows:
     def __post_init__(self) -> None:
         check_rows(self.X)
 
+    #: Where they are read, and where rows of `open_rows` were.
     path = property(lambda self: None if self.info is None else str(self.info.path))
+    place = property(lambda self: self.path or reading_of(self.X).get("path"))
     target = property(lambda self: self.reading.get("target"))
     n = property(lambda self: int(plain_rows(self.X).shape[0]))
     d = property(lambda self: int(self.X.shape[1]))
@@ -94,40 +95,24 @@ class Rows:
     @property
     def description(self) -> dict[str, Any]:
         """How the rows were read, and held out: part of the spec of whatever is made from them."""
-        more: dict[str, Any] = {}
-        if self.split != "random":
-            more["split"] = {"split": self.split, "by": self.by_name or tokenize(self.by)}
+        by = {} if self.split == "random" else {"split": self.split, "by": self.by_name or tokenize(self.by)}
         if self.info is None:
-            return {"data": tokenize(self.X, self.y, self.weights), "rows": self.n} | more
-        more |= {"csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None}
-        name = self.reading.get("weight")
-        more |= {
-            "weight": name,
-            "y": self.reading.get("y"),
-            "weights": None if name or self.weights is None else tokenize(self.weights),
-        }
-        return {
-            "data": store.fingerprint(self.info.path),
-            "rows": self.n,
-            "columns": self.info.columns or self.reading["columns"],
-            "target": self.target or self.info.target,
-        } | {name: value for name, value in more.items() if value is not None}
+            found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
+        else:
+            name = self.reading.get("weight")
+            found = {
+                "data": store.fingerprint(self.info.path), "rows": self.n,
+                "columns": self.info.columns or self.reading["columns"], "target": self.target or self.info.target,
+                "csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None,
+                "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
+                "y": self.reading.get("y"),
+            }  # fmt: skip
+        return {name: value for name, value in (found | {"split": by or None}).items() if value is not None}
 
     @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
         return [(tokenize(self.X, self.y), self.n)] if self.path is None else store.part_fingerprints(self.path)
-
-    def facts(self) -> dict[str, Any]:
-        """What is known of rows at a path without reading them, for reports."""
-        info = self.info
-        return {
-            "from": str(info.path), "rows": self.n, "columns": self.d,
-            "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
-            "bytes in memory": info.nbytes, "rows of a block": info.block_rows, "target": self.target or info.target,
-            "weights": self.reading.get("weight"), "classes": None if info.classes is None else len(info.classes),
-            "fingerprint": store.fingerprint(info.path),
-        }  # fmt: skip
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
@@ -166,12 +151,8 @@ class Rows:
             return values[self.present]
         name = str(asked)
         if self.path is not None:
-            reading = {
-                "columns": self.reading["columns"],
-                "target": self.target,
-                "coded": self.encoder is not None,
-            }
-            found = open_column(self.path, name, exact=exact, **reading)
+            reading = {"columns": self.reading["columns"], "target": self.target}
+            found = open_column(self.path, name, exact=exact, coded=self.encoder is not None, **reading)
             return self.table.labelled_rows(found) if isinstance(self.table, Table) else found
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
@@ -294,20 +275,18 @@ def open_training(
         weight = sample_weight if isinstance(sample_weight, str) else None
         data = _open_table(X, y, target, weight, columns, kinds, drop_missing_target, split, by)
         return data.weighted(sample_weight)
-    asked = {"kinds=": kinds, "drop_missing_target=": drop_missing_target}
-    if refused := [name for name, value in asked.items() if value]:
+    if kinds or drop_missing_target:
         raise InputError(
-            f"{', '.join(refused)}: of Parquet, CSV and other tables whose columns are encoded; those of {path or type(X).__name__!r} are read as numbers, "
-            "as their format, a scaling or the map asks for; leave them out, or choose by columns="
+            f"{'kinds' if kinds else 'drop_missing_target'}=: of Parquet, CSV and other tables whose columns are encoded; those "
+            f"of {path or type(X).__name__!r} are read as numbers, as their format, a scaling or the map asks for; leave it out, or "
+            "choose by columns="
         )
+    given = {"y": y, "sample_weight": sample_weight, "split": split, "by": by}
     if path is not None:
-        data = open_input(
-            path, target, columns, y=y, sample_weight=sample_weight, strict=strict, split=split, by=by
-        )
+        data = open_input(path, target, columns, strict=strict, **given)
         return data if numbers else _with_missing(data)
-    of_path = {"columns": columns, "target": target, "by": by, "sample_weight": sample_weight}
-    for name, value in of_path.items():
-        if value is not None and (name == "columns" or isinstance(value, str)):
+    for name, value in (given | {"columns": columns, "target": target}).items():
+        if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
             raise InputError(
                 f"{name}={value!r} names a column of a table or of rows at a path; X is {type(X).__name__}: give the values of each row, or "
                 f"open them with distrf.open_rows(path, {name}=...)"
@@ -375,27 +354,14 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Opened:
 def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
     """A table that was opened, as coded rows; `y` are its targets where it has none."""
     table, dropped, present = opened
-    X, path, info = table.rows(schema), path_of(data), None
-    if path is not None:
-        info = RowsInfo(
-            path,
-            X.shape[0],
-            X.shape[1],
-            "float64",
-            max(X.chunks[0]),
-            None,
-            schema.names,
-            table.target,
-            X.nbytes,
-            False,
-        )
-    encoder = TableEncoder(
-        schema=schema.spec(), columns={kind.name: kind.kind for kind in kinds}, random_state=0
-    )
+    X, names, at_path = table.rows(schema), schema.names, path_of(data) is not None
+    info = table.place.source.coded_as(schema).info if at_path else None
+    kept = {kind.name: kind.kind for kind in kinds}
     return Rows(
         X, table.y if y is None else plain_rows(y, "y"), info=info,
-        reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
-        encoder=encoder, kinds=kinds, table=data if path is None else table, dropped=dropped, present=present,
+        reading={"target": table.target if y is None else None, "columns": names, "y": _token(y)},
+        encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
+        table=table if at_path else data, dropped=dropped, present=present,
     )  # fmt: skip
 
 
@@ -432,22 +398,13 @@ def open_input(
     Raises StoreError for a missing or unfinished store.
     """
     check_split(split, by)
-    table, name = is_table_path(path), by if isinstance(by, str) else None
-    dates = False
+    table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    if name is not None and columns is None:
-        columns = _columns_without(path, target, name, split == "group" or (table and dates))
-    if isinstance(sample_weight, str) and (
-        columns is None or sample_weight in columns
-    ):  # which is no column of the rows
-        columns = None if columns is None else [column for column in columns if column != sample_weight]
-        selection = store.Selection(target=target, columns=columns)
-        without = store.open_weighted(path, sample_weight, selection)[0].columns
-        if without != store.open_source(path, selection).columns:
-            columns = without
-    if columns is not None and not table:
-        columns = _numbers(columns, store.describe(path, target=target).columns)
+    hidden = {sample_weight} if isinstance(sample_weight, str) else set()
+    if name is not None and columns is None and (split == "group" or dates):
+        hidden.add(name)
+    columns = _columns_without(path, target, columns, hidden)
     reading = {"target": target, "columns": columns, "y": _token(y)}
     info = store.describe(path, target=target, columns=columns)
     X, own = _open(path, reading, strict=strict)
@@ -469,19 +426,21 @@ def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]
     return open_rows(path, **{name: reading[name] for name in ("target", "columns")}, **more)
 
 
-def _columns_without(path: str, target: str | None, name: str, hidden: bool) -> list[Any] | None:
-    """The columns of X without one that is to be hidden; None where it is none of X, or stays."""
-    if not hidden:
+def _columns_without(path: str, target: str | None, columns: Any, hidden: set[str]) -> list[Any] | None:
+    """The columns of X without those that are hidden: names in a table, numbers in Zarr; None for all.
+
+    What is neither name nor number stays, and is refused with the columns there are.
+    """
+    if is_table_path(path):
+        if columns is None and hidden:
+            columns = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
+        return None if columns is None else [column for column in columns if column not in hidden]
+    known = store.describe(path, target=target).columns or []
+    if columns is None and hidden & set(known):
+        columns = known
+    if columns is None:
         return None
-    if not is_table_path(path):
-        known = store.describe(path, target=target).columns
-        return [column for column in known if column != name] if known and name in known else None
-    return list(store.open_source(path, store.Selection(target=target, exclude=(name,))).columns or [])
-
-
-def _numbers(names: Sequence[Any], known: list[str] | None) -> list[Any]:
-    """Names of Zarr columns as numbers; what is neither stays, and is refused with the columns there are."""
-    numbers = {name: j for j, name in enumerate(known or ())}
+    numbers = {name: j for j, name in enumerate(known)}
     if not known:
-        numbers = {name: int(name) for name in names if isinstance(name, str) and name.isdigit()}
-    return [numbers.get(name, name) for name in names]
+        numbers = {name: int(name) for name in columns if isinstance(name, str) and name.isdigit()}
+    return [numbers.get(name, name) for name in columns if name not in hidden]

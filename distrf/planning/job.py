@@ -24,7 +24,7 @@ from ..parameters import NONE, one_of, ruled, whole
 from ..pipeline.evaluating import empty_sums
 from ..pipeline.options import auto_components
 from ..pipeline.rows import Rows, open_input
-from ..pipeline.sample import as_rows, look_at_target
+from ..pipeline.sample import as_rows, look_at_target, see_target
 from ..pipeline.target import Target
 from ..projections.cache import CACHE_BYTES
 from ..scores.passes import ROW_FLOPS, SumsReduction
@@ -160,12 +160,14 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
     )  # fmt: skip
 
 
-def planned_target(y: Any, known: int, seed: int = 0) -> Target:
+def planned_target(y: Any, known: int, seed: int = 0, model: Any = "auto") -> Target:
     """What a plan knows of a target: by labels of a few blocks, or of none where `known` says the number of classes.
 
-    Then whole numbers and texts are taken for labels, and no rows are looked at.
+    Then whole numbers and texts are taken for labels, and no rows are looked at. Text that writes numbers is read as `train` reads it.
     """
     if y is not None and not known:
+        if y.dtype.kind == "U":
+            return see_target(y, seed, model, {})[2]
         blocks = None
         if is_dask_collection(y):
             blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()

@@ -93,17 +93,21 @@ def new_figure() -> Any:
 
 
 class _Display:
-    """What was drawn on is in `ax_` and `figure_`."""
+    """What `_draw` draws. `plot` leaves in `ax_` and `figure_` what it was drawn on."""
 
-    def _axes(self, ax: Any) -> Any:
-        """The axes, or new ones of pyplot."""
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw on axes; None makes new ones of pyplot."""
         if ax is None:
             new_figure()
             from matplotlib import pyplot
 
             ax = pyplot.subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        return ax
+        self._draw(ax)
+        return self
+
+    def _draw(self, ax: Any) -> None:
+        raise NotImplementedError
 
 
 def plain(text: Any, most: int = 40) -> str:
@@ -122,28 +126,28 @@ class LinesDisplay(_Display):
     labels : (str, str)
         Of the horizontal axis and of the vertical one.
     log : str
-        Axes that may be logarithmic, where their numbers span more than a decade.
+        Axes that may be logarithmic, where their numbers span more than a factor of five.
+    title : str
     """
 
     lines: dict[str, tuple[Any, Any]]
     labels: tuple[str, str]
     log: str = ""
+    title: str = ""
 
-    def plot(self, *, ax: Any = None) -> LinesDisplay:
-        """Draw on axes; None makes new ones."""
-        ax = self._axes(ax)
+    def _draw(self, ax: Any) -> None:
         for label, xy in self.lines.items():
-            ax.plot(*xy, ".-" if len(xy[0]) > 1 else "o", label=label)
+            ax.plot(*xy, "o" if len(xy[0]) == 1 else ".-" if self.log else "-", label=label)
         for letter in self.log:
             values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in self.lines.values()])
             positive = values[values > 0]
-            if len(positive) and positive.max() > 10 * positive.min():  # a penalty may be 0
+            if len(positive) and positive.max() > 5 * positive.min():  # a penalty may be 0
                 getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
+        ax.set_title(self.title, fontsize="medium")
         ax.grid(alpha=0.3)
         if len(self.lines) > 1:
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-        return self
+            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
 
 @dataclass
@@ -156,52 +160,35 @@ class BarsDisplay(_Display):
     values, deviations : arrays of shape (len(names),)
     label : str
         Of the horizontal axis.
+    most : int, default 20
+        Bars that are drawn.
     """
 
     names: Sequence[str]
     values: np.ndarray
     deviations: np.ndarray
     label: str
+    most: int = 20
 
-    def plot(self, *, ax: Any = None, most: int = 20) -> BarsDisplay:
-        """Draw the longest on axes; None makes new ones."""
-        ax, order = self._axes(ax), np.argsort(-self.values, kind="stable")[:most]
+    def _draw(self, ax: Any) -> None:
+        order = np.argsort(-self.values, kind="stable")[: self.most]
         places, left = np.arange(len(order)), len(self.names) - len(order)
         ax.barh(places, self.values[order], xerr=self.deviations[order], capsize=3)
         ax.set_yticks(places, [plain(self.names[k]) for k in order])
         ax.invert_yaxis()
         ax.axvline(0.0, color="black", linewidth=1)
         ax.set_xlabel(self.label + (f"\n{left:,} shorter ones are not drawn" if left else ""))
-        return self
 
 
 class _Matrix(metrics.ConfusionMatrixDisplay):
     """Of many classes smaller, without numbers."""
 
-    def plot(self, *, ax: Any = None, **options: Any) -> Any:
+    def plot(self, **options: Any) -> Any:
         c = len(self.display_labels)
         size, long = min(10.0, 110 / c), c * max(map(len, self.display_labels)) > 40
         usual = {"include_values": c <= _WRITTEN, "cmap": "Blues", "text_kw": {"fontsize": size}}
-        usual |= {"xticks_rotation": "vertical" if long else "horizontal"}
-        super().plot(ax=_Display()._axes(ax), **usual | options)
+        super().plot(**usual | {"xticks_rotation": "vertical" if long else "horizontal"} | options)
         self.ax_.tick_params(labelsize=size)
-        return self
-
-
-@dataclass
-class ClassCurves(_Display):
-    """A curve for each of several classes against the rest. each : {label: (area, display of scikit-learn)}"""
-
-    each: dict[Any, tuple[float, Any]]
-
-    def plot(self, *, ax: Any = None) -> ClassCurves:
-        """Draw those of the ten smallest areas on axes; None makes new ones."""
-        ax = self._axes(ax)
-        for label in sorted(self.each, key=lambda label: self.each[label][0])[:_CURVES]:
-            self.each[label][1].plot(ax=ax, name=plain(label, 20))
-        if len(self.each) > _CURVES:
-            ax.set_title(f"{_CURVES} of {len(self.each)} classes, of the smallest area", fontsize="medium")
-        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
         return self
 
 
@@ -216,12 +203,18 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     each = {label: ranking for label, ranking in ranked if ranking.defined}
     if each and sums.two:
         (ranking,), positive = each.values(), sums.positive
-        label = plain(sums.classes[positive])
-        found["roc_curve"] = _roc(ranking, pos_label=plain(sums.classes[1]))[1]
-        found["precision_recall_curve"] = _precision(ranking, not positive, pos_label=label)[1]
+        area, fpr, tpr = _roc(ranking)
+        options: dict[str, Any] = {"pos_label": plain(sums.classes[1])}
+        found["roc_curve"] = metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **options)
+        area, recall, precision = _precision(ranking, not positive)
+        options = {"pos_label": plain(sums.classes[positive]), "prevalence_pos_label": float(precision[0])}
+        curve = metrics.PrecisionRecallDisplay(precision, recall, average_precision=area, **options)
+        found["precision_recall_curve"] = curve
     elif each:
-        found["roc_curve"] = ClassCurves({label: _roc(each[label]) for label in each})
-        found["precision_recall_curve"] = ClassCurves({label: _precision(each[label]) for label in each})
+        rates = "false positive rate", "true positive rate"
+        found["roc_curve"] = _worst({label: _roc(one) for label, one in each.items()}, rates)
+        curves = {label: _precision(one) for label, one in each.items()}
+        found["precision_recall_curve"] = _worst(curves, ("recall", "precision"))
     if held.weight > 0:
         true, told, _ = held.calibration
         words = {"pos_label": plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
@@ -229,25 +222,33 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     return found
 
 
-def _roc(ranking: Ranking, **label: str) -> tuple[float, Any]:
+def _roc(ranking: Ranking) -> tuple[float, Any, Any]:
+    """The area, and the curve's x and y."""
     y, score, weight = ranking.weighted_labels
     fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
-    area = ranking.roc_auc()[0]
-    return area, metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **label)
+    return ranking.roc_auc()[0], fpr, tpr
 
 
-def _precision(ranking: Ranking, of_others: bool = False, **label: str) -> tuple[float, Any]:
+def _precision(ranking: Ranking, of_others: bool = False) -> tuple[float, Any, Any]:
     y, score, weight = ranking.weighted_labels
     y, score = (~y, -score) if of_others else (y, score)
     precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
-    area = ranking.average_precision(of_others)[0]
-    known = {"average_precision": area, "prevalence_pos_label": float(precision[0])}
-    return area, metrics.PrecisionRecallDisplay(precision, recall, **known, **label)
+    return ranking.average_precision(of_others)[0], recall, precision
+
+
+def _worst(curves: dict[Any, tuple[float, Any, Any]], labels: tuple[str, str]) -> LinesDisplay:
+    """The curves, {class: (area, x, y)}, of the ten smallest areas: of a class against the rest."""
+    drawn = sorted(curves, key=lambda label: curves[label][0])[:_CURVES]
+    title = f"{_CURVES} of {len(curves)} classes, of the smallest area" if len(curves) > _CURVES else ""
+    lines = {f"{plain(label, 20)} (area {curves[label][0]:.2f})": curves[label][1:] for label in drawn}
+    return LinesDisplay(lines, labels, title=title)
 
 
 def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
-    y, predicted = (half.ravel() for half in np.hsplit(sums.sample.values, 2))
-    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)} if len(y) else {}
+    if not any(map(len, sums.sample)):
+        return {}
+    y, predicted = (half.ravel() for half in np.hsplit(np.concatenate(sums.sample), 2))
+    return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)}
 
 
 def _of_model(pipeline: Any) -> dict[str, Any]:

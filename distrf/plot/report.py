@@ -5,10 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import itertools
-import json
 import os
 import platform
-import re
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -30,9 +28,8 @@ from ..store import check_apart, check_writable, files
 from ..tuning import Tuned
 from .displays import displays, new_figure
 
-#: Rows of a table and letters of the JSON that are shown; facts that stand elsewhere on the page, or nowhere.
-_ROWS, _LISTING = 1000, 60_000
-_APART = {"seconds", "rows_per_second", "model", "plot", "report", "job"}
+#: Rows of a table that are shown.
+_ROWS = 1000
 _PACKAGES = ["numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "pyarrow", "matplotlib"]
 
 
@@ -74,7 +71,7 @@ def write_report(
     plan: Any = None,
     command: str | None = None,
 ) -> None:
-    """Write a page about a model, a search or an evaluation: figures, choices, scores, time, memory, environment and spec.
+    """Write a page about a model, a search or an evaluation: figures, choices, scores, time, memory and environment.
 
     The page is one file without scripts, which loads nothing from elsewhere. It is there whole or not at all, and replaces an
     older one.
@@ -120,7 +117,7 @@ def write_report(
     ...     write_report(distrf.evaluate(model, X, y), f"{folder}/scores.html")
     """
     check_report(path)
-    known, spec, searched = dict(facts or {}), None, isinstance(result, Tuned)
+    known, searched = dict(facts or {}), isinstance(result, Tuned)
     if searched:
         section, made = "Search", result.to_dict()
         made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
@@ -129,7 +126,7 @@ def write_report(
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
         loaded = Loaded.of(result)
         steps = ", ".join(type(getattr(step, "base", step)).__name__ for step in loaded.pipeline)
-        section, made, spec = "Model", {"steps": steps} | pipeline_facts(loaded.pipeline), loaded.spec
+        section, made = "Model", {"steps": steps} | pipeline_facts(loaded.pipeline)
         if loaded.path is not None:  # what the folder says of its making, where it is not given
             of_folder = loaded.details.get("provenance", {})
             known = {"seconds": of_folder.get("seconds")} | known
@@ -139,43 +136,27 @@ def write_report(
             "a report is of a model or its folder, or of what distrf.tune or distrf.evaluate returned, got "
             f"{type(result).__name__}"
         )
-    facts, listing = made | known, _json(made if spec is None else spec)
+    facts = made | known
     texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
     peaks = facts.get("peak_bytes_per_worker") or {}
     page = {
-        "title": title or section,
+        "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "cards": _cards(facts, result),
         "warnings": dict.fromkeys(itertools.chain(*texts)),
-        "command": command,
-        "data": data or {},
-        "section": section,
-        "known": {name: value for name, value in facts.items() if name not in _APART},
         "figures": [] if searched else _figures(result),
-        "time": {name: facts.get(name) for name in ("seconds", "rows_per_second")},
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
-        "environment": {"Python": platform.python_version()}
-        | {name: version(name) for name in _PACKAGES}
-        | {
-            "system": platform.platform(terse=True),
-            "processor": f"{platform.machine()}, {os.cpu_count()} logical cores",
+        "environment": {
+            "Python": platform.python_version(), **{name: version(name) for name in _PACKAGES},
+            "system": platform.platform(terse=True), "processor": f"{platform.machine()}, {os.cpu_count()} logical cores",
         },
-        "listing": ("Result" if spec is None else "Spec", listing[:_LISTING], max(len(listing) - _LISTING, 0)),
-        "most": _ROWS,
-    }
+    }  # fmt: skip
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template.filters["shown"] = shown
     source = resources(__package__).joinpath("report.html.j2").read_text("utf-8")
     fs, root = files.filesystem(files.normalise(os.fspath(path)))
     files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
-
-
-def _json(value: Any) -> str:
-    """Indented JSON, in which lists of numbers are lines."""
-    text = json.dumps(value, indent=1, default=str, ensure_ascii=False)
-    # A line break is inside no text of JSON: what begins with one is a list.
-    return re.sub(r"\[\n[^\[\]{}\"]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text)
 
 
 def _cards(facts: Mapping[str, Any], result: Any) -> list[tuple[str, Any]]:

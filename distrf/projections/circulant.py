@@ -48,7 +48,6 @@ from typing import ClassVar
 import numpy as np
 import scipy.fft
 
-from ..compiled.circular_products import circulant_spectra, circular_products, row_spectra
 from ..compiled.vectors import LANES
 from ..randomness import signs, uniforms, variates
 from .base import VECTOR_FOURIER_COST, Projection, cut_at_multiples
@@ -158,6 +157,8 @@ class CirculantProjection(Projection):
     def _spectra(self, first: int, last: int, scale: float, dtype: np.dtype) -> np.ndarray:
         """FFTs of `scale` times the vectors of blocks first:last, shape (2, pairs, n_mixed, L); see `circulant_spectra`."""
 
+        from ..compiled.circular_products import circulant_spectra  # late, with Numba
+
         def make() -> np.ndarray:
             vectors = np.stack([self.vectors(block) for block in range(first, last)])
             return circulant_spectra(vectors * scale).astype(dtype)
@@ -179,6 +180,8 @@ class CirculantProjection(Projection):
     def phases(
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
+        from ..compiled.circular_products import circular_products, row_spectra
+
         L, per = self.order, self._blocks_together
         x = row_spectra(np.asarray(X, dtype), self._columns(dtype), L)
         begin, end = start // L, -(-stop // L)

@@ -43,7 +43,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..compiled import hadamard_blocks, walsh_hadamard
 from ..kernels.shift_invariant import WeightLaw
 from ..randomness import chi, permutation, signs, variates
 from .base import HADAMARD_COST, Projection, cut_at_multiples, require_isotropic
@@ -106,6 +105,8 @@ class HadamardProjection(Projection):
         return self.block_rows ** (-self.n_diagonals / 2.0)
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
+        from ..compiled.walsh_hadamard import walsh_hadamard  # late, with Numba
+
         d, p = self.n_features_in, self.block_rows
         stop = self.n_frequencies if stop is None else stop
         out = np.empty((stop - start, d))
@@ -132,6 +133,8 @@ class HadamardProjection(Projection):
     def phases(
         self, X: np.ndarray, start: int, stop: int, scale: float, dtype: np.dtype
     ) -> Iterator[tuple[int, np.ndarray]]:
+        from ..compiled.walsh_hadamard import hadamard_blocks, walsh_hadamard
+
         n, d, p = len(X), self.n_features_in, self.block_rows
         U = np.zeros((n, p), dtype=dtype)
         np.multiply(X, self._cached_common(scale, dtype), out=U[:, :d])

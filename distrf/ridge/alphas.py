@@ -60,10 +60,9 @@ def lone_alpha(energy: float) -> float:
     return _decade(energy, _ALONE)
 
 
-def alpha_grid(energy: float, lowest: float = 0.0, *, wide: bool = False) -> list[float]:
-    """Ascending decades, none below `lowest`; `wide` adds those above the grid, for solvers that get them free."""
-    powers = range(_FIRST, (_HIGHEST if wide else _LAST) + 1)
-    above = [a for a in (_decade(energy, p) for p in powers) if a >= lowest]
+def alpha_grid(energy: float, lowest: float = 0.0) -> list[float]:
+    """Ascending decades, none below `lowest`."""
+    above = [a for a in (_decade(energy, p) for p in range(_FIRST, _LAST + 1)) if a >= lowest]
     return above or [float(f"1e{math.ceil(math.log10(lowest))}")]
 
 

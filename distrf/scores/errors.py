@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -68,23 +69,16 @@ class ErrorSums(SizedState):
         self.sums = self.sums + other.sums
         self.weight = total
 
-    @property
-    def rmse(self) -> float:
-        """Root mean square error, the mean over outputs."""
-        return float(np.sqrt(self.sums[0] / self.weight).mean())
+    def scores(self) -> dict[str, Any]:
+        """R^2, root mean square error, that over the root mean square of y, and mean absolute error; means over outputs.
 
-    @property
-    def mae(self) -> float:
-        """Mean absolute error, the mean over outputs."""
-        return float((self.sums[1] / self.weight).mean())
-
-    @property
-    def relative_rmse(self) -> float | None:
-        """Error over the root mean square of y, all outputs as one; None where y is 0 everywhere."""
-        norm = self.sums[2].sum()
-        return float(np.sqrt(self.sums[0].sum() / norm)) if norm > 0 else None
-
-    @property
-    def r2(self) -> float:
-        """R^2, the mean over outputs; a constant output counts 1 if it is predicted exactly, else 0."""
-        return float(r2_of_sums(self.sums[0], self.spread, self.spread).mean())
+        A constant output has an R^2 of 1 if it is predicted exactly, else 0. "relative_rmse" takes all outputs as one, and is
+        None where y is 0 everywhere.
+        """
+        squares, sizes, norms = self.sums
+        return {
+            "r2": float(r2_of_sums(squares, self.spread, self.spread).mean()),
+            "rmse": float(np.sqrt(squares / self.weight).mean()),
+            "relative_rmse": float(np.sqrt(squares.sum() / norms.sum())) if norms.sum() > 0 else None,
+            "mae": float((sizes / self.weight).mean()),
+        }

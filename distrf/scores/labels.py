@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..errors import InputError, first_not_finite
+from ..errors import InputError
 from ..execution.passes import SizedState
-from ..targets import checked_weights
+from ..targets import checked_weights, is_missing
 
 #: Labels of which every pair of truth and prediction is counted; beyond, only hits and totals of each.
 MATRIX_LABELS = 100
@@ -110,30 +111,19 @@ class LabelCounts(SizedState):
 
     # --- scores ----------------------------------------------------------------------------------------------
 
-    @property
-    def accuracy(self) -> float:
-        """Share of the rows whose label is predicted."""
-        return float(self.hits.sum() / self.weight)
+    def scores(self) -> dict[str, float]:
+        """The share of the rows whose label is predicted, the mean recall of the labels that have rows, and the mean F1."""
+        return {
+            "accuracy": float(self.hits.sum() / self.weight),
+            "balanced_accuracy": float(np.nanmean(self.recalls)),
+            "f1_macro": self.mean_of(self.f1s),
+        }
 
-    @property
-    def recalls(self) -> np.ndarray:
-        """Of the rows of each label, the share that is predicted; NaN where there are none."""
-        return _ratio(self.hits, self.truth)
-
-    @property
-    def precisions(self) -> np.ndarray:
-        """Of the rows for which each label is predicted, the share that has it; NaN where there are none."""
-        return _ratio(self.hits, self.predicted)
-
-    @property
-    def f1s(self) -> np.ndarray:
-        """The harmonic mean of precision and recall of each label; NaN where there are no rows of either."""
-        return _ratio(2 * self.hits, self.truth + self.predicted)
-
-    @property
-    def balanced_accuracy(self) -> float:
-        """The mean recall of the labels that have rows."""
-        return float(np.nanmean(self.recalls))
+    #: Of the rows of each label the share that is predicted; of those for which it is predicted the share that has it; the
+    #: harmonic mean of both. NaN of no rows.
+    recalls = property(lambda self: _ratio(self.hits, self.truth))
+    precisions = property(lambda self: _ratio(self.hits, self.predicted))
+    f1s = property(lambda self: _ratio(2 * self.hits, self.truth + self.predicted))
 
     def mean_of(self, scores: np.ndarray, weighted: bool = False) -> float:
         """The mean of the scores of the labels that occur, in the rows or among the predictions, or by their rows.
@@ -158,20 +148,31 @@ def codes_of(labels: np.ndarray, values: np.ndarray) -> np.ndarray:
     return np.where(labels[place] == values, place, -1)
 
 
-def as_labels(y: np.ndarray) -> np.ndarray:
+def as_labels(y: Any) -> np.ndarray:
     """A block of labels as an array of shape (rows,), text as strings. Raises InputError for what is none."""
-    y = np.asarray(y)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise InputError(f"labels are one column, got y of shape {('n', *y.shape[1:])}")
-    if y.dtype.kind == "S" or (y.dtype.kind == "O" and len(y) and isinstance(y[0], str)):
-        return y.astype(str)
-    if y.dtype.kind == "O":
-        y = np.asarray(y.tolist())
-    if bad := first_not_finite(y):
-        raise InputError(f"labels must be finite, but that of row {bad[0]} of the block is not")
-    return y
+    labels, missing = as_column(y)
+    if missing.any() or (labels.dtype.kind == "f" and not np.isfinite(labels).all()):
+        raise InputError("labels must be finite, but a row of the block has NaN, infinity or none")
+    return labels
+
+
+def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The values of a block of a column, and which rows have none, of shape (rows,).
+
+    Text is an array of strings. Raises InputError for values that are neither numbers nor booleans nor text.
+    """
+    values = values.toarray() if sp.issparse(values) else np.asarray(values)
+    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+    if values.ndim != 1 or values.dtype.kind not in "biufUSO":
+        raise InputError(
+            f"labels and slices are one column of numbers, booleans or text, got shape {values.shape} and dtype {values.dtype}"
+        )
+    if values.dtype.kind != "O":
+        values, missing = values.astype(str) if values.dtype.kind == "S" else values, values != values
+        return values[~missing], missing
+    missing = np.array([is_missing(v) or v != v for v in values.tolist()], dtype=bool)
+    found = np.array(values[~missing].tolist() or np.empty(0))
+    return found if found.dtype.kind in "biufU" else found.astype(str), missing
 
 
 def check_kinds(y: Any, predicts: Any) -> None:

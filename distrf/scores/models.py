@@ -8,33 +8,91 @@ from typing import Any
 import numpy as np
 
 from ..execution.passes import StateOfStates
-from ..randomness import mixed_words
+from ..randomness import sample_indices
 from ..targets import float_columns
 from .errors import ErrorSums
-from .headline import headline, rare_class
 from .labels import MATRIX_LABELS, LabelCounts
 from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
-from .samples import RowSample
 
 #: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
 SAMPLED, OUTPUTS = 1000, 10
 #: Scores of slices that are shown, beside the first one.
 SLICE_SCORES = ("accuracy", "balanced_accuracy", "roc_auc", "log_loss", "rmse", "mae")
+#: A class is rare if it has less than this share of what it would have if all classes had as many rows.
+_RARE = 0.1
+
+
+def rare_class(shares: np.ndarray) -> int | None:
+    """The number of the rarest class, if it is rare: it has fewer than a tenth of the rows that an even share would be.
+
+    Of two classes that is fewer than 5 %: a constant has an accuracy above 95 %, a useful model hardly more. Of c classes it
+    is fewer than 0.1 / c, and a model that never predicts such a class loses no more accuracy than that.
+
+    shares : array of shape (c,), share or weight of the rows of each class; those without rows are left out
+    """
+    there = np.flatnonzero(shares > 0)
+    if len(there) < 2:
+        return None
+    rarest = there[np.argmin(shares[there])]
+    return int(rarest) if shares[rarest] * len(there) < _RARE * shares.sum() else None
+
+
+def headline(shares: np.ndarray) -> str:
+    """The score that says most: "accuracy"; where a class is rare "average_precision" of two, "balanced_accuracy" of more.
+
+    shares : as of `rare_class`, of all classes of the model
+    """
+    if rare_class(shares) is None:
+        return "accuracy"
+    return "average_precision" if len(shares) == 2 else "balanced_accuracy"
 
 
 @dataclass
-class ClassifierSums(StateOfStates):
+class ModelSums(StateOfStates):
+    """Sums over the rows of a model.
+
+    Parameters
+    ----------
+    given : tuple of str
+        Names of the arrays that `add` gets beside the targets, in this order; "weights" may be among them.
+
+    Attributes
+    ----------
+    rows : int
+    """
+
+    given: tuple[str, ...]
+    rows: int = field(default=0, init=False)
+
+    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
+        """Count the rows of a block: targets, and what `given` names."""
+        found = dict(zip(self.given, blocks, strict=True))
+        self.rows += len(y)
+        self._count(y, found, found.get("weights"))
+
+    def merge(self, other: ModelSums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.rows += other.rows
+        super().merge(other)
+
+    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
+        raise NotImplementedError
+
+
+@dataclass
+class ClassifierSums(ModelSums):
     """Sums over the rows of a classifier: labels, rankings, probabilities.
 
     Parameters
     ----------
+    given : tuple of str
+        Of "decisions", of shape (rows,) for two classes, else (rows, c), "predicted", (rows,), and "probabilities", (rows, c).
+        Labels are predicted by decision values or as "predicted" says. Two classes are ranked by decision values, more by
+        probabilities: decision values of several classes do not compare across rows. Either stands in where the other is not
+        given.
     classes : array of shape (c,)
         Of the model, in ascending order.
-    given : tuple of str
-        What `add` gets beside the labels, in this order: "decisions", "predicted", "probabilities". Labels are predicted
-        by decision values or as "predicted" says. Two classes are ranked by decision values, more by probabilities:
-        decision values of several classes do not compare across rows. Either stands in where the other is not given.
     bins : int, default 65536
         Of each ranking; 0: nothing is ranked.
     matrix : bool, default True
@@ -42,7 +100,6 @@ class ClassifierSums(StateOfStates):
 
     Attributes
     ----------
-    rows : int
     labels : LabelCounts
     rankings : ClassRankings
         Of the second of two classes, or of each class against the rest; of no class if nothing is ranked.
@@ -50,13 +107,11 @@ class ClassifierSums(StateOfStates):
     """
 
     classes: np.ndarray
-    given: tuple[str, ...]
     bins: int = BINS
     matrix: bool = True
-    rows: int = 0
-    labels: LabelCounts = field(init=False)
-    rankings: ClassRankings = field(init=False)
-    probabilities: ProbabilitySums = field(init=False)
+
+    #: Whether the model has two classes, which share one decision value.
+    two = property(lambda self: len(self.classes) == 2)
 
     def __post_init__(self) -> None:
         ranked = self.classes[1:] if self.two else self.classes
@@ -65,47 +120,24 @@ class ClassifierSums(StateOfStates):
         self.labels = LabelCounts(self.classes, MATRIX_LABELS if self.matrix else 0)
         self.rankings = ClassRankings(ranked, self.bins)
         self.probabilities = ProbabilitySums(self.classes)
+        self.states = [self.labels, self.rankings, self.probabilities]
 
-    @property
-    def two(self) -> bool:
-        """Whether the model has two classes, which share one decision value."""
-        return len(self.classes) == 2
-
-    @property
-    def states(self) -> list[Any]:  # type: ignore[override]
-        return [self.labels, self.rankings, self.probabilities]
-
-    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
-        """Count the rows of a block.
-
-        Parameters
-        ----------
-        y : array of shape (rows,), labels
-        *blocks : arrays
-            As `given` says: decision values, of shape (rows,) for two classes, else (rows, c); predicted labels, of shape
-            (rows,); probabilities, of shape (rows, c); weights, of shape (rows,).
-        """
-        found = dict(zip(self.given, blocks, strict=True))
-        decisions, probabilities = found.get("decisions"), found.get("probabilities")
-        predicted, weight = found.get("predicted"), found.get("weights")
+    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
+        ranked, probabilities = found.get("decisions"), found.get("probabilities")
+        predicted = found.get("predicted")
         if predicted is None:
-            assert decisions is not None
-            best = (decisions > 0).astype(np.intp) if decisions.ndim == 1 else decisions.argmax(axis=1)
-            predicted = self.classes[best]
-        self.rows += len(y)
+            assert ranked is not None
+            predicted = self.classes[
+                (ranked > 0).astype(np.intp) if ranked.ndim == 1 else ranked.argmax(axis=1)
+            ]
         self.labels.add(y, predicted, weight)
         if probabilities is not None:
             self.probabilities.add(y, probabilities, weight)
-            if decisions is None or not self.two:
-                decisions = probabilities[:, 1] if self.two else probabilities
+            if ranked is None or not self.two:
+                ranked = probabilities[:, 1] if self.two else probabilities
         if self.rankings.states:
-            assert decisions is not None
-            self.rankings.add(y, decisions, weight)
-
-    def merge(self, other: ClassifierSums) -> None:
-        """Count the rows of another state, which is left as it is."""
-        self.rows += other.rows
-        super().merge(other)
+            assert ranked is not None
+            self.rankings.add(y, ranked, weight)
 
     @property
     def class_weights(self) -> np.ndarray:
@@ -122,19 +154,8 @@ class ClassifierSums(StateOfStates):
 
         They are None where they are not defined, or the model does not say what they need.
         """
-        known, held, positive = self.labels, self.probabilities, (whole or self).positive
-        auc, precision = self.rankings.roc_auc(), self.rankings.average_precision(self.two and positive == 0)
-        scores = {
-            "accuracy": known.accuracy,
-            "balanced_accuracy": known.balanced_accuracy,
-            "f1_macro": known.mean_of(known.f1s),
-            "roc_auc": auc[0],
-            "roc_auc_error": auc[1],
-            "average_precision": precision[0],
-            "average_precision_error": precision[1],
-            "log_loss": held.log_loss,
-            "brier": held.brier,
-        }
+        ranked = self.rankings.scores(self.two and (whole or self).positive == 0)
+        scores = self.labels.scores() | ranked | self.probabilities.scores()
         return dict(zip(scores, _plain(scores.values()), strict=True))
 
     def report(self) -> dict[str, Any]:
@@ -156,57 +177,46 @@ class ClassifierSums(StateOfStates):
 
 
 @dataclass
-class RegressorSums(StateOfStates):
+class RegressorSums(ModelSums):
     """Sums over the rows of a regressor.
 
     Parameters
     ----------
     given : tuple of str
-        What `add` gets beside the targets, in this order: "predicted", "weights", "rows". With "rows" some rows are kept.
+        "predicted", numbers of the shape of the targets, and "rows", their numbers, where some are kept.
+    n : int, default 0
+        All rows, of which a seeded 1,000 are kept.
 
     Attributes
     ----------
-    rows : int
     errors : ErrorSums
-    sample : RowSample
-        Targets of some rows, of the first outputs, and beside them the predictions; of no rows without "rows".
+    sample : list of arrays of shape (rows, 2 x outputs)
+        Targets of rows of positive weight, of at most 10 outputs, and beside them the predictions.
     """
 
-    given: tuple[str, ...] = ("predicted",)
-    rows: int = 0
+    n: int = 0
     errors: ErrorSums = field(default_factory=ErrorSums)
-    sample: RowSample = field(default_factory=lambda: RowSample(SAMPLED, 2 * OUTPUTS))
+    sample: list[np.ndarray] = field(default_factory=list)
 
-    @property
-    def states(self) -> list[Any]:  # type: ignore[override]
-        return [self.errors, self.sample]
+    states = property(lambda self: [self.errors])  # type: ignore[assignment]
 
-    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
-        """Count the rows of a block.
+    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
+        self.errors.add(y, found["predicted"], weight)
+        if self.n:
+            kept = np.isin(found["rows"], sample_indices(0, "residuals", self.n, SAMPLED))
+            kept &= True if weight is None else weight > 0
+            self.sample.append(
+                np.hstack([float_columns(block)[kept, :OUTPUTS] for block in (y, found["predicted"])])
+            )
 
-        Parameters
-        ----------
-        y : array of shape (rows,) or (rows, outputs)
-        *blocks : arrays
-            As `given` says: predicted numbers, of the shape of y; weights and row numbers, of shape (rows,).
-        """
-        found = dict(zip(self.given, blocks, strict=True))
-        self.rows += len(y)
-        self.errors.add(y, found["predicted"], found.get("weights"))
-        if "rows" in found:
-            weight = found.get("weights")
-            counts = np.ones(len(y), dtype=bool) if weight is None else weight > 0
-            values = np.hstack([float_columns(block)[counts, :OUTPUTS] for block in (y, found["predicted"])])
-            self.sample.add(mixed_words(1 + found["rows"][counts].astype(np.uint64)), values)
-
-    def merge(self, other: RegressorSums) -> None:
+    def merge(self, other: RegressorSums) -> None:  # type: ignore[override]
         """Count the rows of another state, which is left as it is."""
-        self.rows += other.rows
         super().merge(other)
+        self.sample += other.sample
 
     def scores(self, whole: RegressorSums | None = None) -> dict[str, float | None]:
         """The scores by name, of a slice of the rows of `whole` too; None where they are not defined."""
-        return {name: getattr(self.errors, name) for name in ("r2", "rmse", "relative_rmse", "mae")}
+        return self.errors.scores()
 
     def report(self) -> dict[str, Any]:
         """All scores as plain JSON."""

@@ -14,10 +14,7 @@ from ..errors import InputError
 from ..execution.labelled import plain_rows
 from ..execution.passes import run_pass
 from ..execution.row_blocks import align_rows
-from ..typing import ArrayLike
-from .errors import ErrorSums
-from .labels import LabelCounts as LabelCounts
-from .labels import check_kinds as check_kinds
+from .labels import check_kinds
 
 #: Operations of products that take as long as one score of a row takes to be sorted into bins: 0.2 microseconds.
 ROW_FLOPS = 1e4
@@ -69,22 +66,17 @@ def sum_pass(empty: State, arrays: Sequence[Any], *, flops_per_row: float = ROW_
     return run_pass(reduction, arrays, label="score", block_rows=1 << 20)
 
 
-def error_pass(y: ArrayLike, predicted: ArrayLike, weight: ArrayLike | None = None) -> ErrorSums:
-    """Sums of errors. Raises InputError for targets that are text."""
-    y = as_array(y)
-    check_numbers(y)
-    return sum_pass(ErrorSums(), [y, predicted, weight])
-
-
 def as_array(values: Any) -> Any:
     """An array; a Dask array as it is."""
     values = plain_rows(values, "y")
     return values if is_dask_collection(values) else np.asarray(values)
 
 
-def check_numbers(y: Any) -> None:
-    """Raise InputError for targets of a regressor that are text."""
-    if y.dtype.kind in "US":
+def check_targets(y: Any, classes: np.ndarray | None) -> None:
+    """Raise InputError for targets of another kind than a model predicts: its classes, or numbers where it has none."""
+    if classes is not None:
+        check_kinds(y, classes)
+    elif y.dtype.kind in "US":
         raise InputError(
             f"the errors of a regressor are of numbers; the target holds text ({y.dtype}); give another target, or a "
             "classifier"

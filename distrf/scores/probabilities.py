@@ -29,17 +29,17 @@ class ProbabilitySums(SizedState):
 
     Attributes
     ----------
-    weight, logs, squares : float
+    sums : float64 array of shape (3,)
         Weight of the rows, log losses, Brier scores.
     bins : float64 array of shape (3, 10)
         Weight of the rows, sum of their probabilities, weight of those for which it came true.
     """
 
     classes: np.ndarray
-    weight: float = 0.0
-    logs: float = 0.0
-    squares: float = 0.0
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(3))
     bins: np.ndarray = field(default_factory=lambda: np.zeros((3, _BINS)))
+
+    weight = property(lambda self: float(self.sums[0]))
 
     @property
     def nbytes(self) -> int:
@@ -71,9 +71,8 @@ class ProbabilitySums(SizedState):
         rows, eps, two = np.arange(len(p)), np.finfo(p.dtype).eps, p.shape[1] == 2
         own = np.where(codes >= 0, p[rows, codes], 0.0).astype(p.dtype)
         squares = (p.astype(np.float64) ** 2).sum(axis=1) + (1 - 2 * own.astype(np.float64))
-        self.weight += float(w.sum())
-        self.logs -= float(w @ np.log(np.clip(own, eps, 1 - eps), dtype=np.float64))
-        self.squares += float(w @ squares) * (0.5 if two else 1.0)
+        logs = np.log(np.clip(own, eps, 1 - eps), dtype=np.float64)
+        self.sums += w.sum(), -(w @ logs), (w @ squares) * (0.5 if two else 1.0)
         best = np.ones(len(p), dtype=np.intp) if two else p.argmax(axis=1)
         told = p[rows, best]
         place = np.searchsorted(np.linspace(0.0, 1.0, _BINS + 1)[1:-1], told)
@@ -82,20 +81,17 @@ class ProbabilitySums(SizedState):
 
     def merge(self, other: ProbabilitySums) -> None:
         """Count the rows of another state, which is left as it is."""
-        self.weight += other.weight
-        self.logs += other.logs
-        self.squares += other.squares
-        self.bins = self.bins + other.bins
+        self.sums += other.sums
+        self.bins += other.bins
 
-    @property
-    def log_loss(self) -> float:
-        """Mean of -log of the probability of the class of each row, cut off at the precision of the probabilities."""
-        return self.logs / self.weight if self.weight > 0 else np.nan
+    def scores(self) -> dict[str, float]:
+        """Means over the rows; NaN without any.
 
-    @property
-    def brier(self) -> float:
-        """Mean squared error: for two classes of the probability of either, else summed over the classes."""
-        return self.squares / self.weight if self.weight > 0 else np.nan
+        The log loss is -log of the probability of the class of a row, cut off at the precision of the probabilities; the Brier
+        score the squared error: for two classes of the probability of either, else summed over the classes.
+        """
+        means = self.sums[1:] / self.weight if self.weight > 0 else [np.nan, np.nan]
+        return {"log_loss": float(means[0]), "brier": float(means[1])}
 
     @property
     def calibration(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

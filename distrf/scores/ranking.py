@@ -225,19 +225,16 @@ class ClassRankings(StateOfStates):
         for k, ranking in enumerate(self.states):
             ranking.add(scores[:, k], codes == k, weight)
 
-    def roc_auc(self) -> tuple[float, float]:
-        """The mean AUC of the classes for which it is defined, and its bound; (NaN, NaN) where there are none."""
-        return _mean([ranking.roc_auc() for ranking in self.states])
+    def scores(self, of_others: bool = False) -> dict[str, float]:
+        """The mean AUC and average precision of the classes for which they are defined, and their bounds; NaN where there are none.
 
-    def average_precision(self, of_others: bool = False) -> tuple[float, float]:
-        """The mean average precision of the classes that have rows, and its bound; see `Ranking`."""
-        return _mean([ranking.average_precision(of_others) for ranking in self.states])
-
-
-def _mean(scores: list[tuple[float, float]]) -> tuple[float, float]:
-    defined = [score for score in scores if score[0] == score[0]]
-    value, bound = np.mean(defined, axis=0).tolist() if defined else (np.nan, np.nan)
-    return value, bound
+        of_others : as of `Ranking.average_precision`
+        """
+        each = [(*ranking.roc_auc(), *ranking.average_precision(of_others)) for ranking in self.states]
+        names = ("roc_auc", "roc_auc_error", "average_precision", "average_precision_error")
+        columns = np.reshape(each, (-1, 4)).T
+        means = [float(np.mean(c[c == c])) if (c == c).any() else np.nan for c in columns]
+        return dict(zip(names, means, strict=True))
 
 
 def _ordered(scores: np.ndarray) -> np.ndarray:

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.passes import StateOfStates
-from ..targets import is_missing
-from .labels import codes_of
+from .labels import as_column, codes_of
 
 #: Slices for values; a column of more values is cut into quarters, or the rarer ones are one slice.
 VALUES = 20
@@ -95,12 +93,12 @@ class Sliced(StateOfStates):
     ----------
     whole : ClassifierSums or RegressorSums
     parts : list of them, one for each slice
-    slices : Slices
+    slices : Slices, or None: the rows are not sliced
     """
 
     whole: Any
     parts: list[Any] = field(default_factory=list)
-    slices: Slices = field(default_factory=Slices)
+    slices: Slices | None = None
 
     @property
     def states(self) -> list[Any]:  # type: ignore[override]
@@ -108,36 +106,17 @@ class Sliced(StateOfStates):
 
     def add(self, *blocks: np.ndarray) -> None:
         """Count the rows of a block; the last array tells their slices, the others are what the states take."""
-        *blocks_of_states, column = blocks
-        self.whole.add(*blocks_of_states)
-        codes = self.slices.codes(column)
+        taken = len(blocks) - (self.slices is not None)
+        self.whole.add(*blocks[:taken])
+        codes = np.empty(0) if self.slices is None else self.slices.codes(blocks[-1])
         for k in np.unique(codes).tolist():
             rows = codes == k
-            self.parts[k].add(*(block[rows] for block in blocks_of_states))
+            self.parts[k].add(*(block[rows] for block in blocks[:taken]))
 
     def report(self) -> list[dict[str, Any]]:
         """The scores of each slice that has rows, as plain JSON."""
         return [
             {"value": name, "rows": part.rows, **part.scores(self.whole)}
-            for name, part in zip(self.slices.names, self.parts, strict=True)
+            for name, part in zip(self.slices.names if self.slices else (), self.parts, strict=True)
             if part.rows
         ]
-
-
-def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The values of a block of a column, and which rows have none, of shape (rows,).
-
-    Text is an array of strings. Raises InputError for values that are neither numbers nor booleans nor text.
-    """
-    values = values.toarray() if sp.issparse(values) else np.asarray(values)
-    values = values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
-    if values.ndim != 1 or values.dtype.kind not in "biufUSO":
-        raise InputError(
-            f"slices are by one column of numbers, booleans or text, got shape {values.shape} and dtype {values.dtype}"
-        )
-    if values.dtype.kind != "O":
-        values, missing = values.astype(str) if values.dtype.kind == "S" else values, values != values
-        return values[~missing], missing
-    missing = np.array([is_missing(v) or v != v for v in values.tolist()], dtype=bool)
-    found = np.array(values[~missing].tolist() or np.empty(0))
-    return found if found.dtype.kind in "biufU" else found.astype(str), missing

@@ -35,8 +35,8 @@ _FIRST, _LAST = 1, -10
 _ROSE, _PAST = 0.02, 2
 #: Powers of ten beside the best alpha of the path that are compared with every row and with every second one.
 _NEAR = {1: np.array([0.5, 0.0, -0.5]), 2: np.array([1.0, 0.5, 0.0, -0.5])}
-#: Eigenvalues, and squares of singular values, this far below the largest are rounding.
-_ROUNDING, _MOST_APART = 1e-14, 1e-24
+#: Eigenvalues this far below the largest are rounding.
+_ROUNDING = 1e-14
 #: Bounds of e, because an estimate from two samples is noisy.
 _POWERS = 0.5, 1.5
 #: Most iterations of L-BFGS for an alpha, and the share of the objective at their start that each must gain.
@@ -49,7 +49,6 @@ def sample_alpha(
     weight: np.ndarray | None,
     n: int,
     seed: int,
-    apart: float | None = None,
     folds: np.ndarray | None = None,
     loss: Loss = Squared(),  # noqa: B008
     smoothness: float = 1.0,
@@ -63,8 +62,6 @@ def sample_alpha(
     weight : array of shape (s,), or None
     n : int, number of all rows
     seed : int, of the folds
-    apart : float, the size of the smallest column over that of the largest, if columns are in unlike units, else None.
-        Small columns need an alpha smaller by its square, so the path is extended downwards by as much
     folds : array of shape (s,), given folds of the rows; None cuts some
     loss : Loss
     smoothness : float, its largest curvature, see `Loss.curvature`
@@ -102,9 +99,8 @@ def sample_alpha(
         train = train if folds is None else train[permutation(seed, "sgd penalty rows", f, len(train))]
         train = train[:: max(1, -(-len(train) // most))]
         if len(held) and len(train) > 2:
-            parts.append(_Fold(Z, Y, w, train, held, loss, smoothness, apart is not None))
-    below = 0 if apart is None else 2 * int(np.floor(np.log10(max(apart, np.sqrt(_MOST_APART)))))
-    best = _best(parts, size, below) if parts else None
+            parts.append(_Fold(Z, Y, w, train, held, loss, smoothness))
+    best = _best(parts, size) if parts else None
     if best is None:  # all targets are equal
         return _rounded(size / n)
     power, exponent = best
@@ -117,19 +113,15 @@ def fitted_rows(n_features: int, outputs: int) -> int:
     return max(_MOST_ROWS, 0 if n_features > _MANY_FEATURES else _MOST_OF_ONE // outputs)
 
 
-def _best(parts: list[_Fold], size: float, below: int) -> tuple[float, float] | None:
-    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0.
-
-    below : minus the decades by which the path is longer, because columns are in unlike units
-    """
+def _best(parts: list[_Fold], size: float) -> tuple[float, float] | None:
+    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0."""
     weights, path, losses = [part.constant for part in parts], [], []
-    for power in range(_FIRST, _LAST + below - 1, -1):
+    for power in range(_FIRST, _LAST - 1, -1):
         weights = [part.fit(size * 10.0**power, W) for part, W in zip(parts, weights, strict=True)]
         path.append(weights)
         losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
         k = int(np.argmin(losses))
-        rose = losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST
-        if rose and len(losses) > k - below:  # between columns of unlike sizes losses may not fall
+        if losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST:
             break
     if not any(losses):
         return None
@@ -153,33 +145,28 @@ class _Fold:
     """Fitted and held-out rows of the sample, both in the principal axes of the fitted ones.
 
     Z, Y, w : as in `sample_alpha`; train, held : row numbers
-    unlike : whether columns are in unlike units. A singular value decomposition then resolves small eigenvalues, which
-        rounding would hide in Z'Z
     """
 
     def __init__(
         self, Z: np.ndarray, Y: np.ndarray, w: np.ndarray, train: np.ndarray, held: np.ndarray, loss: Loss,
-        smoothness: float, unlike: bool,
+        smoothness: float,
     ):  # fmt: skip
         self.loss, self.Y, self.w = loss, Y[train], w[train] / w[train].mean()
         self.held_Y, self.held_w = Y[held], w[held]
         root = np.sqrt(self.w / len(train))[:, None]
         mean = root[:, 0] ** 2 @ Z[train].astype(np.float64)
         R = (Z[train] - mean) * root
-        if unlike:
-            _, roots, V = svd(R)
-            values, axes = roots**2, V.T
-        elif len(R) < R.shape[1]:
+        if len(R) < R.shape[1]:
             values, axes = linalg.eigh(R @ R.T, check_finite=False)
         else:
             values, axes = linalg.eigh(R.T @ R, check_finite=False)
-        clear = values > (_MOST_APART if unlike else _ROUNDING * len(values)) * values.max(initial=0.0)
+        clear = values > _ROUNDING * len(values) * values.max(initial=0.0)
         values, axes = values[clear], axes[:, clear]
         if len(axes) < R.shape[1]:
             axes = R.T @ (axes / np.sqrt(values))
-        dtype = np.float64 if unlike else Z.dtype
-        self.F = (R / root).astype(dtype) @ axes.astype(dtype)
-        self.H = (Z[held] - mean).astype(dtype) @ axes.astype(dtype)
+        axes = axes.astype(Z.dtype)
+        self.F = (R / root).astype(Z.dtype) @ axes
+        self.H = (Z[held] - mean).astype(Z.dtype) @ axes
         self.curvature = smoothness * np.append(values, 1.0)[:, None]  # of the last row, the intercept
         self.constant = np.zeros((len(values) + 1, Y.shape[1]))
         self.constant[-1] = self.w @ self.Y / len(train)
@@ -228,15 +215,3 @@ def _lowest(powers: np.ndarray, losses: list[float]) -> float:
 
 def _rounded(alpha: float) -> float:
     return float(f"{alpha:.1e}")
-
-
-def svd(A: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """U (m, k), singular values (k,) falling, and V' (k, n) of finite A (m, n) = U diag(s) V', with k = min(m, n).
-
-    LAPACK's divide and conquer (gesdd) does not converge on some finite matrices; its QR iteration (gesvd), several times
-    slower, then does.
-    """
-    try:
-        return linalg.svd(A, full_matrices=False, check_finite=False)
-    except linalg.LinAlgError:
-        return linalg.svd(A, full_matrices=False, check_finite=False, lapack_driver="gesvd")

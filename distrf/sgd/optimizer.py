@@ -6,7 +6,7 @@ constant column, which is not penalised.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -77,35 +77,6 @@ class Optimizer:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """alpha |u|^2 / 2 for the weights u of all features.
-
-    alpha : float >= 0; factors : on the penalty of each weight, a number or an array that broadcasts with weights (D, C)
-    """
-
-    alpha: float
-    factors: float | np.ndarray = 1.0
-
-    def for_columns(self, units: np.ndarray | None) -> Penalty:
-        """The penalty for columns that were multiplied by `units`, shape (D,), and weights that were divided by these."""
-        return self if units is None else replace(self, factors=units[:, None] ** 2 * self.factors)
-
-    @property
-    def strength(self) -> float | np.ndarray:
-        """The second derivative."""
-        return self.alpha * self.factors
-
-    @property
-    def curvature(self) -> float:
-        """The largest second derivative."""
-        return float(np.max(self.strength))
-
-    def times(self, factor: float) -> Penalty:
-        """The penalty times a factor."""
-        return replace(self, alpha=factor * self.alpha)
-
-
 @dataclass
 class SGDState(OptimizerState):
     """State of PreconditionedSGD.
@@ -133,14 +104,14 @@ class PreconditionedSGD(Optimizer):
     Steps are made for the largest curvature. If the rows of a batch have only the share c of it, 1 / c batches together have
     all of it, and a momentum of 1 - c averages over about that many.
 
-    intercept : whether the last row of the weights is the intercept, which is not penalised
+    alpha : float, of the penalty alpha |u|^2 / 2; intercept : whether the last row of the weights is the intercept, which is not penalised
     momentum : whether there is momentum; average : whether weights are averaged, as they must be where steps have noise
     decay : batches after which steps have become shorter by the root of two: they fall as 1 / sqrt(1 + t / decay), as they
         must where the loss has a kink. None: they do not fall
     """
 
     preconditioner: Preconditioner
-    penalty: Penalty
+    alpha: float
     intercept: bool
     momentum: bool = True
     average: bool = True
@@ -157,7 +128,7 @@ class PreconditionedSGD(Optimizer):
     def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
         W, G = state.weights, G.copy()
         D = len(W) - self.intercept
-        G[:D] += self.penalty.strength * W[:D]
+        G[:D] += self.alpha * W[:D]
         move = self.eta(state, rows, whole) * self.preconditioner(G)
         if momentum := self._momentum(state):
             state.velocity = momentum * state.velocity - move
@@ -183,7 +154,7 @@ class PreconditionedSGD(Optimizer):
 
     def penalty_value(self, weights: np.ndarray) -> float:
         U = weights[: len(weights) - self.intercept]
-        return float((0.5 * self.penalty.strength * U * U).sum())
+        return 0.5 * self.alpha * float((U * U).sum())
 
     def back_off(self, state: SGDState, weights: np.ndarray, loss: float) -> None:
         """Return to these weights and halve the step."""

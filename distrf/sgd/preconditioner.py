@@ -24,7 +24,6 @@ Number code: NumPy in and out.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -84,15 +83,10 @@ class Preconditioner:
         along = self.shrink[:, None] * (Q.T @ G.astype(Q.dtype))
         return G - (Q @ along.astype(Q.dtype)).astype(G.dtype)
 
-    def lengths(self, Z: Any, constant: float = 0.0) -> np.ndarray:
-        """z'P z of rows Z, shape (b, P) or, with a constant last column that Z lacks, (b, P - 1); shape (b,)."""
-        Q = self.directions
-        squares = Z.multiply(Z).sum(axis=1) if sp.issparse(Z) else np.einsum("ij,ij->i", Z, Z)
-        out = np.asarray(squares, dtype=np.float64).ravel() + constant**2
-        if len(self.shrink):
-            along = np.asarray(Z @ Q[:-1]) + constant * Q[-1] if constant else np.asarray(Z @ Q)
-            out -= (along.astype(np.float64) ** 2) @ self.shrink
-        return np.maximum(out, 0.0)
+    def lengths(self, Z: np.ndarray) -> np.ndarray:
+        """z'P z of rows Z, shape (b, P); shape (b,)."""
+        squares = np.einsum("ij,ij->i", Z, Z).astype(np.float64)
+        return np.maximum(squares - ((Z @ self.directions).astype(np.float64) ** 2) @ self.shrink, 0.0)
 
     def bounded(self, length: float) -> Preconditioner:
         """The preconditioner with its bounds raised, if need be, to hold for a row with z'P z = `length`."""

@@ -1,22 +1,23 @@
 """What SGD measures on a sample of rows before the first step.
 
-These are the preconditioner and with it the length of steps, alpha and epsilon where they are "auto", the units of columns
-and targets, and the best constant prediction, from which training starts.
+These are the preconditioner and with it the length of steps, alpha and epsilon where they are "auto", the units of targets,
+and the best constant prediction, from which training starts.
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
+from ..errors import InputError
 from ..execution.sampling import neighbours
-from ..losses import Loss
+from ..losses import Loss, Squared
 from ..targets import Targets
 from .alpha import sample_alpha
-from .column_units import APART, column_sizes, unit_factors, unlike
-from .optimizer import Penalty
 from .preconditioner import (
     Preconditioner,
     SampledRows,
@@ -28,12 +29,15 @@ from .preconditioner import (
 )
 from .rows import Rows, Weights
 
-#: Columns with fewer nonzero entries in the sample do not tell whether columns are in unlike units, if others have more.
-_RARE = 20
+#: Largest entries of columns beyond which float32 does not hold sums of squares, and their ratio from which on there is a warning:
+#: the variance of the smaller column is then a millionth, and directions of so little are not preconditioned.
+_EXTREME, UNLIKE = 1e15, 1e3
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
 _NEAR = 2.0
 #: Columns are shifted to mean zero if the mean of one is more than this many standard deviations from 0.
 _FAR = 10.0
+#: If the best constant scores do not single out the most frequent class, those of the other classes are lowered by this.
+_TIE = 1e-5
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,6 @@ class Spectrum:
     start : array of shape (C,), the best constant prediction
     null_loss : float, mean loss of `start`
     shift : array of shape (D,), means to subtract from the features, or None
-    units : array of shape (D,), factors on the shifted features, or None
     target_units : array of shape (C,), factors on the targets, or None. All attributes above are in these units
     """
 
@@ -59,13 +62,7 @@ class Spectrum:
     start: np.ndarray
     null_loss: float
     shift: np.ndarray | None = None
-    units: np.ndarray | None = None
     target_units: np.ndarray | None = None
-
-    def says_most_frequent(self, targets: Targets) -> bool:
-        """Whether the best constant scores predict the most frequent class. For hinges the scores of several may be equal."""
-        assert targets.shares is not None
-        return targets.width == 1 or self.start.argmax() == targets.shares.argmax()
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
@@ -141,7 +138,7 @@ def measure_spectrum(
 
     Raises
     ------
-    InputError : no sampled row is finite
+    InputError : no sampled row is finite, or features are too large or too small for squares
     """
     sample = _draw_sample(rows, targets, stream, seed)
     target_units = None if targets.classes is not None else _target_units(sample.Y, sample.weight)
@@ -154,50 +151,50 @@ def measure_spectrum(
     shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    sample, penalty, units = _scale_columns(sample, loss, requested.alpha, smoothness, shift)
+    _check_sizes(*column_range(sample.Z, shift))
+    alpha = requested.alpha
+    if alpha is None:
+        alpha = sample_alpha(sample.Z, Y, weight, sample.n, seed, sample.folds, loss, smoothness)
     constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
-    # A bound on the length of all rows is known for columns that are not scaled. The sample may be shifted besides.
-    longest = np.inf if units is not None else (rows.longest + constant**2) * weights.largest / weights.mean
+    longest = (rows.longest + constant**2) * weights.largest / weights.mean
     whole = len(sample.Z) >= sample.n and not stream
     split = _split(sample, constant, weights.mean, whole, longest if shift is None else np.inf)
     preconditioner = make_preconditioner(
-        split, smoothness, penalty.curvature, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
+        split, smoothness, alpha, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
         chosen=requested.directions is None, seed=seed,
     )  # fmt: skip
     if not whole and preconditioner.row_bound * _NEAR > smoothness * longest:
         preconditioner = preconditioner.bounded(longest)
-    start = _constant(loss, targets, Y, weight) if requested.intercept else np.zeros(targets.width)
+    start, null_loss = best_constant(loss, targets, Y, weight, requested.intercept)
     return Spectrum(
-        preconditioner, constant, float(penalty.alpha),
+        preconditioner, constant, float(alpha),
         loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
-        start, _null_loss(loss, targets, start, Y, weight), shift, units, target_units,
+        start, null_loss, shift, target_units,
     )  # fmt: skip
 
 
-def _scale_columns(
-    sample: _Sample,
-    loss: Loss,
-    alpha: float | None,
-    smoothness: float,
-    shift: np.ndarray | None,
-) -> tuple[_Sample, Penalty, np.ndarray | None]:
-    """Choose the penalty, and scale the columns of the sample if their sizes are unlike; the factors come last."""
-    sizes = column_sizes(sample.Z, sample.weight, shift)
-    # The size of a rare word is chance: it is that of the few rows that have it.
-    usual = np.count_nonzero(sample.Z, axis=0) >= _RARE
-    apart = unlike(sizes[usual] if usual.any() else sizes, APART)
-    # Squares of the columns may leave the range of float32 until they are scaled.
-    wide = sample if apart is None else replace(sample, Z=sample.Z.astype(np.float64))
-    if alpha is None:
-        alpha = sample_alpha(
-            wide.Z, wide.Y, wide.weight, wide.n, wide.seed, apart, wide.folds, loss, smoothness
+def column_range(Z: np.ndarray, shift: np.ndarray | None = None) -> tuple[float, float]:
+    """The least and the largest of the sizes of columns, each that of its largest entry; columns of zeros have none.
+
+    Neither have constant columns, of which subtracting a shift left what rounding is.
+    """
+    sizes = np.maximum(Z.max(axis=0), -Z.min(axis=0)).astype(np.float64)
+    sizes = sizes[sizes > (0.0 if shift is None else 4.0 * np.finfo(Z.dtype).eps * np.abs(shift))]
+    return (float(sizes.min()), float(sizes.max())) if len(sizes) else (0.0, 0.0)
+
+
+def _check_sizes(low: float, high: float) -> None:
+    if high and not 1.0 / _EXTREME < high < _EXTREME:
+        raise InputError(
+            f"the largest features must lie between {1.0 / _EXTREME:g} and {_EXTREME:g} in size, so that sums of their squares are "
+            f"numbers; got {high:.3g}; scale the columns, as StreamingScaler does"
         )
-    penalty = Penalty(alpha)
-    if apart is None:
-        return sample, penalty, None
-    units = unit_factors(sizes, penalty.curvature / smoothness)
-    scaled = replace(sample, Z=(wide.Z * units).astype(sample.Z.dtype))
-    return scaled, penalty.for_columns(units), units
+    if high > UNLIKE * low:
+        warnings.warn(
+            f"columns have sizes from {low:.2g} to {high:.2g}: SGD learns slowly from the small ones; put StreamingScaler before it",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
 
 
 def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
@@ -249,22 +246,23 @@ def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:
     return replace(loss, epsilon=max(_spread(Y, weight), 1e-300) * loss.epsilon_in_spreads)
 
 
-def _constant(loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray:
-    """The constant scores of least mean loss, shape (C,): exact from the shares of the classes, else by the sample."""
-    if targets.classes is None:
-        return loss.best_constant(Y, np.ones(len(Y)) if weight is None else weight)
-    if targets.shares is None:
-        return np.zeros(targets.width)
-    return loss.best_constant_of_shares(np.clip(targets.shares, 1e-9, 1.0 - 1e-9))
+def best_constant(
+    loss: Loss, targets: Targets, Y: np.ndarray, weight: np.ndarray | None, intercept: bool = True
+) -> tuple[np.ndarray, float]:
+    """The constant scores of least mean loss, shape (C,), and that loss: exact from the shares of classes, else by the sample.
 
-
-def _null_loss(
-    loss: Loss, targets: Targets, start: np.ndarray, Y: np.ndarray, weight: np.ndarray | None
-) -> float:
-    """Mean loss of a constant prediction: exact from the shares of the classes, else by the sample."""
-    if targets.classes is not None and targets.shares is not None:
-        Y, weight = Targets(targets.classes, targets.centre).encode(targets.classes, None)[0], targets.shares
-    return float(np.average(loss(np.broadcast_to(start, Y.shape), Y)[0], weights=weight))
+    Without an intercept they are 0. The most frequent class has the largest score, also where that of a hinge is no larger than others.
+    """
+    shares = targets.shares
+    if targets.classes is not None and shares is not None:
+        Y, weight = Targets(targets.classes, targets.centre).encode(targets.classes, None)[0], shares
+    w = np.ones(len(Y)) if weight is None else weight
+    start = np.zeros(targets.width)  # of squares of numbers, which are centred, the best
+    if intercept and (not isinstance(loss, Squared) if targets.classes is None else shares is not None):
+        start = loss.best_constant(Y, w if shares is None else np.clip(w, 1e-9, 1.0 - 1e-9))
+        if shares is not None and len(start) > 1 and start.argmax() != shares.argmax():
+            start[np.arange(len(start)) != shares.argmax()] -= _TIE
+    return start, float(np.average(loss(np.broadcast_to(start, Y.shape), Y)[0], weights=w))
 
 
 def _spread(Y: np.ndarray, weight: np.ndarray | None) -> float:

@@ -45,7 +45,7 @@ class TrainerState:
     first_ratio : loss of the first batch over that of the constant, at least 1
     best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
     waited : epochs since the last one that was better by more than the tolerance; backed : times steps were halved
-    fell_back : whether the solution is the constant; ended_best : whether it is the weights after the last batch
+    ended_best : whether the solution is the weights after the last batch
     """
 
     epoch: int = 0
@@ -61,7 +61,6 @@ class TrainerState:
     best_epoch: int = 0
     waited: int = 0
     backed: int = 0
-    fell_back: bool = False
     ended_best: bool = False
     stopped: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
@@ -96,8 +95,8 @@ class Trainer:
     validates : whether epochs are judged by held-out rows
     rows : of which training and held-out rows are scored
     every : batches between two states of the checkpoint
-    first : the weights of the constant prediction, the solution if no epoch is better
-    fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last
+    fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last. Those
+        of epoch 0 are the constant prediction
     measured : with `whole`, the weights to which the loss of the last epoch belongs
     memory : the planned memory of a worker; None without workers
     null_loss : mean loss of the constant prediction over all rows or a sample; a single batch may lack a rare class
@@ -116,10 +115,12 @@ class Trainer:
     every: int = 1
     training: TrainerState = field(default_factory=TrainerState)
     fallback: np.ndarray | None = None
-    first: np.ndarray | None = None
     measured: np.ndarray | None = None
     null_loss: float = 0.0
     memory: PassMemory | None = None
+
+    def __post_init__(self) -> None:
+        self.first = self.optimizer.solution(self.state)  # of epoch 0
 
     def resume(self) -> bool:
         """Continue from the state in the checkpoint. Returns False if it has none."""
@@ -140,8 +141,6 @@ class Trainer:
             return
         if self.fallback is None:
             self.fallback = self.optimizer.solution(self.state).copy()
-        if self.first is None:
-            self.first = self.fallback
         self.batches.begin(self._sequence(p.epoch, p.batch))
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
@@ -155,7 +154,8 @@ class Trainer:
             self._end_epoch(time.perf_counter() - started)
             if p.stopped and self.rules.guarded and self.rules.keep_best:
                 p.ended_best = self.whole and self._ended_best()
-                p.fell_back = self._beaten()
+                if self._beaten():
+                    self.fallback, p.best_epoch, p.ended_best = self.first, 0, False
             self._keep()
 
     def _ended_best(self) -> bool:
@@ -171,18 +171,15 @@ class Trainer:
     def _beaten(self) -> bool:
         """Whether the constant has the smaller objective. Where that is in doubt, all rows are read to tell."""
         p = self.training
-        if self.first is None or not p.null_loss:
+        null = p.null_loss or 0.0
+        if p.best_epoch and p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * null:
             return False
-        if p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * p.null_loss and p.best_epoch:
-            return False
-        return not self._objective(self.solution) < p.null_loss
+        return null > 0 and not self._objective(self.solution) < null
 
     @property
     def solution(self) -> np.ndarray:
-        """The weights of the best or the last epoch, as the rules say; those of the constant if no epoch beat it."""
+        """The weights of the best or the last epoch, as the rules say; those of the constant, epoch 0, if no epoch beat it."""
         p = self.training
-        if p.fell_back and self.first is not None:
-            return self.first
         best = self.rules.keep_best and (p.best is not None or self.rules.guarded)
         if best and not p.ended_best and self.fallback is not None:
             return self.fallback
@@ -307,12 +304,12 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     scores = [entry["validation_score"] for entry in p.history]
     warning = None
-    if scores[-1] is not None and p.best_epoch == 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
+    if scores[-1] is not None and p.best_epoch <= 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
         warning = (
             f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
             "is what is kept. Take a larger alpha"
         )
-    elif p.fell_back:
+    elif p.best_epoch == 0 and trainer.rules.keep_best:
         shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
         warning = (
             f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least){shortened}; the "

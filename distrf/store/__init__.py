@@ -15,11 +15,10 @@ _NAMES = {
     ),
     "zarr_source": ("ZarrSource",),
     "row_source": ("RowReader", "RowSource", "RowsInfo", "Selection"),
-    "rows": ("describe", "open_weighted", "read_block"),
     "formats": (
-        "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
+        "describe", "facts", "find_format", "fingerprint", "open_source", "open_weighted", "part_fingerprints", "read_as",
+        "register_format",
     ),
-    "parquet_source": ("ParquetSource",),
     "csv_source": ("CsvSource",),
     "table_source": ("TableSource",),
     "parquet_writer": ("create_parts", "existing_parts", "finish_parts", "write_parquet_block"),

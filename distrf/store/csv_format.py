@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
@@ -31,10 +31,6 @@ def _is_encoding(value: Any) -> bool:
         return isinstance(value, str) and bool(codecs.lookup(value))
     except LookupError:
         return False
-
-
-def _is_mark(value: Any) -> bool:
-    return isinstance(value, str) and value != ""
 
 
 def _are_texts(value: Any) -> bool:
@@ -62,17 +58,15 @@ class CsvFormat:
         CSV: whether the first row has the names of the columns. None sees it by the row, and refuses one that tells
         neither.
     decimal : {".", ","} or None, default=None
-        CSV: what stands before the fraction of a number. None sees it where semicolons separate values.
+        CSV: what stands before the fraction of a number. None is a point, or a comma where points separate thousands. Text such as
+        "1,5" is read as numbers too where columns are encoded.
     thousands : {",", ".", "'", " ", "_"} or None, default=None
         CSV: what stands between the thousands of a number.
     comment : str or None, default=None
         CSV: lines that begin with this are left out.
     scratch : str, PathLike or None, default=None
         CSV: the folder, or URL, in which CSV becomes Parquet, once, where all workers see it. It is kept there, and found again.
-        None takes a folder for temporary files, which ends with the process; beside the output where workers are on other
-        machines.
-    out : str or None, default=None
-        What the function writes that runs; set by `reads_csv`.
+        None takes a folder for temporary files, which ends with the process, where all workers are on this machine.
 
     Raises
     ------
@@ -91,9 +85,11 @@ class CsvFormat:
     header: bool | None = param(default=None, rule=FLAG | NONE)
     decimal: str | None = param(default=None, rule=one_of(".", ",") | NONE)
     thousands: str | None = param(default=None, rule=one_of(",", ".", "'", " ", "_") | NONE)
-    comment: str | None = param(default=None, rule=Rule(("a mark such as '#'",), _is_mark) | NONE)
+    comment: str | None = param(
+        default=None,
+        rule=Rule(("a mark such as '#'",), lambda mark: isinstance(mark, str) and mark != "") | NONE,
+    )
     scratch: str | None = param(default=None, rule=PLACE | NONE)
-    out: str | None = field(default=None, compare=False)
 
     parameter_rules: ClassVar[dict[str, Rule]] = {}
 
@@ -107,13 +103,14 @@ class CsvFormat:
         texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         plain = {
             "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,
+            "decimal": self.decimal or ("," if self.thousands == "." else "."),
             "na_values": tuple(map(str, texts)), "scratch": None if self.scratch is None else files.normalise(self.scratch),
         }  # fmt: skip
         for name, value in plain.items():
             object.__setattr__(self, name, value)
 
 
-CsvFormat.parameter_rules.update((one.name, one.metadata["rule"]) for one in fields(CsvFormat) if one.metadata)
+CsvFormat.parameter_rules.update((one.name, one.metadata["rule"]) for one in fields(CsvFormat))
 #: What is said where nothing is.
 USUAL = CsvFormat()
 _CURRENT: ContextVar[CsvFormat] = ContextVar("csv_format", default=USUAL)
@@ -126,14 +123,13 @@ def current_format() -> CsvFormat:
 
 def said_format() -> dict[str, Any]:
     """What was said of the text that is not usual, as JSON: part of the spec of what is made from rows."""
-    now = {name: list(v) if isinstance(v, tuple) else v for name, v in vars(current_format()).items()}
-    return {n: v for n, v in now.items() if v != getattr(USUAL, n) and v != [] and n not in ("scratch", "out")}
+    now = {name: value for name, value in vars(current_format()).items() if value != getattr(USUAL, name)}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in now.items() if name != "scratch"}
 
 
 def set_format(wanted: CsvFormat) -> None:
     """Read CSV so until the `reading` around the call ends, through the same folder."""
-    now = _CURRENT.get()
-    _CURRENT.set(replace(wanted, scratch=now.scratch, out=now.out))
+    _CURRENT.set(replace(wanted, scratch=_CURRENT.get().scratch))
 
 
 @contextmanager
@@ -146,9 +142,6 @@ def reading(wanted: CsvFormat) -> Iterator[None]:
         _CURRENT.reset(token)
 
 
-_PARAMETERS = {
-    n: p for n, p in inspect.signature(CsvFormat).parameters.items() if n in CsvFormat.parameter_rules
-}
 #: What functions call the rows.
 _PLACES = ("X", "data", "path", "source")
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -156,29 +149,28 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 def reads_csv(function: _Function) -> _Function:
     """Let a public function take the parameters of `CsvFormat` too: they hold for all CSV that it reads."""
-    signature = inspect.signature(function)
 
     @functools.wraps(function)
     def reading_so(*given: Any, **named: Any) -> Any:
-        said = {name: named.pop(name) for name in _PARAMETERS if name in named}
-        out = (dict(zip(signature.parameters, given, strict=False)) | named).get("out")
-        out = str(out) if isinstance(out, (str, os.PathLike)) else current_format().out
-        if not said:
-            with reading(replace(current_format(), out=out)):  # a model may set its own: `formats.read_as`
-                return function(*given, **named)
+        said = {name: named.pop(name) for name in CsvFormat.parameter_rules if name in named}
         places = (*given[:2], *(named.get(name) for name in _PLACES))
-        if not any(isinstance(value, (str, os.PathLike)) for value in places):
+        if said and not any(isinstance(value, (str, os.PathLike)) for value in places):
             raise InputError(
                 f"{', '.join(f'{name}=' for name in said)} say how CSV at a path is read; received a "
                 f"{type(given[0]).__name__ if given else 'call'} without a path; leave them out"
             )
-        with reading(replace(CsvFormat(**said), out=out)):
+        with reading(
+            CsvFormat(**said) if said else current_format()
+        ):  # a model sets its own: `formats.read_as`
             return function(*given, **named)
 
+    signature, ours = inspect.signature(function), inspect.signature(CsvFormat).parameters.values()
     own = list(signature.parameters.values())
     last = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
-    reading_so.__signature__ = signature.replace(parameters=[*own, *_PARAMETERS.values(), *last])  # type: ignore[attr-defined]
-    entries = inspect.getdoc(CsvFormat).partition("Parameters\n----------\n")[2].partition("\nout :")[0]  # type: ignore[union-attr]
+    reading_so.__signature__ = signature.replace(parameters=[*own, *ours, *last])  # type: ignore[attr-defined]
+    entries = (
+        (inspect.getdoc(CsvFormat) or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
+    )
     at = f"\n    **{last[0].name} :" if last else "\n\n    Returns\n    -------"
     before, next_one, after = (function.__doc__ or "").partition(at)
     reading_so.__doc__ = before + ("\n" + entries).replace("\n", "\n    ") + next_one + after

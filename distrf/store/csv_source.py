@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import itertools
 import json
 import os
 import re
 import shutil
 import tempfile
 import threading
-import uuid
-from collections.abc import Callable, Iterable, Set
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -24,26 +21,18 @@ from ..errors import InputError, StoreError
 from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
-from .csv_text import LARGEST_ROW, Dialect, column_types, dialect_of, joined
+from .csv_text import FAULT, LARGEST_ROW, Dialect, column_types, dialect_of, joined
 from .fingerprints import fingerprint_of_spec
-from .parquet_source import found_in
 from .row_source import Selection
 from .table_schema import TableSchema, base_of, is_text
-from .table_source import Found, TableSource
+from .table_source import Found, TableSource, found_in
 from .text_forms import find_form
 
-#: What Arrow says of a value or a row that it cannot read.
-_FAULT = re.compile(
-    r"(?:In CSV column #(?P<column>\d+): |CSV parse error: |)Row #(?P<row>\d+): (?P<what>.*)", re.DOTALL
-)
-_VALUE = re.compile(r"(?:invalid value|offset in) '(.*)'", re.DOTALL)
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
-#: Times that a file is read anew for one column that becomes text, so that the row is known; from then on for all at once.
-_TURNS = 16
 #: Set by `distrf.execution`: whether all workers see the temporary files of this machine.
 workers_are_here: Callable[[], bool] | None = None
-_folders: dict[str, str] = {}
+_folders: list[str] = []
 _lock = threading.Lock()
 
 
@@ -54,6 +43,8 @@ class CsvSource(TableSource):
     the narrowest that holds all its values: integers stay exact, and one word makes text of it, of which `find_form` may make
     numbers again, among which the word is missing.
     """
+
+    kind = "csv"
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -94,10 +85,10 @@ class CsvSource(TableSource):
                 made[j] = converted(name, others)
         if made != guessed:
             found = found_in(path, made, names)
-        notes = [json.loads(schema.metadata[b"distrf"]) for _, schema in found.schemas]
-        strays = {name: stray for note in reversed(notes) for name, stray in note["strays"].items()}
-        comma = {"decimal": "comma"} if any(note["decimal"] == "," for note in notes) else {}
-        return found._replace(facts={"kind": "csv", **comma}, strays=tuple(strays.items()))
+        strays: dict[str, str] = {}
+        for _, schema in reversed(found.schemas):
+            strays |= json.loads(schema.metadata[b"distrf"])
+        return found._replace(strays=tuple(strays.items()))
 
 
 def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
@@ -125,40 +116,34 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
         The text is no CSV, with the row; or workers do not see the folder.
     """
     wanted = current_format()
-    folder = files.normalise(wanted.scratch or _temporary(wanted.out))
+    folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
     place = files.Place(f"{folder}/{fingerprint_of_spec(spec)}.parquet", folder.options)
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
-    above = root if files.is_local(place) else f"{tempfile.gettempdir()}/distrf"
-    partial = f"{above}.{uuid.uuid4().hex}.partial"
-    try:
-        os.makedirs(os.path.dirname(partial), exist_ok=True)
-        _convert(dialect_of(name, wanted), text, partial)
-        os.replace(partial, root) if files.is_local(place) else fs.put_file(partial, root)
-    finally:
-        with suppress(FileNotFoundError):
-            os.unlink(partial)
+    if files.is_local(place):
+        os.makedirs(folder, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=".distrf-csv-", dir=folder if files.is_local(place) else None
+    ) as made:
+        _convert(dialect_of(name, wanted), text, f"{made}/rows")
+        os.replace(f"{made}/rows", root) if files.is_local(place) else fs.put_file(f"{made}/rows", root)
     return place
 
 
-def _temporary(out: str | None) -> str:
+def _temporary() -> str:
     """A folder that ends with the process, which the workers see."""
-    above, out = "", None if out is None else files.normalise(out)
     if workers_are_here is not None and not workers_are_here():
-        if out is None or not files.is_local(out):
-            raise InputError(
-                "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
-                "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
-            )
-        above = os.path.dirname(out)
-        os.makedirs(above, exist_ok=True)
+        raise InputError(
+            "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
+            "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
+        )
     with _lock:
-        if above not in _folders:
-            _folders[above] = tempfile.mkdtemp(prefix=".distrf-csv-", dir=above or None)
-            atexit.register(shutil.rmtree, _folders[above], ignore_errors=True)
-        return _folders[above]
+        if not _folders:
+            _folders.append(tempfile.mkdtemp(prefix="distrf-csv-"))
+            atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
+        return _folders[0]
 
 
 def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
@@ -167,67 +152,72 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
         rows = dialect.first_rows()
         types = column_types(dialect, rows)
         strays = {name: stray for name in types if (stray := _stray(dialect, rows, name))}
-        for restart in itertools.count():
+        while True:
             try:
                 return _write(dialect, types | dict.fromkeys(text & types.keys(), pa.string()), strays, out)
             except pa.ArrowInvalid as error:
-                fault = _FAULT.match(str(error))
-                value = fault and fault["column"] and _VALUE.search(fault["what"])
-                if not (fault and value):
+                fault = FAULT.match(str(error))
+                if fault is None or fault["value"] is None or fault["column"] is None:
                     raise
-                name, row = dialect.names[int(fault["column"])], int(fault["row"])
-            found = column_types(dialect, dialect.first_rows(skip=row - 1), row - 1)
-            wider = {one: joined(kind, found[one]) for one, kind in types.items()}
-            if wider[name] == types[name]:
-                wider[name] = pa.string()
-            for one in wider:  # Arrow does not guess all that it reads, and each text has its own turn
-                late = one != name and is_text(wider[one])
-                if late and (restart < _TURNS or dialect.reads({one: types[one]}, row - 1)):
-                    wider[one] = types[one]
-            if is_text(wider[name]):
-                strays[name] = f"{value[1][:60]!r} (row {row:,} of {dialect.file!r})"
-            types = wider
+            types |= _wider(dialect, types, fault, strays)
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error) or dialect.block >= LARGEST_ROW:
             raise _refused(error, dialect) from None
     _convert(replace(dialect, block=LARGEST_ROW), text, out)
 
 
+def _wider(
+    dialect: Dialect, types: Mapping[str, pa.DataType], fault: re.Match[str], strays: dict[str, str]
+) -> dict[str, pa.DataType]:
+    """Types that hold what follows the row of a fault too. Of a column that becomes text the value that is none is noted."""
+    skip, failed = int(fault["row"]) - 1, dialect.names[int(fault["column"])]
+    found = column_types(dialect, dialect.first_rows(skip=skip), skip)
+    wider = {name: joined(kind, found[name]) for name, kind in types.items()}
+    if wider[failed] == types[failed]:
+        wider[failed] = pa.string()
+    turned = {name: pa.string() for name in types if is_text(wider[name]) and not is_text(types[name])}
+    texts = dialect.first_rows({failed: pa.string()} | turned, skip)
+    for name in turned:
+        stray = fault["value"] if name == failed else dialect.misread(name, types[name], skip)
+        if stray is None:  # Arrow does not guess all that it reads
+            wider[name] = types[name]
+        elif not pa.types.is_null(
+            types[name]
+        ):  # rows count from the fault: Arrow skips one less beyond a block
+            apart = pc.index(texts[name], stray).as_py() - pc.index(texts[failed], fault["value"]).as_py()
+            strays[name] = _where(dialect, stray, skip + 1 + apart)
+    return wider
+
+
 def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, str], out: str) -> None:
-    tell, size = current_listener(), 0
-    if tell is not None and not dialect.file.lower().endswith(
-        file_lists.PACKED[1:]
-    ):  # of which the unpacked size is not known
+    tell, size, done = current_listener(), 0, 0
+    if not dialect.file.lower().endswith(file_lists.PACKED[1:]):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)
-    note = json.dumps({"strays": strays, "decimal": dialect.decimal})
-    schema = pa.schema(list(types.items()), {"distrf": note})
+    schema = pa.schema(list(types.items()), {"distrf": json.dumps(strays)})
     texts = [name for name, kind in types.items() if is_text(kind)]
-    held: list[pa.RecordBatch] = []
-    done, last = 0, None
     options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
+    held = schema.empty_table()
     with pq.ParquetWriter(out, schema, **options) as writer:
-
-        def flush() -> None:
-            if held:
-                writer.write_table(pa.Table.from_batches(held, schema))
-                held.clear()
-
-        for batch in reader:
-            more = sum(map(len, held)) + len(batch), sum(one.nbytes for one in held) + batch.nbytes
-            if more[0] > _GROUP_ROWS or more[1] > _GROUP_BYTES:
-                flush()
-            held.append(pa.RecordBatch.from_arrays(batch.columns, schema=schema))
+        for batch in filter(len, reader):
+            if len(held) + len(batch) > _GROUP_ROWS or held.nbytes + batch.nbytes > _GROUP_BYTES:
+                writer.write_table(held)
+                held = schema.empty_table()
+            held = pa.concat_tables([held, pa.Table.from_arrays(batch.columns, schema=schema)])
             done += len(batch)
-            last = batch.column(len(types) - 1)[-1] if len(batch) else last
             if tell is not None and size:
                 tell("CSV", done, max(done, int(done * size / plain.done)))
-        flush()
-    if last is not None and is_text(last.type) and plain.open_quote(last.as_py()):
-        raise StoreError(
-            f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct the file"
-        )
+        if held.column(len(types) - 1)[-1].is_valid:  # the row behind the last one is a part of it
+            raise StoreError(
+                f"a quote ends with its value; in row {done:,} of {dialect.file!r} or before it one is never closed; correct "
+                "the file"
+            )
+        writer.write_table(held.slice(0, len(held) - 1))
+
+
+def _where(dialect: Dialect, value: str, row: int) -> str:
+    return f"{value[:60]!r} (row {row:,} of {dialect.file!r})"
 
 
 def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
@@ -237,12 +227,12 @@ def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
     if found is None or found.kind != "number" or not found.stray:
         return ""
     row = pc.index(pc.ascii_trim_whitespace(column), found.stray).as_py()
-    return f"{column[row].as_py()[:60]!r} (row {row + 1:,} of {dialect.file!r})"
+    return _where(dialect, column[row].as_py(), row + 1)
 
 
 def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreError:
     """What Arrow could not read, in words of the table."""
-    fault, file = _FAULT.match(str(error)), dialect.file
+    fault, file = FAULT.match(str(error)), dialect.file
     if "straddling" in str(error):
         return StoreError(
             f"a quote ends with its value; in {file!r} one is never closed, or a row is over 64 MiB; correct the file"
@@ -254,7 +244,7 @@ def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreErro
         return InputError(
             f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"
         )
-    name = dialect.names[int(fault["column"])]
     return InputError(
-        f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column {name!r}; give encoding="
+        f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column "
+        f"{dialect.names[int(fault['column'])]!r}; give encoding="
     )

@@ -9,7 +9,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -29,10 +29,13 @@ NULLS = (
 )  # fmt: skip
 #: What separates values, where the first line has it; the first one otherwise.
 _DELIMITERS = ",;\t|"
-#: A number with a comma that separates no thousands.
-_FRACTION = r"^\s*[+-]?(0\d*,\d+|\d+,(\d{1,2}|\d{4,})|\d{4,},\d+)([eE][+-]?\d+)?\s*$"
+#: What Arrow says of a value, or of a row, that it cannot read.
+FAULT = re.compile(
+    r"(?:In CSV column #(?P<column>\d+): |CSV parse error: |)Row #(?P<row>\d+): (?P<what>[^']*(?:'(?P<value>.*)')?.*)", re.DOTALL
+)  # fmt: skip
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
-_WHOLE = r"^\s*[+-]?\d+\s*$"
+#: What whole numbers have not.
+_OTHER = r"[^\d\s-]"
 #: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
 _PIECE, _HEAD, LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 
@@ -51,12 +54,8 @@ class Dialect:
     delimiter : str
     start : int
         Bytes before the first row that is no line of names.
-    decimal : {".", ","}
-        What stands before the fraction of a number.
     block : int
         Bytes that are parsed at a time: a row is not longer.
-    empty : bool
-        Whether there is nothing behind the names.
     """
 
     file: str
@@ -64,44 +63,38 @@ class Dialect:
     names: tuple[str, ...]
     delimiter: str
     start: int
-    decimal: str = "."
     block: int = _PIECE
-    empty: bool = False
 
     def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
         """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
 
+        Behind the last row stands one without values: where a quote is open, it is a part of the last value.
         Raises pa.ArrowInvalid for text that is no such, as does the reader, with the row.
         """
-        text = PlainText(self.file, self.wanted, self.start)
-        if self.empty:
-            return iter(()), text
+        end = "\n" + self.delimiter.join(['""'] * len(self.names)) + "\n"
+        text = PlainText(self.file, self.wanted, self.start, end.encode())
         read = pa.csv.ReadOptions(
             use_threads=False, block_size=self.block, column_names=self.names, skip_rows_after_names=skip,
         )  # fmt: skip
         nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
         values = pa.csv.ConvertOptions(
-            null_values=list(dict.fromkeys(nulls)), strings_can_be_null=True, decimal_point=self.decimal,
+            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.decimal, check_utf8=True,
             column_types=types, include_columns=list(types or ()),
         )  # fmt: skip
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
         return pa.csv.open_csv(pa.PythonFile(text, "r"), read, parse, values), text
 
     def first_rows(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> pa.RecordBatch:
-        """Those of the first block that has some; none at the end."""
-        if self.empty:
-            return pa.RecordBatch.from_arrays([pa.nulls(0)] * len(self.names), self.names)
-        reader, _ = self.reader(types, skip)
-        found = next((batch for batch in reader if len(batch)), None)
-        return pa.RecordBatch.from_pylist([], reader.schema) if found is None else found
+        """Those of the first block that has some."""
+        return next(batch for batch in self.reader(types, skip)[0] if len(batch))
 
-    def reads(self, types: Mapping[str, pa.DataType], skip: int = 0) -> bool:
-        """Whether columns of `first_rows` are of these types."""
+    def misread(self, name: str, kind: pa.DataType, skip: int = 0) -> str | None:
+        """The first value of a column in `first_rows` that is not of a type."""
         try:
-            self.first_rows(types, skip)
-        except pa.ArrowInvalid:
-            return False
-        return True
+            self.first_rows({name: kind}, skip)
+        except pa.ArrowInvalid as error:
+            return FAULT.match(str(error))["value"]  # type: ignore[index]
+        return None
 
 
 class PlainText:
@@ -113,19 +106,19 @@ class PlainText:
     wanted : CsvFormat
     start : int
         Bytes that are left out.
+    end : bytes
+        What follows the text.
 
     Attributes
     ----------
     done : int
         Bytes that were read.
-    last : bytes
-        The latest ones.
     """
 
     closed = False
 
-    def __init__(self, name: str, wanted: CsvFormat, start: int = 0) -> None:
-        self._pieces, self._held, self.done, self.last = _pieces(name, wanted), b"", 0, b""
+    def __init__(self, name: str, wanted: CsvFormat, start: int = 0, end: bytes = b"") -> None:
+        self._pieces, self._held, self.done = itertools.chain(_pieces(name, wanted), [end]), b"", 0
         self.read(start)
 
     def read(self, size: int) -> bytes:
@@ -133,16 +126,8 @@ class PlainText:
         while len(self._held) < size and (piece := next(self._pieces, None)) is not None:
             self._held += piece
         out, self._held = self._held[:size], self._held[size:]
-        self.done, self.last = self.done + len(out), (self.last + out)[-(2**16) :]
+        self.done += len(out)
         return out
-
-    def open_quote(self, value: str | None) -> bool:
-        """Whether the last value, which Arrow read as this one, began with a quote that nothing closed."""
-        end = self.last.rstrip(b"\r\n")
-        quotes = len(end) - len(end.rstrip(b'"'))
-        if not value or "\n" in value or "\r" in value:
-            return quotes % 2 == (0 if value else 1)
-        return end.endswith(b'"' + value.replace('"', '""').encode())
 
 
 def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
@@ -254,18 +239,11 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal)
     names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
     named = _holds_names(names, name) if wanted.header is None else wanted.header
-    names = (
-        [name or f"Unnamed: {j}" for j, name in enumerate(names)]
-        if named
-        else [f"f{j}" for j in range(len(names))]
-    )
+    names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]
     if len(set(names)) != len(names):
         raise InputError(f"columns have distinct names; {name!r} has {names[:50]}; rename them")
-    block = max(_PIECE, 4 * max(map(len, rows)))
-    empty = named and len(rows) == 1 and len(text) < _HEAD
-    start = found[0].end() if named else 0
-    dialect = Dialect(name, wanted, tuple(names), delimiter, start, wanted.decimal or ".", block, empty)
-    return dialect if empty else _with_decimal(dialect)
+    block, start = max(_PIECE, 4 * max(map(len, rows))), found[0].end() if named else 0
+    return Dialect(name, wanted, tuple(names), delimiter, start, block)
 
 
 def _delimiter(rows: Sequence[bytes], path: str, decimal: str | None) -> str:
@@ -299,26 +277,6 @@ def _holds_names(row: Sequence[str], path: str) -> bool:
     )
 
 
-def _with_decimal(dialect: Dialect) -> Dialect:
-    """The dialect with what stands before fractions, as the first rows tell.
-
-    A decimal comma where semicolons separate values, all values of some column are numbers with such a comma alone, and no column
-    has decimal points. Commas that may all separate thousands (1,234) are no decimal ones.
-    """
-    if dialect.wanted.decimal or dialect.delimiter != ";":
-        return dialect
-    comma = replace(dialect, decimal=",")
-    try:
-        rows, other = dialect.first_rows(), comma.first_rows()
-    except pa.ArrowInvalid:  # which is told when it is read
-        return dialect
-    pairs = list(zip(rows.columns, other.columns, strict=True))
-    points = any(pa.types.is_floating(a.type) and not pa.types.is_floating(b.type) for a, b in pairs)
-    texts = [a for a, b in pairs if pa.types.is_string(a.type) and pa.types.is_floating(b.type)]
-    fractions = (pc.any(pc.match_substring_regex(column, _FRACTION)).as_py() for column in texts)
-    return comma if not points and any(fractions) else dialect
-
-
 def column_types(dialect: Dialect, rows: pa.RecordBatch, skip: int = 0) -> dict[str, pa.DataType]:
     """The types of the columns, from some rows.
 
@@ -337,24 +295,24 @@ def column_types(dialect: Dialect, rows: pa.RecordBatch, skip: int = 0) -> dict[
         text, as are hexadecimal ones.
     """
 
-    types = {}
-    whole = {one.name: pa.float64() for one in rows.schema if pa.types.is_int64(one.type)}
-    if whole and dialect.reads(whole, skip):  # then none of them has a hexadecimal one
-        whole = {}
+    types, numbers = {}, {one.name: pa.string() for one in rows.schema if is_number(one.type)}
+    texts = dialect.first_rows(numbers, skip) if numbers else rows
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         kind = column.type
         if pa.types.is_binary(kind):  # no UTF-8, which is told with its row when it is read
             kind = pa.string()
         elif pa.types.is_time(kind):
             kind = pa.time64("us")
-        elif name in whole and not dialect.reads({name: pa.float64()}, skip):
+        elif pa.types.is_integer(kind) and _any(texts[name], "[xX]"):
             kind = pa.string()
-        elif pa.types.is_floating(kind) and (pc.max(pc.abs(column)).as_py() or 0) > 2**53:
-            texts = dialect.first_rows({name: pa.string()}, skip).column(0)
-            if pc.all(pc.match_substring_regex(texts, _WHOLE)).as_py():  # which float64 rounds
-                kind = pa.uint64() if dialect.reads({name: pa.uint64()}, skip) else pa.string()
+        elif pa.types.is_floating(kind) and not _any(texts[name], _OTHER):  # whole numbers beyond int64
+            kind = pa.string() if dialect.misread(name, pa.uint64(), skip) else pa.uint64()
         types[name] = kind
     return types
+
+
+def _any(texts: pa.Array, pattern: str) -> bool:
+    return bool(pc.any(pc.match_substring_regex(texts, pattern)).as_py())
 
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -24,7 +24,6 @@ from .job_lock import hold
 from .spec import from_json, require_same, to_json
 
 VERSION = 4
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 _FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
 
 
@@ -70,12 +69,11 @@ class Document:
             raise StoreError(f"{what} cannot be read ({error}); restore it") from error
         if found is None:
             return None
-        if not isinstance(found, dict) or found.get("format") != f"distrf-{self.kind}":
-            raise StoreError(f"{what} is not of distrf: it does not say format 'distrf-{self.kind}'")
-        if found.get("version") != VERSION:
+        said = (found.get("format"), found.get("version")) if isinstance(found, dict) else ()
+        if said != (f"distrf-{self.kind}", VERSION):
             raise StoreError(
-                f"this release of distrf reads version {VERSION}; {what} has version {found.get('version')!r}; update distrf "
-                "or make it again"
+                f"this release of distrf reads 'distrf-{self.kind}' of version {VERSION}; {what} has format and version {said}; "
+                "update distrf, or make it again"
             )
         whole = found == with_checksum(found) and isinstance(found.get("spec"), dict)
         if not whole or not all(_FILE.fullmatch(record["file"]) for record in found["arrays"].values()):
@@ -190,34 +188,23 @@ class Document:
             if hashlib.file_digest(packed, "sha256").hexdigest() != record["sha256"]:
                 raise ValueError("SHA-256 differs: it is not the one that was written")
             packed.seek(0)
-            with zipfile.ZipFile(
-                packed
-            ) as members:  # a small file that claims large arrays would fill the memory
-                if any(member.compress_type != zipfile.ZIP_STORED for member in members.infolist()):
-                    raise ValueError("it is compressed")
-            packed.seek(0)
             with np.load(packed, allow_pickle=False) as members:
+                # A small file that claims large arrays would fill the memory.
+                if any(member.compress_type != zipfile.ZIP_STORED for member in members.zip.infolist()):
+                    raise ValueError("it is compressed")
                 return dict(members)
 
 
 def storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Arrays in a dtype and an order that are the same everywhere. Raises InputError for what is not plain data."""
-    found = {}
-    for name, value in arrays.items():
-        array = np.asarray(value, order="C")
-        if not _NAME.fullmatch(name):
-            raise InputError(f"names of arrays are letters, digits, _ . -; received {name!r}; rename it")
-        if (
-            array.dtype.kind not in "biufcU"
-            or array.dtype == np.longdouble
-            or (array.dtype.kind == "c" and array.dtype.itemsize > 16)
-        ):
+    found = {name: np.asarray(value, order="C") for name, value in arrays.items()}
+    for name, array in found.items():
+        if array.dtype.kind not in "biufcU" or array.dtype.char in "gG":
             raise InputError(
                 f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
                 "it first (pickled objects are never written)"
             )
-        found[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
-    return found
+    return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in found.items()}
 
 
 class _Stream:

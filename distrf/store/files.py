@@ -160,17 +160,20 @@ def explains(function: Callable[..., Any]) -> Any:
     return call
 
 
-def state(path: str) -> str:
-    """Size and time of a local file; "" of others."""
+def state(path: str, remote: bool = False) -> str:
+    """Size and time of a local file; of others what the store says of their version, where `remote` asks it, else ""."""
     if not is_local(path):
-        return ""
+        return str(fingerprint(*filesystem(path))) if remote else ""
     found = os.stat(path)
-    return f"{found.st_size} {int(found.st_mtime)}"  # whole seconds: copies on the disks of several machines are alike
+    return f"{found.st_size} {found.st_mtime_ns}"
 
 
-def check_state(path: str, known: str) -> None:
-    """Raise StoreError where a local file is no longer in the state in which it was opened."""
-    if known and state(path) != known:
+def check_state(path: str, known: str, remote: bool = False) -> None:
+    """Raise StoreError where a file is no longer in the state in which it was opened."""
+    now = state(path, remote) if known else ""
+    # Copies on the disks of several machines may have the whole seconds alone.
+    whole = "000000000"
+    if now and (now != known and not (now[:-9] == known[:-9] and whole in (now[-9:], known[-9:]))):
         raise StoreError(f"{path!r} was written anew since it was opened; open it again")
 
 
@@ -279,21 +282,27 @@ def is_glob(path: str) -> bool:
     return not fs.exists(root)
 
 
-def read_json(fs: Any, path: str) -> Any:
-    """The content of a JSON file, None if there is no such file."""
+def read_bytes(fs: Any, path: str) -> bytes | None:
+    """The content of a file, None if there is no such file."""
     try:
-        return json.loads(fs.cat_file(path))
+        data: bytes = fs.cat_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return data
+
+
+def read_json(fs: Any, path: str) -> Any:
+    """The content of a JSON file, None if there is no such file."""
+    data = read_bytes(fs, path)
+    return None if data is None else json.loads(data)
 
 
 def read_object(fs: Any, path: str) -> dict[str, Any] | None:
     """The JSON object in a file: empty where it cannot be read, as while another job writes it; None if there is no such file."""
-    try:
+    with suppress(ValueError):
         found = read_json(fs, path)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) or found is None else {}
+        return found if isinstance(found, dict) or found is None else {}
+    return {}
 
 
 def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
@@ -399,17 +408,13 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
     """
     if ours is not None:
         return
-    if fs.exists(root) and not fs.isdir(root):
-        found = "a file"
-    else:
-        names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
-        if not names:
-            return
-        found = f"{names[:5]}" + (f" and {len(names) - 5:,} more" if len(names) > 5 else "")
-    raise StoreError(
-        f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
-        "it yourself"
-    )
+    names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
+    found = "a file" if fs.isfile(root) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
+    if names or fs.isfile(root):
+        raise StoreError(
+            f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
+            "it yourself"
+        )
 
 
 def refuse_root(path: str) -> None:
@@ -421,14 +426,11 @@ def refuse_root(path: str) -> None:
 
 
 def remove(fs: Any, path: str) -> None:
-    """Remove a file or folder if it is there."""
-    if isinstance(fs, LocalFileSystem):
-        if os.path.isdir(path) and not os.path.islink(path):
-            shutil.rmtree(path, ignore_errors=False)
-        elif os.path.lexists(path):
-            os.unlink(path)
-    elif fs.exists(path):
-        fs.rm(path, recursive=True)
+    """Remove a file or folder if it is there; of a link the link."""
+    if isinstance(fs, LocalFileSystem) and os.path.isdir(path) and not os.path.islink(path):
+        shutil.rmtree(path)
+    elif fs.lexists(path):
+        fs.rm(path, recursive=not isinstance(fs, LocalFileSystem))
 
 
 def remove_partials(fs: Any, root: str) -> None:

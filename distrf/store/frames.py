@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError
-from .table_codes import as_arrow, coded
+from .table_codes import as_arrow
 from .table_reader import TableRows, column_values
-from .table_schema import TableSchema, as_floats, decoded, is_text, merged, null_error, target_dtype, value_type
-
-
-class FrameFacts(NamedTuple):
-    """What is known of a data frame: its rows, the Arrow types of its columns, and the characters of its longest target."""
-
-    rows: int
-    schema: pa.Schema
-    width: int
+from .table_schema import as_floats, decoded, is_text, merged, null_error, target_dtype, value_type
 
 
 def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
@@ -44,91 +35,23 @@ def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
     return table.select([j for j, name in enumerate(table.column_names) if name in wanted])
 
 
-def described(meta: Any) -> pa.Schema:
-    """The columns of a lazy data frame, from a frame of its types without rows.
-
-    Parameters
-    ----------
-    meta : data frame
-
-    Returns
-    -------
-    pa.Schema
-        The type is null where only the partitions can tell it: of objects and of categories.
-    """
-    fields = as_arrow(meta).schema
-    return pa.schema([(f.name, pa.null() if pa.types.is_dictionary(f.type) else f.type) for f in fields])
-
-
-def with_types(schema: pa.Schema, types: pa.Schema) -> pa.Schema:
-    """A schema with some types replaced."""
-    return pa.schema([types.field(f.name) if f.name in types.names else f for f in schema])
-
-
-def look_at(frame: Any, names: Sequence[str], target: str | None) -> FrameFacts:
-    """What a partition says of some columns.
-
-    Parameters
-    ----------
-    frame : data frame
-    names : sequence of str
-    target : str, optional
-
-    Returns
-    -------
-    FrameFacts
-    """
-    table = chosen(frame, names)
-    width = 0
+def look_at(table: pa.Table, target: str | None) -> tuple[int, pa.Schema, int]:
+    """What a partition says: its rows, its columns, and the characters of its longest target, if this is text."""
+    longest = None
     if target is not None and is_text(value_type(table.schema.field(target).type)):
         longest = pc.max(pc.utf8_length(decoded(table.column(target)).cast(pa.large_string()))).as_py()
-        width = longest or 0
-    return FrameFacts(len(frame), table.schema, width)
+    return len(table), table.schema, longest or 0
 
 
-def coded_frame(frame: Any, schema: TableSchema, rows: int) -> np.ndarray:
-    """The coded rows of a partition.
-
-    Parameters
-    ----------
-    frame : data frame
-    schema : TableSchema
-    rows : int
-        How many there must be.
-
-    Returns
-    -------
-    float64 array of shape (rows, d)
-
-    Raises
-    ------
-    InputError
-        The partition has other rows than when it was opened, or values that cannot be read as `schema` says.
-    """
-    return coded(_same_rows(chosen(frame, schema.names), rows), schema)
-
-
-def target_frame(frame: Any, target: str, dtype: str, rows: int) -> np.ndarray:
-    """The target of a partition, of shape (rows,); the other arguments as of `coded_frame`."""
-    return target_values(_same_rows(chosen(frame, [target]), rows), target).astype(dtype)
-
-
-def _same_rows(table: pa.Table, rows: int) -> pa.Table:
-    if len(table) != rows:
-        raise InputError(
-            f"a partition has the rows that it had when it was opened; received {len(table)} in place of {rows}; open the "
-            "table again"
-        )
-    return table
-
-
-def target_values(table: pa.Table, target: str) -> np.ndarray:
+def target_values(table: pa.Table, target: str, dtype: np.dtype | None = None) -> np.ndarray:
     """A column of numbers, booleans or text as an array.
 
     Parameters
     ----------
     table : pa.Table
     target : str
+    dtype : numpy.dtype, optional
+        Of the array; None: that of the column.
 
     Returns
     -------
@@ -143,7 +66,8 @@ def target_values(table: pa.Table, target: str) -> np.ndarray:
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
         raise null_error(target, "these rows", row, True)
-    return column_values(column, target_dtype(column.type))
+    values = column_values(column, dtype or target_dtype(column.type))
+    return values if dtype is None else values.astype(dtype)
 
 
 def present_rows(table: pa.Table, target: str) -> np.ndarray:
@@ -157,20 +81,9 @@ def present_rows(table: pa.Table, target: str) -> np.ndarray:
     return there.to_numpy(zero_copy_only=False)
 
 
-def rows_of_frame(frame: Any, names: Sequence[str], rows: np.ndarray) -> pa.Table:
-    """Some rows of a data frame.
-
-    Parameters
-    ----------
-    frame : data frame or Arrow table
-    names : sequence of str
-    rows : array of int
-
-    Returns
-    -------
-    pa.Table
-    """
-    return chosen(frame, names).take(pa.array(rows))
+def rows_of_table(table: pa.Table, names: Sequence[str], rows: np.ndarray) -> pa.Table:
+    """Some rows of some columns."""
+    return table.select(names).take(pa.array(rows))
 
 
 def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Table:

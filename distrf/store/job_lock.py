@@ -26,7 +26,7 @@ from .files import Place
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
-#: Tokens of the files on object stores that this process has created and holds.
+#: Tokens of the files on object stores that this process holds.
 _OWN: set[str] = set()
 
 
@@ -57,15 +57,14 @@ def hold(*outputs: str | os.PathLike[str] | None, takeover: bool = False) -> Ite
     """
     held = _held.get()
     with ExitStack() as stack:
-        for output in [files.normalise(output) for output in outputs if output is not None]:
+        for output in (files.normalise(output) for output in outputs if output is not None):
             local = files.is_local(output)
             parent, base = os.path.split(os.path.realpath(output)) if local else output.rpartition("/")[::2]
-            path = f"{parent}/.{base}.lock"
+            path = Place(f"{parent}/.{base}.lock", output.options)
             if parent.endswith(":/") or path in held:
                 continue
             try:
-                lock = _locked(path) if local else _created(Place(path, output.options), takeover)
-                stack.enter_context(lock)
+                stack.enter_context(_locked(path) if local else _created(path, takeover))
             except locket.LockError as error:
                 raise InUseError(
                     f"one job at a time writes an output: {output!r} is being written by another job ({error}); let it end, or stop it, "
@@ -73,13 +72,11 @@ def hold(*outputs: str | os.PathLike[str] | None, takeover: bool = False) -> Ite
                 ) from error
             except OSError as error:  # files cannot be locked here, or not beside the output
                 _LOG.warning("%r gets no lock, so a second job would not be seen: %s", output, error)
-                continue
-            held = (*held, path)
+            else:
+                held = (*held, path)
         before = _held.set(held)
-        try:
-            yield
-        finally:
-            _held.reset(before)
+        stack.callback(_held.reset, before)
+        yield
 
 
 @contextmanager
@@ -107,16 +104,13 @@ def _created(path: Place, takeover: bool) -> Iterator[None]:
     """Create a file on an object store, and remove it in the end."""
     fs, root = files.filesystem(path)
     me: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
-    owner, other, left = me | {"token": uuid.uuid4().hex}, {}, False
+    owner = me | {"token": uuid.uuid4().hex}
     with files.explained(path):
-        if not takeover and not files.write_json(fs, root, owner, new=True):
-            other = files.read_object(fs, root) or {}
-        left = (
-            me.items() <= other.items() and other["token"] not in _OWN
-        )  # it could not be removed, or the answer was lost
-        if takeover or left:
-            files.write_json(fs, root, owner)
-    if other and not left:
+        ours = files.write_json(fs, root, owner, new=not takeover)
+        other = {} if ours else files.read_object(fs, root) or {}
+        if me.items() <= other.items() and other["token"] not in _OWN:  # not removed, or the answer was lost
+            ours = files.write_json(fs, root, owner)
+    if not ours:
         raise locket.LockError(
             f"{json.dumps(other)}; if it was killed, remove {str(path)!r}, or take its place with overwrite=True, --overwrite"
         )

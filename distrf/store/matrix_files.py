@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -11,9 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError, StoreError
+from ..errors import InputError
 from . import files
-from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
@@ -52,27 +50,25 @@ class MatrixSource(RowSource):
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
         """Members are read."""
-        version, target, columns = version_of([path]), selection.target, selection.columns
-        suffix = f"_{selection.split}" if selection.split else ""
-        packed = path.endswith(".npz")
-        if suffix and not packed:
+        with files.reading(path, "a file of numbers"):
+            version = files.state(path, remote=True)
+        target, columns, packed = selection.target, selection.columns, path.endswith(".npz")
+        if selection.split and not packed:
             raise InputError(
                 f"split= chooses the members of an .npz file; received {selection.split!r} for {path!r}"
             )
-        member = f"X{suffix}" if packed else ""
-        X: Any = _array(path, member, version)
+        suffix = f"_{selection.split}" if selection.split else ""
         goal: Any = None
-        if X is None:
-            raise _no_member(path, member)
+        member = f"X{suffix}" if packed else ""
+        X: Any = _member(path, member, version)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
                 f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
             )
         n, d = X.shape
-        if packed:
+        if packed and (target or _array(path, f"y{suffix}", version) is not None):
             goal = f"{target or 'y'}{suffix}"
-            goal = None if target is None and _array(path, goal, version) is None else goal
-        elif target is not None:
+        elif not packed and target is not None:
             goal = int(target) if target.removeprefix("-").isdigit() else d
             if not -d <= goal < d:
                 raise InputError(
@@ -99,9 +95,7 @@ class MatrixSource(RowSource):
         labels = replace(self, goal=None, sparse=False, numbers=None)
         if isinstance(self.goal, int):
             return replace(labels, shape=self.shape[:1], numbers=(self.goal,))
-        y = _array(self.path, self.goal, self.version)
-        if y is None:
-            raise _no_member(self.path, self.goal)
+        y = _member(self.path, self.goal, self.version)
         if y.ndim not in (1, 2) or y.shape[0] != self.shape[0] or y.dtype.kind not in "biufUS":
             raise InputError(
                 f"X and y must have the same rows, and targets are numbers or text; X has {self.shape[0]} rows, the target has "
@@ -113,7 +107,7 @@ class MatrixSource(RowSource):
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``."""
         rows: Any = _array(self.path, self.member, self.version)
-        _check_version(self.path, self.version)  # of what is mapped
+        files.check_state(self.path, self.version if files.is_local(self.path) else "")  # of what is mapped
         rows = rows[first:last]
         rows = (rows if self.numbers is None else rows[:, list(self.numbers)]).astype(self.dtype)
         return rows if len(self.shape) == rows.ndim else rows[:, 0]
@@ -122,11 +116,7 @@ class MatrixSource(RowSource):
     def nbytes(self) -> int:
         """In memory; of the stored entries for CSR rows."""
         stored: Any = _array(self.path, self.member, self.version)
-        return (
-            int(stored.nnz) * (self.dtype.itemsize + 4)
-            if self.sparse
-            else math.prod(self.shape) * self.dtype.itemsize
-        )
+        return int(stored.nnz) * (self.dtype.itemsize + 4) if self.sparse else super().nbytes
 
 
 def _dtype(array: Any) -> np.dtype:
@@ -134,21 +124,17 @@ def _dtype(array: Any) -> np.dtype:
     return np.dtype({"?": np.uint8, "e": np.float32}.get(array.dtype.char, array.dtype.newbyteorder("=")))
 
 
-def _check_version(path: str, version: str) -> None:
-    if version_of([path]) != version:
-        raise StoreError(f"{path!r} was written anew since it was opened; open it again")
-
-
 @lru_cache(maxsize=8)
 def _array(path: str, member: str, version: str) -> Any:
     """What a file of this version holds, kept for this process; None where there is no such member."""
     fs, root = files.filesystem(path)
-    _check_version(path, version)
+    files.check_state(path, version, remote=True)
     with files.reading(path, f"{'an .npz' if member else 'an .npy'} file of numbers, without running code"):
         if not member:
             local = files.is_local(path)
-            array = np.load(path if local else io.BytesIO(fs.cat_file(root)), mmap_mode="r" if local else None)
-            return np.asarray(array)
+            return np.asarray(
+                np.load(path if local else io.BytesIO(fs.cat_file(root)), mmap_mode="r" if local else None)
+            )
         with fs.open(root, "rb") as file, np.load(file) as members:
             if member in members.files:
                 return members[member]
@@ -162,10 +148,13 @@ def _array(path: str, member: str, version: str) -> Any:
             return rows
 
 
-def _no_member(path: str, name: str) -> InputError:
+def _member(path: str, name: str, version: str) -> Any:
+    """`_array`; InputError where there is no such member."""
+    if (found := _array(path, name, version)) is not None:
+        return found
     fs, root = files.filesystem(path)
     with fs.open(root, "rb") as file, np.load(file) as members:
         names = list(members.files)
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
-    return InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
+    raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -12,7 +12,7 @@ import zarr
 from zarr.storage import FsspecStore
 
 from ..errors import InputError, StoreError
-from . import files
+from . import file_lists, files
 from .files import Place, is_local
 
 #: Endings that name formats which cannot be written.
@@ -40,8 +40,7 @@ def check_zarr_ending(out: str) -> None:
 def check_writable(*paths: str | os.PathLike[str] | None) -> None:
     """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
     for path in paths:
-        path = None if path is None else os.fspath(path)
-        if path is None or not is_local(path):
+        if path is None or not is_local(os.fspath(path)):
             continue
         place = os.path.abspath(os.path.expanduser(path))
         folder = os.path.dirname(place)
@@ -55,7 +54,9 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         except (OSError, ValueError) as error:
             # Its text does not name the path again: it may be long.
             why = getattr(error, "strerror", None) or error
-            raise StoreError(f"{path!r} cannot be written: {why} in {folder!r}; choose another path") from error
+            raise StoreError(
+                f"{os.fspath(path)!r} cannot be written: {why} in {folder!r}; choose another path"
+            ) from error
 
 
 def check_apart(
@@ -83,36 +84,29 @@ def check_apart(
     InputError
         With both paths, before anything is created.
     """
-    place = None if out is None else _place(out)
+    if out is None:
+        return
+    place = _place(files.normalise(out))
     for source in inputs:
-        for other in [] if place is None or source is None else _places(source):
+        for other in () if source is None else _places(files.normalise(source)):
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
-                how = (
-                    "is" if place == other else "lies inside" if len(str(place)) > len(other) else "lies around"
-                )
+                how = "is" if place == other else "lies inside" if len(place) > len(other) else "lies around"
                 raise InputError(
-                    f"{what} must lie apart from {than}: {os.fspath(out or '')!r} {how} {os.fspath(source or '')!r} "
+                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source or '')!r} "
                     f"({place} and {other}); choose another path for {what}"
                 )
 
 
-def _places(path: str | os.PathLike[str]) -> Iterator[str]:
+def _places(path: Place) -> list[str]:
     """Where an input is: every file that a glob stands for."""
-    text = files.normalise(path)
-    if not files.is_glob(text):
-        yield _place(text)
-        return
-    fs, root = files.filesystem(text)
-    for name in fs.glob(root):
-        yield _place(name if is_local(text) else Place(fs.unstrip_protocol(name), text.options))
+    return [_place(name) for name in (file_lists.all_files(path) if files.is_glob(path) else [path])]
 
 
-def _place(path: str | os.PathLike[str]) -> str:
+def _place(path: Place) -> str:
     """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
-    text = files.normalise(path)
-    if is_local(text):
-        return os.path.realpath(text)
-    fs, root = files.filesystem(Place(text.rsplit("::", 1)[-1], text.options))
+    if is_local(path):
+        return os.path.realpath(path)
+    fs, root = files.filesystem(Place(path.rsplit("::", 1)[-1], path.options))
     return str(fs.unstrip_protocol(root)).rstrip("/")
 
 
@@ -133,7 +127,5 @@ def place_of_array(value: Any) -> str | None:
     store = value.store
     if isinstance(store, FsspecStore):
         fs = getattr(store.fs, "sync_fs", store.fs)  # a local folder opened through fsspec is wrapped
-        root = str(fs.unstrip_protocol(store.path))
-    else:
-        root = str(getattr(store, "root", store))
-    return f"{root}/{value.path}".rstrip("/")
+        store = fs.unstrip_protocol(store.path)
+    return f"{getattr(store, 'root', store)}/{value.path}".rstrip("/")

@@ -4,58 +4,23 @@ from __future__ import annotations
 
 import io
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ..errors import InputError, StoreError
+from ..errors import InputError
 from . import files
 from .blocks import Output
 from .job_lock import require_id
-from .spec import to_json
-
-_SPEC, _DONE, _FORMAT = "_spec.json", "_SUCCESS", "distrf-parts"
-_PART = re.compile(r"part-(\d+)\.parquet")
+from .zarr_layout import PARTS, StoreInfo, read_store, write_store
 
 
-@dataclass(frozen=True)
-class PartsInfo:
-    """What part files are made from, how many there shall be, and the id of the folder until it is finished."""
-
-    n_blocks: int
-    spec: Any
-    id: str | None = None
-    complete: bool = False
-
-    @property
-    def made(self) -> dict[str, Any]:
-        """What determines the content, as JSON."""
-        return {"format": _FORMAT, "version": 1, "n_blocks": self.n_blocks, "spec": self.spec}
-
-
-class _Parts(Output):
-    what, file = "part files written by distrf", _SPEC
-
-    def read(self) -> PartsInfo | None:
-        found = files.read_object(self.fs, f"{self.root}/{_SPEC}") or {}
-        ours = found.get("format") == _FORMAT
-        return PartsInfo(found["n_blocks"], found["spec"], found.get("id"), "id" not in found) if ours else None
-
-    def write(self, record: PartsInfo, *, new: bool = False) -> bool:
-        content = record.made | ({} if record.id is None else {"id": record.id})
-        if not record.complete and not new:
-            files.remove(self.fs, f"{self.root}/{_DONE}")
-        return files.write_json(self.fs, f"{self.root}/{_SPEC}", content, new=new)
-
-    def pending(self, record: PartsInfo) -> list[int]:
-        matches = (_PART.fullmatch(name) for name in files.names_in(self.fs, self.root))
-        done = {int(match[1]) for match in matches if match}
-        return [index for index in range(record.n_blocks) if index not in done]
+def _parts(path: str | os.PathLike[str]) -> Output:
+    return Output(files.normalise(path), "part files written by distrf", PARTS)
 
 
 @files.explains
@@ -91,15 +56,13 @@ def create_parts(
     StoreError
         The path holds something else.
     """
-    place = _Parts(path)
-    begun = place.begin(PartsInfo(int(n_blocks), to_json(spec)), overwrite)
-    return begun.id, place.pending(begun)
+    begun = _parts(path).begin(StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite)
+    return begun.id, begun.pending
 
 
-def existing_parts(path: str | os.PathLike[str]) -> PartsInfo | None:
+def existing_parts(path: str | os.PathLike[str]) -> StoreInfo | None:
     """What of distrf is at an output path, None where it is free. Raises StoreError where it holds something else."""
-    found: PartsInfo | None = _Parts(path).existing()
-    return found
+    return _parts(path).existing()
 
 
 @files.explains
@@ -136,31 +99,28 @@ def write_parquet_block(
     InUseError
         Another job has made the folder anew.
     """
-    place = _Parts(path)
+    output = _parts(path)
     table = pa.table(_flatten(columns))
     buffer = io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
-    found, part = place.read(), f"{place.root}/part-{index:06d}.parquet"
-    if found is None:
-        raise StoreError(f"{place.path!r} is not a folder of part files; create it before writing blocks")
-    require_id(place.path, found.id, folder_id)
-    files.write_bytes(place.fs, part, buffer.getvalue())
+    store, _ = output.current(folder_id)
+    fs, root = output.place
+    files.write_bytes(fs, f"{root}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = place.read()
-    if later is not None and later.id not in (None, folder_id):
-        files.remove(place.fs, part)
-        require_id(place.path, later.id, folder_id)
+    later = read_store(output.path, PARTS).id
+    if later not in (None, folder_id):
+        files.remove(fs, f"{root}/{store.mark(index)}")
+        require_id(output.path, later, folder_id)
     return int(table.num_rows)
 
 
 @files.explains
-def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str | None) -> None:
+def finish_parts(path: str | os.PathLike[str], *, folder_id: str | None) -> None:
     """Write the ``_SUCCESS`` file, which says that the folder is whole.
 
     Parameters
     ----------
     path : path or URL
-    n_blocks : int
     folder_id : str or None
         As for `write_parquet_block`.
 
@@ -171,12 +131,11 @@ def finish_parts(path: str | os.PathLike[str], n_blocks: int, *, folder_id: str 
     InUseError
         Another job has made the folder anew.
     """
-    place = _Parts(path)
-    found = place.read() or PartsInfo(n_blocks, None)
-    place.check(found, folder_id)
-    files.remove_partials(place.fs, place.root)
-    files.write_bytes(place.fs, f"{place.root}/{_DONE}", b"")
-    place.write(replace(found, id=None, complete=True))
+    output = _parts(path)
+    store, _ = output.whole(folder_id)
+    fs, root = output.place
+    files.write_bytes(fs, f"{root}/_SUCCESS", b"")
+    write_store(replace(store, id=None, complete=True))
 
 
 def _flatten(columns: Mapping[str, Any]) -> dict[str, Any]:

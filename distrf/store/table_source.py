@@ -2,56 +2,32 @@
 
 from __future__ import annotations
 
-import itertools
-import warnings
-from abc import abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from ..errors import InputError, StoreError, did_you_mean, warn
-from .file_lists import folder_values
-from .files import Place
+from ..errors import InputError, StoreError
+from . import file_lists, files
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
-from .row_source import BLOCK_BYTES, RowSource, Selection
-from .table_lists import places
-from .table_reader import Group, TableRows
-from .table_schema import (
-    TableSchema,
-    base_of,
-    common_dtype,
-    decoded,
-    drift,
-    is_number,
-    is_text,
-    listed,
-    merged,
-    require_distinct,
-    row_labels,
-    schema_of,
-    target_dtype,
-    value_type,
-)
+from .row_source import RowSource, Selection
+from .table_layout import Block, all_fields, cut_blocks, lay_out, require_columns
+from .table_lists import list_columns, spread_schema, widths
+from .table_reader import Group, TableRows, open_file
+from .table_schema import TableSchema, base_of, decoded, drift, is_text, merged, target_dtype, value_type
 
-Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
-
-
-class Layout(NamedTuple):
-    """The columns of X: their names, the schema of the whole table, the dtype of X, and how coded rows are read."""
-
-    names: list[str]
-    schema: pa.Schema
-    dtype: np.dtype
-    coded: TableSchema | None
+#: Rows that tell how long lists are.
+_LOOKED_AT = 1000
 
 
 class Found(NamedTuple):
-    """What a format finds at a path.
+    """What is at a path.
 
     Parameters
     ----------
@@ -61,8 +37,6 @@ class Found(NamedTuple):
         The files, and the columns of each, with those that its folders stand for.
     version : str
         Of the files.
-    facts : mapping
-        For ``distrf inspect``.
     strays : tuple of (str, str)
         As of `TableSource`.
     lists : tuple of (str, int)
@@ -72,7 +46,6 @@ class Found(NamedTuple):
     groups: tuple[Group, ...]
     schemas: Sequence[tuple[str, pa.Schema]]
     version: str
-    facts: Mapping[str, Any]
     strays: tuple[tuple[str, str], ...] = ()
     lists: tuple[tuple[str, int], ...] = ()
 
@@ -96,6 +69,7 @@ class TableSource(RowSource):
     """
 
     table: ClassVar[bool] = True
+    kind: ClassVar[str] = "parquet"
 
     rows: TableRows
     cuts: tuple[Block, ...]
@@ -103,9 +77,24 @@ class TableSource(RowSource):
     strays: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    @abstractmethod
+    def recognises(cls, path: str) -> bool:
+        """True for a file or glob by its name, or a folder with Parquet files in it."""
+        if path.lower().endswith(file_lists.PARQUET):
+            return True
+        if files.is_glob(path) and not files.is_web(path):
+            return not path.lower().endswith(file_lists.TEXT)
+        return file_lists.holds(path, file_lists.PARQUET)
+
+    @classmethod
+    def files(cls, path: str) -> list[files.Place]:
+        """The files of a path, in the order of the rows."""
+        return file_lists.list_files(path, file_lists.PARQUET, "Parquet")
+
+    @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
-        """What is at a path."""
+        """What is at a path, by the footers of the files."""
+        names = cls.files(path)
+        return found_in(path, names, names)
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> Self:
@@ -131,18 +120,13 @@ class TableSource(RowSource):
         return source if layout.coded is None else source.coded_as(layout.coded)
 
     @classmethod
-    @abstractmethod
-    def files(cls, path: str) -> list[Place]:
-        """The files of a path, in the order of the rows."""
-
-    @classmethod
     def fingerprint(cls, path: str) -> str:
         """Of the sizes and edges of all files, and of what their folders stand for."""
         return cls._fingerprint(path, cls.files(path))
 
     @classmethod
     def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
-        found, values = fingerprint_of_files(names), folder_values(names, path)
+        found, values = fingerprint_of_files(names), file_lists.folder_values(names, path)
         return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
     @classmethod
@@ -156,12 +140,12 @@ class TableSource(RowSource):
 
     @classmethod
     def facts(cls, path: str) -> dict[str, Any]:
-        """What the format says, rows, and the type of every column."""
+        """The format, rows, and the type of every column."""
         place = cls.found(path, Selection())
         schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
         columns = {field.name: str(field.type) for field in schema}
         rows = sum(group.rows for group in place.groups)
-        return {"kind": "", "rows": rows} | dict(place.facts) | {"columns": columns}
+        return {"kind": cls.kind, "rows": rows, "row_groups": len(place.groups), "columns": columns}
 
     @property
     def coded(self) -> TableSchema | None:
@@ -195,9 +179,8 @@ class TableSource(RowSource):
         """The target column; text takes one pass to find its width."""
         if self.target is None:
             return None
-        width = max((len(name) for name in self.text_classes() or []), default=1)
-        dtype = target_dtype(self.schema.field(self.target).type, max(1, width))
-        return self._column(self.target, dtype)
+        width = max((len(name) for name in self._texts or []), default=1)
+        return self._column(self.target, target_dtype(self.schema.field(self.target).type, max(1, width)))
 
     def _column(self, name: str, dtype: np.dtype, missing: bool = False) -> Self:
         rows = replace(self.rows, columns=(name,), dtype=dtype.str, missing=missing, vector=True, coded=None)
@@ -207,15 +190,18 @@ class TableSource(RowSource):
         """A column of numbers, booleans or text, whether it is one of X or not."""
         require_columns(self.path, self.schema, [name])
         kind = value_type(self.schema.field(name).type)
-        if not (is_text(kind) or is_number(kind)):
+        if base_of(kind) not in ("number", "boolean", "text"):
             raise InputError(f"rows are told apart by numbers, booleans or text; {name!r} has type {kind}")
         decimals = pa.types.is_decimal(kind) and kind.scale == 0
         wide = exact and (decimals or kind in (pa.int64(), pa.uint64()))  # float64 rounds them
-        dtype = np.dtype(object if is_text(kind) or wide else np.float64)
-        return self._column(name, dtype, missing=True)
+        return self._column(name, np.dtype(object if is_text(kind) or wide else np.float64), missing=True)
 
     def text_classes(self) -> list[str] | None:
         """The sorted distinct texts of the target, by one pass over that column; None for other targets."""
+        return self._texts
+
+    @cached_property
+    def _texts(self) -> list[str] | None:
         if self.target is None or not is_text(value_type(self.schema.field(self.target).type)):
             return None
         found: set[str] = set()
@@ -252,182 +238,64 @@ class TableSource(RowSource):
         for part in wanted.parts(0, self.shape[0], block_rows):
             yield self.rows.values(part), None if target is None else target.rows.values(part)
 
-    def table_blocks(self) -> list[tuple[TableRows, int, int]]:
-        """`blocks` with readers whose ``parts`` have the columns of X as they are in the files."""
-        return self._blocks_of(self.columns or [])
-
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
-        return self._blocks_of(keys)
-
-    def _blocks_of(self, names: Sequence[str]) -> list[tuple[TableRows, int, int]]:
-        kinds = tuple(self.schema.field(name).type for name in names)
-        rows = replace(self.rows, coded=None, columns=tuple(names), kinds=kinds)
-        return list(replace(self, rows=rows).blocks())
+        kinds = tuple(self.schema.field(name).type for name in keys)
+        return list(
+            replace(self, rows=replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)).blocks()
+        )
 
 
-def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection) -> Layout:
-    """The columns that a caller wants of a table, and their types.
+def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
+    """The row groups and columns of files of Parquet, by their footers.
 
     Parameters
     ----------
     path : str
-        For messages.
-    schemas : sequence of (str, pa.Schema)
-        The files of the table.
-    selection : Selection
-
-    Returns
-    -------
-    Layout
-
-    Raises
-    ------
-    InputError
-        There are no such columns or target, or they cannot be used.
-    StoreError
-        Files differ.
+        Where the data set is.
+    names : sequence of Place
+        The files.
+    origins : sequence of Place
+        The files of CSV that they were made of, or the same.
     """
-    first, target = all_fields(schemas), selection.target
-    names = chosen_names(path, first, selection)
-    wanted = set(first.names).intersection(
-        [*names, *selection.others, target]
-    )  # `coded_as` tells what is missing
-    require_distinct(name for name in first.names if name in wanted)
-    common = merged(schemas, sorted(wanted))
-    schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])
-    if target is not None:
-        kind = value_type(schema.field(target).type)
-        if not (is_number(kind) or is_text(kind)):
-            raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind}")
-    if selection.coded:
-        coded = selection.coded if isinstance(selection.coded, TableSchema) else schema_of(schema, names)
-        return Layout(names, schema, np.dtype(np.float64), coded)
-    kinds = [schema.field(name).type for name in names]
-    if other := [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True) if not is_number(kind)]:
-        raise InputError(
-            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
-            "columns=, name the target with target=, or train on the table as it is: `distrf train` encodes its columns"
-        )
-    return Layout(names, schema, common_dtype(kinds), None)
+
+    def footer(name: str) -> pq.FileMetaData:
+        with open_file(name) as file:
+            return file.metadata
+
+    with ThreadPoolExecutor(8) as pool:
+        footers = list(pool.map(footer, names))
+    written = [metadata.schema.to_arrow_schema() for metadata in footers]
+    lists = _lists(names, footers, written)
+    folders = file_lists.folder_values(origins, path)
+    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+    keys = list(dict.fromkeys(key for values in folders for key in values))
+    groups: list[Group] = []
+    schemas, row = [], 0
+    for name, origin, metadata, kinds, values in zip(names, origins, footers, written, folders, strict=True):
+        schema, state = spread_schema(kinds, lists), files.state(origin)
+        known = set(schema.names)
+        more = [pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys if key not in known]
+        schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
+        for number in range(metadata.num_row_groups):
+            if count := metadata.row_group(number).num_rows:
+                made_of = "" if origin == name else origin
+                groups.append(Group(name, state, row, count, number, tuple(values.items()), made_of))
+            row += count
+    return Found(tuple(groups), schemas, file_lists.version_of(origins), lists=tuple(lists.items()))
 
 
-def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The fields of all files, each as the first file has it that has it."""
-    first = schemas[0][1]
-    for _, schema in schemas[1:]:
-        if new := set(schema.names) - set(first.names):
-            first = pa.schema([*first, *{f.name: f for f in schema if f.name in new}.values()])
-    return first
-
-
-def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
-    """The names of the columns of X.
-
-    Parameters
-    ----------
-    path : str
-        For messages.
-    schema : pa.Schema
-        Of the table.
-    selection : Selection
-
-    Returns
-    -------
-    list of str
-        Of a given schema, also those that the table lacks.
-
-    Raises
-    ------
-    InputError
-        There are no such columns, no such target, or none is left.
-    """
-    target = [] if selection.target is None else [selection.target]
-    if isinstance(selection.coded, TableSchema):
-        require_columns(path, schema, target)
-        return selection.coded.names
-    if isinstance(selection.columns, str):
-        raise InputError(f"columns of a table are a list of names; received {selection.columns!r}")
-    exclude, names = (
-        places(schema, list(map(str, some))) for some in (selection.exclude, selection.columns or ())
-    )
-    require_columns(path, schema, [*names, *exclude, *target])
-    if selection.columns is None:
-        left = {*target, *exclude, *row_labels(schema)}
-        names = [name for name in schema.names if name not in left]
-        kinds = dict(zip(schema.names, schema.types, strict=True))
-        odd = [f"{name!r} ({kinds[name]})" for name in names if base_of(kinds[name]) is None]
-        if odd and selection.coded:
-            names = [name for name in names if base_of(kinds[name]) is not None]
-            warn(f"left out: what is no number, boolean, text, date or time: {listed(odd)}", UserWarning)
-        if names[:1] == ["Unnamed: 0"] and not selection.coded:
-            names = names[1:]
-            warnings.warn(
-                f"the first column of {path!r} has no name, as row labels of pandas: it is left out; take it with columns=",
-                UserWarning,
-                stacklevel=2,
-            )
-    if target and target[0] in names:
-        raise InputError(f"the target {target[0]!r} is among columns=; leave it out")
-    if not names:
-        raise InputError(f"no feature column is left in {path!r}; its columns are {schema.names[:50]}")
-    return names
-
-
-def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
-    """Raise InputError for names that are not columns of the schema."""
-    known = set(schema.names)
-    missing = [name for name in names if name not in known]
-    if missing:
-        raise InputError(
-            f"columns {missing[:20]} are not in {path!r}{did_you_mean(missing, known)}; its columns are {schema.names[:50]}"
-        )
-
-
-def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[Block, ...]:
-    """Blocks of the wanted size; by default near 32 MiB.
-
-    Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
-    large, since a block inside a group is reached by decoding the rows before it). With ``uniform``, blocks are cut
-    across groups to exactly the wanted size (by default: a power of two, which later splits evenly).
-
-    Parameters
-    ----------
-    groups : sequence of Group
-        At least one, ascending and without gaps.
-    row_bytes : float
-        Bytes of a row in memory.
-    selection : Selection
-
-    Returns
-    -------
-    tuple of (groups, int, int)
-
-    Raises
-    ------
-    InputError
-        ``rows_per_block`` is below 1.
-    """
-    rows, slack = selection.rows_per_block, 1.25
-    if rows is None:
-        rows, slack = max(1, int(BLOCK_BYTES // row_bytes)), 4.0
-        if selection.uniform:
-            rows = 1 << (rows.bit_length() - 1)
-    if rows < 1:
-        raise InputError(f"rows_per_block is at least 1; received {rows}")
-    n = groups[-1].last
-    edges = list(range(0, n, rows))
-    if not selection.uniform:
-        edges = [0]
-        for group in groups:
-            if group.last - edges[-1] > rows and group.first > edges[-1]:
-                edges.append(group.first)
-            if group.rows > slack * rows:
-                size = -(-group.rows // -(-group.rows // rows))
-                edges += [*range(group.first + size, group.last, size), group.last]
-        edges = edges[: edges.index(n)] if n in edges else edges
-    # of each block the groups that have rows of it
-    starts, ends = [group.first for group in groups], [group.last for group in groups]
-    blocks = itertools.pairwise([*edges, n])
-    return tuple((tuple(groups[bisect_right(ends, a) : bisect_left(starts, b)]), a, b) for a, b in blocks)
+def _lists(
+    names: Sequence[files.Place], footers: Sequence[pq.FileMetaData], schemas: Sequence[pa.Schema]
+) -> dict[str, int]:
+    """The columns of lists of numbers of one length, as the first rows of the first file tell that has them."""
+    found: dict[str, int] = {}
+    for name, metadata, schema in zip(names, footers, schemas, strict=True):
+        new = [one for one in list_columns(schema) if one not in found]
+        if new and metadata.num_rows:
+            with open_file(name) as file:
+                rows = next(file.iter_batches(_LOOKED_AT, columns=new, use_threads=False))
+            lengths = widths(pa.Table.from_batches([rows]))
+            found |= {one: lengths.get(one, -1) for one in new}
+    return {name: length for name, length in found.items() if length > 0}

@@ -29,7 +29,7 @@ from .fingerprints import fingerprint_of_spec
 from .spec import from_json, to_json
 
 FORMAT = 4
-MANIFEST = "manifest"
+MANIFEST, PARTS = "manifest", "_spec.json"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
 COMPARED = ("kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target")
@@ -83,8 +83,9 @@ class StoreInfo:
 
     Attributes
     ----------
-    kind : "rows", "features" or "predictions"
-        Features are stored without compression.
+    kind : "rows", "features", "predictions" or "parts"
+        Features are stored without compression. Parts are a folder of Parquet files, one for each block; their rows are not counted:
+        a block is a row here.
     n_rows, block_rows : int
         Rows of the store, and of a block.
     arrays : dict of str to ArrayInfo
@@ -108,8 +109,6 @@ class StoreInfo:
     first_row : int
         The first row that is not there yet, while rows are appended.
     path : str
-    pending : int
-        Blocks that are not written.
     stored_bytes : int, optional
         Bytes of all files; None unless `info` was asked to measure.
     """
@@ -129,7 +128,6 @@ class StoreInfo:
     append: dict[str, Any] | None = None
     first_row: int = 0
     path: str = ""
-    pending: int = 0
     stored_bytes: int | None = None
 
     @classmethod
@@ -209,21 +207,37 @@ class StoreInfo:
         for index in range(self.n_blocks):
             yield index, *self.bounds(index)
 
+    def mark(self, index: int) -> str:
+        """The file in the store that says that a block is finished; a part file says it itself."""
+        return f"part-{index:06d}.parquet" if self.kind == "parts" else f"{MANIFEST}/{self.id}/{index}"
+
+    @property
+    def pending(self) -> list[int]:
+        """The blocks without a mark, which is written when the data of its block are."""
+        if self.complete and self.kind != "parts":
+            return []
+        fs, root = files.filesystem(self.path)
+        done = files.names_in(fs, os.path.dirname(f"{root}/{self.mark(0)}"))
+        first = self.first_row // self.block_rows
+        return [
+            index for index in range(first, self.n_blocks) if os.path.basename(self.mark(index)) not in done
+        ]
+
     def facts(self) -> list[tuple[str, Any]]:
         """What is shown of the store, without its spec: names and values."""
         state = (
             "complete"
             if self.complete
-            else f"{self.n_blocks - self.pending} of {self.n_blocks} blocks finished"
+            else f"{self.n_blocks - len(self.pending)} of {self.n_blocks} blocks finished"
         )
         made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
-        facts: list[tuple[str, Any]] = [
-            ("rows", f"{self.n_rows:,} in {self.n_blocks:,} blocks of {self.block_rows:,} ({state})")
-        ]
-        for name, a in self.arrays.items():
-            how = "CSR" if a.sparse else f"chunks {a.chunks}"
-            facts.append((name, f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}, {how}"))
-        facts += [
+        arrays = {
+            name: f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}, {'CSR' if a.sparse else f'chunks {a.chunks}'}"
+            for name, a in self.arrays.items()
+        }
+        facts = [
+            ("rows", f"{self.n_rows:,} in {self.n_blocks:,} blocks of {self.block_rows:,} ({state})"),
+            *arrays.items(),
             ("in memory", f"{size(self.nbytes)}{made}"),
             ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
             *((name, getattr(self, name)) for name in ("target", "classes", "columns")),
@@ -233,7 +247,7 @@ class StoreInfo:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         facts = self.document("path", *COMPARED, "provenance", "complete", "stored_bytes")
-        counts = {"rows": facts.pop("n_rows"), "blocks": self.n_blocks, "blocks_pending": self.pending}
+        counts = {"rows": facts.pop("n_rows"), "blocks": self.n_blocks, "blocks_pending": len(self.pending)}
         return facts | counts | {"bytes": self.nbytes}
 
 
@@ -263,22 +277,22 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
-def read_document(path: str) -> dict[str, Any] | None:
+def read_document(path: str, file: str = "zarr.json") -> dict[str, Any] | None:
     """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
     fs, root = files.filesystem(path)
-    attributes = (files.read_object(fs, f"{root}/zarr.json") or {}).get("attributes")
+    attributes = (files.read_object(fs, f"{root}/{file}") or {}).get("attributes")
     found = attributes.get("distrf") if isinstance(attributes, dict) else None
     return found if isinstance(found, dict) else None
 
 
-def read_store(path: str, document: dict[str, Any] | None = None) -> StoreInfo:
+def read_store(path: str, file: str = "zarr.json") -> StoreInfo:
     """What a store that distrf wrote says of itself.
 
     Parameters
     ----------
     path : str
-    document : dict, optional
-        As `read_document` has returned it.
+    file : str
+        Which says it: ``zarr.json`` of a store, ``_spec.json`` of part files.
 
     Returns
     -------
@@ -289,7 +303,7 @@ def read_store(path: str, document: dict[str, Any] | None = None) -> StoreInfo:
     StoreError
         No such store, one of another format, or a document that was changed since it was written.
     """
-    document = read_document(path) if document is None else document
+    document = read_document(path, file)
     if document is None:
         files.require(path)
         raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
@@ -312,13 +326,13 @@ def read_store(path: str, document: dict[str, Any] | None = None) -> StoreInfo:
     return StoreInfo(**found | {"arrays": arrays, "path": path})
 
 
-def write_store(path: str, store: StoreInfo, *, new: bool = False) -> bool:
+def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
-    fs, root = files.filesystem(path)
+    fs, root = files.filesystem(store.path)
     fields = {"format": FORMAT} | store.document(*COMPARED, *_STATE)
     document = fields | {"checksum": fingerprint_of_spec(fields)}
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(fs, f"{root}/zarr.json", group, new=new)
+    return files.write_json(fs, f"{root}/{PARTS if store.kind == 'parts' else 'zarr.json'}", group, new=new)
 
 
 def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
@@ -341,7 +355,7 @@ def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
     """
     path = files.normalise(path)
     fs, root = files.filesystem(path)
-    store = counted(read_store(path))
+    store = read_store(path)
     return replace(store, stored_bytes=int(fs.du(root)) if measure else None)
 
 
@@ -365,18 +379,3 @@ def writing(store: StoreInfo, store_id: str | None) -> StoreInfo:
     if store.append is None or store.append["id"] != store_id:
         return store
     return replace(store, **store.append, append=None, complete=False, first_row=store.n_rows)
-
-
-def pending(store: StoreInfo) -> list[int]:
-    """The blocks without a mark, which is written when the data of its block are."""
-    if store.complete:
-        return []
-    fs, root = files.filesystem(store.path)
-    done = files.names_in(fs, f"{root}/{MANIFEST}/{store.id}")
-    first = store.first_row // store.block_rows
-    return [index for index in range(first, store.n_blocks) if str(index) not in done]
-
-
-def counted(store: StoreInfo) -> StoreInfo:
-    """The store with the number of its pending blocks."""
-    return replace(store, pending=len(pending(store)))

@@ -2,28 +2,127 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import zarr
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files, zarr_layout
+from .file_lists import version_of
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
-from .zarr_layout import StoreInfo
-from .zarr_reader import ZarrRows
+from .zarr_layout import StoreInfo, read_store
 
+_METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
 #: NaN as text and as xarray encodes it.
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
+#: Attributes of the CF conventions: numbers are packed, or some stand for missing ones.
+_CODED, _MISSING = ("scale_factor", "add_offset", "_Unsigned"), ("_FillValue", "missing_value")
+
+
+@dataclass(frozen=True)
+class ZarrRows:
+    """Reads rows of one array of a Zarr store; small enough to travel in every task.
+
+    Parameters
+    ----------
+    path : Place
+        Of the store.
+    array : str
+        Name of the array; "" for a store that is a single array.
+    fingerprint : str
+        Names this version of the data in the keys of tasks.
+    columns : tuple of int, optional
+        Which columns, in this order.
+    version : str, optional
+        One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
+    decode : bool
+        Integer codes become the class names of the store.
+    """
+
+    path: Place
+    array: str
+    fingerprint: str
+    columns: tuple[int, ...] | None = None
+    version: str | None = None
+    decode: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return (self.path,)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        # Credentials do not change the data, and have no place in a key.
+        return (
+            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.decode,
+        )  # fmt: skip
+
+    def read(self, first: int, last: int) -> Any:
+        """Rows ``first:last``: an array, or a ``csr_array`` of a CSR store.
+
+        Raises
+        ------
+        StoreError
+            A chunk is missing or fails its checksum, or the store was made anew since it was opened.
+        """
+        node, classes, seen = _opened(replace(self, columns=None))
+        try:
+            block: Any = node[first:last]
+        except Exception as error:
+            self._check(seen)
+            if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
+                raise
+            raise StoreError(
+                f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
+                f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
+            ) from error
+        self._check(seen)
+        if block.dtype.kind == "T":
+            block = block.astype(object).astype(str)
+        if not self.decode:
+            return block if self.columns is None else block[:, list(self.columns)]
+        if block.size and (block.min() < 0 or block.max() >= classes.size):
+            raise StoreError(
+                f"class codes lie in 0..{classes.size - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
+                f"in the block from row {first}; remove the store and make it again"
+            )
+        return classes[block]
+
+    def document(self) -> bytes:
+        """What a store of distrf says of itself now; nothing of stores of others, or where it is gone."""
+        fs, root = files.filesystem(self.path)
+        return b"" if self.version is None else files.read_bytes(fs, f"{root}/zarr.json") or b""
+
+    def _check(self, seen: bytes) -> None:
+        """Raise StoreError where the store was made anew since it was opened. Appended rows change nothing."""
+        if self.document() != seen:
+            _opened.cache_clear()
+            _opened(replace(self, columns=None))
+
+
+@lru_cache(maxsize=32)
+def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray, bytes]:
+    """The open array and, of a store that distrf wrote, its class names and its document as it is now."""
+    seen = rows.document()
+    if rows.version is None:
+        group: Any = open_group(rows.path, "r")
+        return (group[rows.array] if rows.array else group), np.empty(0), seen
+    store = read_store(rows.path) if seen else None
+    if store is None or not store.complete or rows.version not in store.versions:
+        raise StoreError(
+            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
+        )
+    return open_nodes(store)[rows.array], np.asarray(store.classes or []), seen
 
 
 @dataclass(frozen=True)
@@ -50,12 +149,11 @@ class OpenStore:
     def open(cls, path: str, selection: Selection) -> OpenStore:
         """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
         path = files.normalise(path)
-        document = zarr_layout.read_document(path)
-        if document is None:
+        if zarr_layout.read_document(path) is None:
             files.require(path)
             node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        ours = zarr_layout.read_store(path, document)
+        ours = read_store(path)
         if not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
@@ -68,8 +166,11 @@ class OpenStore:
         """What it holds, for messages."""
         return [name or "(a single array)" for name in sorted(self.arrays)]
 
-    def find(self, name: str) -> Any:
-        """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
+    def find(self, name: str, what: str | None = None) -> Any:
+        """What has a name, None if there is nothing.
+
+        Raises StoreError where its numbers are not as they are stored or, with `what` it shall be, where it is no dense array.
+        """
         with files.reading(self.path, "a Zarr store"):
             node = self.arrays.get(name)
         if self.ours is None and isinstance(node, zarr.Array):
@@ -79,55 +180,45 @@ class OpenStore:
                     "restore it, or remove the store and make it again"
                 )
             _check_encoding(self.path, node)
+        if what is not None and not isinstance(node, zarr.Array):
+            raise StoreError(
+                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
+            )
         return node
 
     def find_x(self) -> tuple[Node, str]:
         """The array of X and its name. Raises StoreError if there is none."""
         name = "" if isinstance(self.arrays, dict) and "" in self.arrays else "X"
-        if (node := self.find(name)) is None:
+        node = self.find(name)
+        if node is None and self.ours is None:
             with files.reading(self.path, "a Zarr store"):
-                matrices = (
-                    [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
-                    if self.ours is None
-                    else []
-                )
-            if len(matrices) != 1:
-                raise StoreError(
-                    f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
-                    f"by its own path, {self.path}/NAME"
-                )
-            name = matrices[0]
+                matrices = [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
+            name = matrices[0] if len(matrices) == 1 else name
             node = self.find(name)
-        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
-            what = (
-                "a group" if isinstance(node, zarr.Group) else f"of shape {node.shape} and dtype {node.dtype}"
-            )
-            raise StoreError(f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {what}")
-        return node, name
-
-    def find_array(self, name: str, what: str = "") -> zarr.Array:
-        """The dense array of a name. Raises StoreError if there is none."""
-        found = self.find(name)
-        if not isinstance(found, zarr.Array):
+        if node is None:
             raise StoreError(
-                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
+                f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
+                f"by its own path, {self.path}/NAME"
             )
-        return found
+        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
+            raise StoreError(
+                f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {node}; open another by its own path"
+            )
+        return node, name
 
     def block_lengths(self, node: Node) -> tuple[int, ...]:
         """Rows of every block of an array: whole chunks, except the last."""
         n, *tail = node.shape
-        row_size = math.prod(tail)
         if isinstance(node, zarr.Array):
             unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
         else:
             unit, itemsize = node.block_rows, 1
-        if row_size < 1:
-            raise StoreError(f"{self.path!r} is empty: {n} rows of {row_size} values")
+        unit_bytes = unit * math.prod(tail) * itemsize
+        if unit_bytes < 1:
+            raise StoreError(f"{self.path!r} is empty: {n} rows of {math.prod(tail)} values")
         wanted = self.selection.rows_per_block
         if wanted is None:
-            near = max(1, BLOCK_BYTES // (unit * row_size * itemsize)) * unit
-            wanted = self.ours.block_rows if self.ours else near
+            wanted = self.ours.block_rows if self.ours else max(1, BLOCK_BYTES // unit_bytes) * unit
         elif wanted < 1 or (wanted % unit and wanted < n):
             near = max(unit, wanted // unit * unit)
             raise StoreError(
@@ -138,14 +229,10 @@ class OpenStore:
 
     def reader(self, name: str, **options: Any) -> ZarrRows:
         """What reads the array of a name, and names this version of the data."""
-        fs, root = files.filesystem(self.path)
-        inner = f"{root}/{name}" if name else root
-        seen = [
-            files.fingerprint(fs, file)
-            for file in (f"{root}/zarr.json", f"{inner}/zarr.json", f"{inner}/.zarray")
-        ]
+        said = [f"{self.path}/zarr.json", *(f"{self.path}/{name}/{file}" for file in ("zarr.json", ".zarray"))]
+        now = version_of([Place(file, self.path.options) for file in said])
         version = None if self.ours is None else fingerprint_of_spec(self.ours.made)
-        return ZarrRows(self.path, name, fingerprint_of_spec(seen)[:16], version=version, **options)
+        return ZarrRows(self.path, name, now, version=version, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,28 +283,30 @@ class ZarrSource(RowSource):
             store=store,
         )
 
-    @classmethod
-    def _dense(
-        cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
-    ) -> ZarrSource:
+    def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them."""
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = store.ours.classes if store.ours and coded else None
-        return cls(
-            path=store.path,
-            shape=tuple(node.shape),
-            dtype=np.asarray(classes).dtype if classes else _fixed_width(node, block_lengths),
-            block_lengths=block_lengths,
-            classes=classes,
-            rows=store.reader(name, decode=bool(classes)),
-            node=node,
-            store=store,
-        )
+        classes = self.store.ours.classes if self.store.ours and coded else None
+        dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
+        rows = self.store.reader(name, decode=bool(classes))
+        return replace(
+            self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
+        )  # fmt: skip
 
     def check_missing(self, strict: bool) -> None:
-        """Count the chunks that a store of others lacks; a block of ours cannot be read without its chunks."""
-        if self.store.ours is None and isinstance(self.node, zarr.Array):
-            _count_missing(self.path, self.node, strict)
+        """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
+        if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
+            return  # a block of ours cannot be read without its chunks
+        if lost := self.node.nchunks - self.node.nchunks_initialized:
+            text = (
+                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its "
+                f"fill value {self.node.fill_value}"
+            )
+            if strict:
+                raise StoreError(
+                    f"{text}; restore them, or leave out strict=True if they were empty when written"
+                )
+            warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
@@ -226,26 +315,26 @@ class ZarrSource(RowSource):
         name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
         if name == "y" and self.store.find(name) is None:
             return None
-        node = self.store.find_array(name, "the target ")
+        node = self.store.find(name, "the target ")
         if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
             raise StoreError(
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
                 f"in {self.path!r}"
             )
-        return self._dense(self.store, node, name, self.block_lengths)
+        return self._beside(node, name)
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
         ours = self.store.ours
         array = "y" if ours and ours.target == name else name
         if array in self.store.names and array != "X":
-            node = self.store.find_array(array)
+            node = self.store.find(array, "")
             if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
                 raise InputError(
                     f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
                     f"{node.shape}"
                 )
-            return self._dense(self.store, node, array, self.block_lengths)
+            return self._beside(node, array)
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
         rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
@@ -268,20 +357,17 @@ class ZarrSource(RowSource):
         fs, root = files.filesystem(path)
         if not fs.isdir(root):
             return fingerprint_of_files([path])
-        found = hashlib.sha256(path.encode())
-        for name in sorted(fs.find(root, maxdepth=2)):
-            if name.endswith(("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")):
-                found.update(fs.cat_file(name))
-        return found.hexdigest()[:32]
+        said = [name for name in sorted(fs.find(root, maxdepth=2)) if name.endswith(_METADATA)]
+        return fingerprint_of_spec([path, *(fs.cat_file(name).decode() for name in said)])
 
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
         made = zarr_layout.made_from(files.normalise(path))
-        parts = [] if made is None else made["spec"].get("parts", [])
-        if parts:
-            return [(part["fingerprint"], part["rows"]) for part in parts]
-        return super().part_fingerprints(path)
+        parts = made["spec"].get("parts") if made else None
+        if not parts:
+            return super().part_fingerprints(path)
+        return [(part["fingerprint"], part["rows"]) for part in parts]
 
     @property
     def nbytes(self) -> int:
@@ -296,45 +382,22 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
     if node.dtype.kind != "T":
         return node.dtype
     edges = itertools.pairwise([0, *itertools.accumulate(block_lengths)])
-    return np.dtype(
-        f"<U{max(1, *(np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges))}"
-    )
+    widths = (np.strings.str_len(np.asarray(node[a:b])).max(initial=0) for a, b in edges)
+    return np.dtype(f"<U{max(1, *widths)}")
 
 
 def _check_encoding(path: str, node: zarr.Array) -> None:
     """Raise StoreError for an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions."""
-    attributes: dict[str, Any] = dict(node.attrs)
-    said: dict[str, Any] = {
-        key: attributes[key] for key in ("scale_factor", "add_offset", "_Unsigned") if key in attributes
-    }
-    said |= {
-        key: attributes[key]
-        for key in ("_FillValue", "missing_value")
-        if str(attributes.get(key, "nan")) not in _NAN
-    }
-    fill = node.metadata.fill_value
-    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in attributes and fill and str(fill) not in _NAN:
-        said["fill_value"] = fill  # which xarray takes for what is missing
+    said: dict[str, Any] = {name: value for name, value in node.attrs.items() if name in _CODED + _MISSING}
+    if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
+        said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing
+    said = {name: value for name, value in said.items() if name in _CODED or str(value) not in _NAN}
     if said:
         raise StoreError(
             f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
             f"conventions ({', '.join(f'{name} = {value!r}' for name, value in said.items())}), so its numbers would "
             "be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
         )
-
-
-def _count_missing(path: str, node: zarr.Array, strict: bool) -> None:
-    """Warn of chunks that are not there, StoreError if `strict`. Zarr reads the fill value for them, so a lost file looks empty."""
-    total, there = (0, 0) if files.is_web(path) else (node.nchunks, node.nchunks_initialized)
-    if there == total:
-        return
-    text = (
-        f"{total - there} of {total} chunks of {_named(node, path)} are not there and are read as its "
-        f"fill value {node.fill_value}"
-    )
-    if strict:
-        raise StoreError(f"{text}; restore them, or leave out strict=True if they were empty when written")
-    warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
 
 def _named(node: zarr.Array, path: str) -> str:

@@ -20,35 +20,17 @@ from ..errors import InputError, SpecMismatchError, StoreError
 from . import files
 from .blocks import Output
 from .fingerprints import fingerprint_of_spec
-from .job_lock import require_id
 from .outputs import check_zarr_ending
 from .spec import to_json
 from .zarr_arrays import Node, create_nodes, joined, open_nodes
-from .zarr_layout import (
-    MANIFEST,
-    StoreInfo,
-    counted,
-    info,
-    pending,
-    read_document,
-    read_store,
-    write_store,
-    writing,
-)
+from .zarr_layout import MANIFEST, StoreInfo, info, read_store, write_store, writing
 
 
-class _Store(Output):
-    what, file = "a distrf store", "zarr.json"
-
-    def read(self) -> StoreInfo | None:
-        document = read_document(self.path)
-        return None if document is None else read_store(self.path, document)
-
-    def write(self, record: StoreInfo, *, new: bool = False) -> bool:
-        return write_store(self.path, replace(record, append=None), new=new)
-
-    def pending(self, record: StoreInfo) -> list[int]:
-        return pending(record)
+def _store(path: str | os.PathLike[str]) -> Output:
+    """Raises StoreError for a path that ends like another format."""
+    path = files.normalise(path)
+    check_zarr_ending(path)
+    return Output(path, "a distrf store", "zarr.json")
 
 
 @files.explains
@@ -85,13 +67,12 @@ def create(
         Another job makes the store anew at the same time.
     """
     versions = [fingerprint_of_spec(contents.made)]
-    place = _Store(path)
-    check_zarr_ending(place.path)
-    wanted = replace(contents, path=place.path, provenance=dict(provenance or {}), versions=versions)
-    begun = place.begin(wanted, overwrite)
+    output = _store(path)
+    wanted = replace(contents, provenance=dict(provenance or {}), versions=versions)
+    begun = output.begin(wanted, overwrite)
     create_nodes(begun)
-    require_id(place.path, read_store(place.path).id, begun.id)
-    return counted(begun)
+    output.current(begun.id)
+    return begun
 
 
 def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
@@ -112,10 +93,7 @@ def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
     StoreError
         The path holds something else, or ends like another format.
     """
-    place = _Store(path)
-    check_zarr_ending(place.path)
-    found: StoreInfo | None = place.existing()
-    return found
+    return _store(path).existing()
 
 
 def appendable(path: str | os.PathLike[str]) -> StoreInfo:
@@ -196,8 +174,7 @@ def begin_append(
             f"the labels of {path!r} are {theirs}, those of the new rows {ours}; convert them first"
         )
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
-    source = spec.get("source") or {"fingerprint": None}
-    first = source | {"fingerprint": part_fingerprint(source["fingerprint"], spec.get("split"))}
+    first = spec.get("source") or {"fingerprint": None}
     if not again and any(
         other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part.get("content"))
         for other in (first, *parts)
@@ -219,24 +196,8 @@ def begin_append(
             _resize(old, append["n_rows"], old.n_rows)
             _forget_marks(path)
         append = {**wanted, "id": uuid.uuid4().hex}
-        write_store(path, replace(old, append=append))
-    return counted(writing(replace(old, append=append), append["id"]))
-
-
-def part_fingerprint(fingerprint: str | None, split: str | None) -> str | None:
-    """The fingerprint of rows that were ingested: of their file, or of the members of a split in it.
-
-    Parameters
-    ----------
-    fingerprint : str or None
-        Of the file.
-    split : str or None
-
-    Returns
-    -------
-    str or None
-    """
-    return fingerprint if split is None else f"{fingerprint} {split}"
+        write_store(replace(old, append=append))
+    return writing(replace(old, append=append), append["id"])
 
 
 @files.explains
@@ -259,7 +220,7 @@ def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None)
     StoreError
         There is no such store, or it is damaged.
     """
-    return pending(writing(read_store(files.normalise(path)), store_id))
+    return writing(read_store(files.normalise(path)), store_id).pending
 
 
 @files.explains
@@ -296,10 +257,8 @@ def write_block(
     InUseError
         Another job has made the store anew.
     """
-    path = files.normalise(path)
-    store = read_store(path)
-    longer = writing(store, store_id)
-    require_id(path, longer.id, store_id)
+    output = _store(path)
+    store, longer = output.current(store_id)
     start, stop = longer.bounds(index)
     if set(arrays) != set(longer.arrays):
         raise InputError(
@@ -309,13 +268,13 @@ def write_block(
     checked = {name: longer.arrays[name].checked(name, block, stop - new) for name, block in arrays.items()}
     if new > start:
         for name, node in open_nodes(store).items():
-            with files.reading(path, "rows of a store"):
+            with files.reading(output.path, "rows of a store"):
                 checked[name] = joined([node[start:new], checked[name]])
-    nodes = _writable(path, store_id)
+    nodes = _writable(output.path, store_id)
     for name, block in checked.items():
         nodes[name][start:stop] = block
-    fs, root = files.filesystem(path)
-    files.write_bytes(fs, f"{root}/{MANIFEST}/{store_id}/{index}", b"")
+    fs, root = output.place
+    files.write_bytes(fs, f"{root}/{longer.mark(index)}", b"")
     return stop - new
 
 
@@ -340,20 +299,18 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     InUseError
         Another job has made the store anew.
     """
-    place = _Store(path)
-    store = read_store(place.path)
-    longer = writing(store, store_id)
-    place.check(longer, store_id)
+    output = _store(path)
+    store, longer = output.whole(store_id)
     if store_id is not None:
         versions = store.versions
         if store.complete:
             _resize(store, longer.n_rows, longer.n_rows)
             versions = [*versions, fingerprint_of_spec(longer.made)]
-        write_store(place.path, replace(longer, id=None, complete=True, versions=versions))
-    files.remove_partials(place.fs, place.root)
+        longer = replace(longer, id=None, complete=True, versions=versions)
+        write_store(longer)
     if store.append is None or store_id is not None:
-        _forget_marks(place.path)
-    return info(place.path)
+        _forget_marks(output.path)
+    return replace(longer, first_row=0)
 
 
 @lru_cache(maxsize=8)

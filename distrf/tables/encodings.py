@@ -24,9 +24,9 @@ from ..maps.table_columns import (
     date_parts,
 )
 from ..maps.table_missing import MISSING
-from ..scores.samples import RowSample
 from .frequent import FrequentCodes
 from .kinds import ColumnKind
+from .row_sample import RowSample
 from .summary import NumberSummary, TableSummary
 
 #: How numbers are encoded: in what order `TableEncoder` names them.

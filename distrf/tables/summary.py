@@ -15,9 +15,9 @@ from ..execution.passes import run_pass
 from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import UNREAD, is_missing, with_missing
 from ..randomness import mixed_words
-from ..scores.samples import RowSample
 from ..targets import Targets
 from .frequent import FrequentCodes
+from .row_sample import RowSample
 
 #: Rows of the sample from which quantiles are taken, at most and, of wide rows, at least; and its bytes.
 _MOST_ROWS, _FEWEST_ROWS, _SAMPLE_BYTES = 100_000, 1024, 2**25

@@ -86,12 +86,3 @@ def test_a_row_does_not_depend_on_others(dtype, rng):
     alone = products(X[2:3], factors, vectors, dtype)
     X[[1, 3]] *= 1e20
     np.testing.assert_array_equal(products(X, factors, vectors, dtype)[2:3], alone)
-
-
-def test_other_layouts(rng):
-    X, factors, vectors = rng.normal(size=(8, 48)), rng.normal(size=(2, 48)), rng.normal(size=(6, 2, 48))
-    whole = products(X, factors, vectors, np.float64)
-    x, w = row_spectra(np.asfortranarray(X)[::2], factors, 48), circulant_spectra(vectors)
-    out = np.empty((4, 2, 48))
-    circular_products(x, np.asfortranarray(w)[:, 1:2], out)
-    np.testing.assert_array_equal(out, whole[::2, 2:4])

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
-import numba
 import numpy as np
 import pytest
 
-from distrf.compiled import cos_offset, cos_sin
+from distrf.compiled.cosine import cos_offset, cos_sin
 
 TOLERANCE = {np.float32: 2e-7, np.float64: 4e-16}
 DTYPES = [
@@ -94,19 +91,3 @@ def test_what_is_not_finite_becomes_nan(dtype, bad):
     assert np.isnan(out).tolist() == [[False, False, True, True, False, False]]
     cos_offset(p, np.zeros(3, dtype=dtype), out, 0, 1.0)
     assert np.isnan(out[0, :3]).tolist() == [False, True, False]
-
-
-def test_no_cache_folder_is_no_obstacle(monkeypatch):
-    """A read-only container: Numba refuses cache=True when the function is declared."""
-    real, asked = numba.njit, []
-
-    def njit(*args, **options):
-        asked.append(options.get("cache", False))
-        if options.get("cache"):
-            raise RuntimeError("cannot cache function 'f': no locator available for file")
-        return real(*args, **options)
-
-    monkeypatch.setattr(numba, "njit", njit)
-    f = sys.modules["distrf.compiled.jit"].jit(lambda x: x + 1)
-    assert f(2) == 3
-    assert asked == [True, False]

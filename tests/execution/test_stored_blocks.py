@@ -6,7 +6,6 @@ At the end, how often rows of other arrays are read.
 from __future__ import annotations
 
 import pickle
-import time
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -18,23 +17,20 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from peaks import traced
 from reductions import ListFold, StackFold, SumFold, ViewFold
 
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, open_rows, write_rows
-from distrf.execution import passes
+from distrf import RandomFourierFeatures, StreamingSGDRegressor, open_rows
 from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.open_rows import lazy_rows
-from distrf.execution.passes import MOST_SEGMENTS, run_pass
+from distrf.execution.passes import run_pass
 from distrf.execution.row_blocks import align_rows, map_rows, split_rows, take_blocks
 from distrf.execution.sampling import take_rows
-from distrf.execution.stored_blocks import StoredBlocks, blocks_of, shared_segments
+from distrf.execution.stored_blocks import StoredBlocks, blocks_of
 from distrf.maps import ScalingMap
 from distrf.store.row_source import RowSource
 
 same = np.testing.assert_array_equal
 READS: Counter = Counter()
-MANY = {"nbytes": 8, "flops_per_row": 1e6}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,12 +102,6 @@ def test_blocks_are_those_of_the_graphs(lengths, others, limit, nbytes):
     both_ways([take_blocks(a, numbers) for a in arrays], StackFold(nbytes, 1e6))
 
 
-def test_csr_rows():
-    X = sp.random_array((90, 7), density=0.3, rng=np.random.default_rng(1), format="csr")
-    rows = split_rows(stored(X, (40, 50)), 15)
-    np.testing.assert_allclose(both_ways([rows], SumFold(7)), X.sum(axis=0), rtol=1e-5)
-
-
 def test_arrays_beside_stored_ones():
     """In memory, made by other tasks, and predictions of shape (n,)."""
     X = np.random.default_rng(0).normal(size=(100, 3))
@@ -138,18 +128,6 @@ def test_a_block_holds_no_other_rows():
             blocks = run_pass(ViewFold(), [array])
         assert len(blocks) == 10
         assert all(block.base is None for block in blocks)
-
-
-def test_what_others_make_has_a_graph():
-    rows = stored(np.ones((20, 3)), (10, 10))
-    mapped = map_rows(scaling(3), rows, 3, float)
-    assert isinstance(blocks_of([rows, mapped]), StoredBlocks)
-    for array in (rows * 2, rows[3:], mapped + 1, map_rows(scaling(3), rows * 2, 3, float)):
-        assert isinstance(blocks_of([array]), BlockGraphs)
-    for array in (rows, mapped):
-        array[:, 0] = 7.0  # edited in place
-        assert isinstance(blocks_of([array]), BlockGraphs)
-        assert (np.concatenate(run_pass(StackFold(), [array]))[:, 0] == 7.0).all()
 
 
 def test_pickled_rows_are_read_as_before(tmp_path, rng):
@@ -197,79 +175,7 @@ def test_each_stored_block_is_read_once(scheduler):
     assert READS == {("rows", 0, 40): 1, ("rows", 90, 120): 1}
 
 
-@pytest.mark.clock
-def test_many_blocks_cost_the_client_little():
-    """100,000 blocks: below two seconds and 50 MiB once, and half a second for a pass; here its own CPU time, with room."""
-    n = 100_000
-
-    def made():
-        source = np.broadcast_to(np.float32(0), (10 * n, 4))
-        rows = stored(source, (10,) * n)
-        features = RandomFourierFeatures(length_scale=1.0, n_components=64, random_state=0).fit(rows[:10])
-        Z = features.transform(rows)
-        Z.chunks, blocks_of([Z])
-        return Z
-
-    Z, _, held = traced(made)
-    assert held < 50 * 2**20
-    started = time.thread_time()
-    arrays = [Z, align_rows(Z, np.zeros(10 * n), "y")]
-    blocks = blocks_of(arrays)
-    segments = passes._segments(SumFold(64, **MANY), blocks, Z.chunks[0], arrays)
-    assert 64 <= len(segments) <= MOST_SEGMENTS
-    for first, last in segments:
-        blocks.segment_task("k", SumFold(64), first, last, list(range(first, last)), None)
-    assert time.thread_time() - started < 2
-
-
 # ---- a file of one row group ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("stored", "largest", "n_rows", "flops", "wanted", "shared"),
-    [
-        (1, 24e6, 300_000, 2.0 * 1024**2, 64, 16),  # ridge with D = 1,024: worth it
-        (1, 24e6, 300_000, 1000.0, 64, 0),  # moments: reading is all the work
-        (4, 24e6, 300_000, 2.0 * 1024**2, 64, 64),
-        (64, 24e6, 300_000, 2.0 * 1024**2, 64, 0),  # enough blocks
-        (1, 24e6, 3_000, 2.0 * 1024**2, 1, 0),  # large states
-    ],
-)
-def test_when_segments_share_a_stored_block(stored, largest, n_rows, flops, wanted, shared):
-    assert shared_segments(stored, largest, n_rows, flops, wanted) == shared
-
-
-def test_one_row_group_is_work_for_several_workers(tmp_path, rng):
-    """What pandas writes: the same numbers as from a store of many blocks."""
-    X = rng.normal(size=(4000, 3))
-    pd.DataFrame(X, columns=list("abc")).assign(y=X[:, 0] ** 2).to_parquet(tmp_path / "one.parquet")
-    X, y = open_rows(tmp_path / "one.parquet", target="y")
-    assert X.numblocks[0] == 1
-    with dask.config.set({"array.chunk-size": "64KiB", "scheduler": "sync"}):
-        Z = RandomFourierFeatures(length_scale=1.0, n_components=256, random_state=0).fit(X).transform(X)
-        assert Z.numblocks[0] > 64
-        fold = ListFold(nbytes=8, flops_per_row=1e6)
-        assert run_pass(fold, [Z, align_rows(Z, y, "y")]).count("|") == 15
-        cut = split_rows(X, 32)
-        assert run_pass(ListFold(nbytes=8, flops_per_row=10.0), [cut]).count("|") == 0
-        for target in (y.compute(), (y > 1) * 1.0):  # in memory, and made by other tasks
-            assert run_pass(fold, [Z, align_rows(Z, target, "y")]).count("|") == 15
-        model = StreamingRidge(1e-3).fit(Z, y)
-        reference = StreamingRidge(1e-3).fit(Z.compute(), y.compute())
-    np.testing.assert_allclose(model.coef_, reference.coef_, rtol=1e-6, atol=1e-8)
-
-
-def test_from_a_store_as_from_memory(tmp_path, rng):
-    """A whole fit, of ridge and SGD: the same bits by readers and by graphs."""
-    X = rng.normal(size=(600, 4)).astype(np.float32)
-    write_rows(da.from_array(X, chunks=(64, 4)), tmp_path / "rows.zarr", y=da.from_array(X[:, 0], chunks=64))
-    rows, y = open_rows(tmp_path / "rows.zarr")
-    features = RandomFourierFeatures(length_scale=1.0, n_components=32, random_state=0).fit(rows)
-    plain = da.from_array(X, chunks=(64, 4)), da.from_array(X[:, 0], chunks=64)
-    sgd = StreamingSGDRegressor(alpha=1e-3, n_epochs=2, tol=None, random_state=0)
-    for model in (StreamingRidge(1e-3), sgd):
-        one = model.fit(features.transform(rows), y).coef_
-        same(one, model.fit(features.transform(plain[0]), plain[1]).coef_)
 
 
 # ---- how often rows of other arrays are read, and what reading costs: what a plan relies on -----------
@@ -316,15 +222,3 @@ def test_one_read_beyond_those_of_the_epochs(sources, epochs, size):
     assert len(X.reads) == len(y.reads) == 8
     assert set(X.reads.values()) == {2}  # blocks that were read are held for the epochs that follow
     assert set(y.reads.values()) == {3}
-
-
-def test_arrays_in_memory_are_not_copied_for_threads(rng):
-    """In threads of one process blocks are views: before, each was turned into bytes and back."""
-    X = rng.normal(size=(40_000, 100))
-    y = X[:, 0]
-    dX, dy = da.from_array(X, chunks=(2_000, 100)), da.from_array(y, chunks=2_000)
-    model = StreamingRidge(1e-3)
-    with dask.config.set(scheduler="threads", num_workers=1):
-        model.fit(dX, dy)
-        _, peak, _ = traced(lambda: model.fit(dX, dy))
-    assert peak < X.nbytes / 3

@@ -5,7 +5,6 @@ Jobs that are killed are in tests/cli/test_kills.py, workers that are killed in 
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import dask.array as da
@@ -129,22 +128,6 @@ def test_resume_computes_only_unfinished_blocks(tmp_path, present, where, reques
     assert computed(tmp_path / "again") == []
 
 
-def test_another_spec_touches_nothing(tmp_path):
-    write(tmp_path / "a.zarr")
-    before, stamps = contents(tmp_path / "a.zarr"), times(tmp_path / "a.zarr")
-    for change, message in (
-        ({"spec": {"seed": 2}}, r"spec.seed: 1 -> 2"),
-        ({"x": lazy(X, 19), "y": lazy(Y, 19)}, r"block_rows: 10 -> 19"),
-        ({"x": lazy(X.astype(float))}, r"arrays.X.dtype"),
-        ({"kind": "features"}, "kind"),
-    ):
-        with pytest.raises(SpecMismatchError, match=rf"{message}.*choose another path, or pass overwrite"):
-            write(tmp_path / "a.zarr", **change)
-    assert contents(tmp_path / "a.zarr") == before
-    assert times(tmp_path / "a.zarr") == stamps
-    assert write(tmp_path / "a.zarr", spec={"seed": 2}, overwrite=True).computed == 10
-
-
 @pytest.mark.parametrize(("bad", "csr"), [(np.nan, False), (np.inf, False), (np.nan, True)])
 def test_values_that_are_not_finite_name_their_row(tmp_path, bad, csr):
     values, path = X.copy(), tmp_path / "a.zarr"
@@ -166,15 +149,6 @@ def test_values_that_are_not_finite_name_their_row(tmp_path, bad, csr):
         with pytest.raises(InputError, match=message):
             write(path, again)
     assert write(path).info.complete
-
-
-def test_paths_are_those_of_the_client(tmp_path, client, monkeypatch):
-    """Workers run in a folder of their own."""
-    client.run(os.chdir, "/")
-    monkeypatch.chdir(tmp_path)
-    write("a.zarr")
-    write_parts("parts.parquet", {"y": lazy(Y)}, None, None, {})
-    assert {p.name for p in tmp_path.iterdir()} == {"a.zarr", "parts.parquet"}
 
 
 # ---- Parquet part files -----------------------------------------------------------------------------
@@ -215,16 +189,6 @@ def test_keys_stand_beside_their_rows(tmp_path, table):
     assert not (tmp_path / "none.parquet").exists()
 
 
-def test_keys_of_a_file_that_was_rewritten(tmp_path):
-    path, out = tmp_path / "rows.parquet", tmp_path / "p.parquet"
-    for number, group in enumerate((20, 30)):
-        ids = [f"{number}-{i}" for i in range(60)]
-        pq.write_table(pa.table({"a": X[:60, 0], "b": X[:60, 1], "id": ids}), path, row_group_size=group)
-        rows, _ = open_rows(path, columns=["a", "b"], rows_per_block=group)
-        write_parts(str(out), {"x": rows}, str(path), ["id"], {"n": number}, True, ["a", "b"])
-        assert pq.read_table(out)["id"].to_pylist() == ids
-
-
 @pytest.mark.parametrize("present", [[0], [1, 2], [3]])
 def test_parts_resume(tmp_path, table, present, client):
     source, rows = table
@@ -236,7 +200,7 @@ def test_parts_resume(tmp_path, table, present, client):
         (path / name).write_bytes((whole / name).read_bytes())
     left = n - len(present)
     with pytest.raises(StoreError, match=f"{left} of {n} blocks"):
-        finish_parts(path, n, folder_id=folder_id)
+        finish_parts(path, folder_id=folder_id)
     calls = tmp_path / "calls"
     assert parts(path, {"both": counted(calls, rows)}, source, ["id"], {"s": 1}) == Written(None, left, n)
     assert len(list(calls.iterdir())) == left

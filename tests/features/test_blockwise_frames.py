@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
-
 import dask.array as da
 import numpy as np
 import pandas as pd
@@ -15,7 +13,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 
-from distrf import Blockwise, RandomFourierFeatures, StreamingRidge, evaluate, load_model, predict, save_model
+from distrf import Blockwise, RandomFourierFeatures, StreamingRidge, predict, save_model
 from distrf.errors import InputError
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
@@ -89,56 +87,12 @@ def test_fits_on_the_same_sample():
     assert other.transformer_.named_transformers_["numbers"][1].n_samples_seen_ == 50
 
 
-def test_partitions_are_read_once_for_each_pass(tmp_path):
-    """Lengths are counted once for a frame, not for each step or call."""
-
-    def note(part):
-        (tmp_path / uuid.uuid4().hex).touch()
-        return part
-
-    frame = lazy().map_partitions(note, meta=FRAME)
-    est = Blockwise(columns(), random_state=0)
-    Z = est.fit_transform(frame)
-    reads = len(list(tmp_path.iterdir()))
-    assert reads == 10  # lengths, and the sample
-    est.transform(frame)
-    assert len(list(tmp_path.iterdir())) == reads
-    Z.compute(scheduler="sync")
-    assert len(list(tmp_path.iterdir())) == reads + 5
-
-
 def pipeline():
     return make_pipeline(
         Blockwise(columns(), random_state=0),
         RandomFourierFeatures(n_components=64, length_scale=1.5, random_state=0),
         StreamingRidge(1e-3),
     )
-
-
-@pytest.mark.slow
-def test_pipeline_fits_out_of_core(client, tmp_path):
-    """scikit-learn's steps, a map and a model on a Dask DataFrame with text: as on the frame in memory."""
-    frame, y = lazy(), lazy(pd.DataFrame({"y": Y}))["y"]
-    model = pipeline().fit(frame, y)
-    expected = pipeline().fit(FRAME, Y)
-    predicted = model.predict(frame)
-    assert isinstance(predicted, da.Array)
-    np.testing.assert_allclose(predicted.compute(), expected.predict(FRAME), atol=1e-8)
-    assert model.score(frame, y) == pytest.approx(expected.score(FRAME, Y), abs=1e-9)
-    save_model(model, tmp_path / "m")
-    np.testing.assert_array_equal(load_model(tmp_path / "m").predict(FRAME), model.predict(FRAME))
-    np.testing.assert_array_equal(predict(tmp_path / "m", frame).compute(), predicted.compute())
-    assert evaluate(tmp_path / "m", frame, y)["r2"] == pytest.approx(model.score(frame, y))
-
-
-@pytest.mark.slow
-def test_same_bits_for_any_workers(client, one_worker_client):
-    def bits():
-        return pipeline().fit(lazy(), Y).predict(lazy()).compute()
-
-    two = bits()
-    with one_worker_client.as_current():
-        np.testing.assert_array_equal(bits(), two)
 
 
 def test_plain_steps_of_a_saved_model_run_on_lazy_frames(tmp_path):
@@ -153,16 +107,6 @@ def test_plain_steps_of_a_saved_model_run_on_lazy_frames(tmp_path):
     np.testing.assert_array_equal(predict(tmp_path / "m", FRAME), model.predict(FRAME))
     turned = FRAME[FRAME.columns[::-1]].assign(more=1)
     np.testing.assert_array_equal(predict(tmp_path / "m", turned), model.predict(FRAME))
-
-
-def test_frames_of_numbers_are_arrays():
-    """Numeric columns and a transformer that takes no columns by name: rows like any other."""
-    frame = FRAME[["size", "age"]]
-    est = Blockwise(SimpleImputer()).fit(lazy(frame))
-    assert est.map_.names == []
-    np.testing.assert_array_equal(
-        est.transform(lazy(frame)).compute(scheduler="sync"), SimpleImputer().fit_transform(frame.to_numpy())
-    )
 
 
 def test_missing_values_reach_an_imputer():

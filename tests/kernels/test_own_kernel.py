@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from distrf import NystroemFeatures, RandomFourierFeatures, load_model, save_model
-from distrf.errors import InputError, ParameterError
-from distrf.kernels import KERNELS, Gaussian, Kernel, declared, get_kernel, kernel_with, register_kernel
+from distrf.errors import InputError
+from distrf.kernels import KERNELS, Gaussian, Kernel, declared, register_kernel
 from distrf.kernels.base import REGISTRY
 from distrf.maps import map_from_spec
 from distrf.metrics import kernel_error
@@ -65,19 +65,6 @@ def test_nystroem(rng):
     est = NystroemFeatures("toy_mixture", n_components=40, length_scale=1.3, random_state=0).fit(X)
     Z = est.transform(X)
     np.testing.assert_allclose(Z @ Z.T, Mixture()(X, None, 1.3), atol=1e-8)
-
-
-def test_what_a_kernel_says_of_its_parameters():
-    assert {name: str(rule) for name, rule in KERNELS["toy_mixture"].rules().items()} == {
-        "share": "a finite number >= 0 and <= 1"
-    }
-    assert kernel_with("toy_mixture", {"share": 0.5, "nu": 1.5}) == Mixture(0.5)
-    assert kernel_with("gaussian", {"share": 0.5, "nu": 1.5}) == Gaussian()
-    assert kernel_with({"name": "toy_mixture", "share": 0.1}, {"share": 0.5}) == Mixture(0.1)
-    with pytest.raises(ParameterError, match="share must be a finite number >= 0 and <= 1, got 2"):
-        Mixture(2)
-    with pytest.raises(InputError, match=r"does not take the parameters \['nu'\]; it takes share"):
-        get_kernel("toy_mixture", nu=0.5)
 
 
 def test_what_cannot_be_registered():

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from distrf.compiled.cosine import cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
 from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
-from distrf.sgd.schedules import Holdout
 from distrf.targets import Targets
 
 d = 7
@@ -25,6 +24,10 @@ SHAPES = [
 ]
 
 
+def layout_of(d, D, phase, structure, n_outputs, **more):
+    return Layout(LearnedFourierMap(d, D, phase, structure, 3), n_outputs, **more)
+
+
 def problem(layout, n=41, seed=0):
     rng = np.random.default_rng(seed)
     p = rng.normal(size=layout.size + 1)[1:]
@@ -34,14 +37,13 @@ def problem(layout, n=41, seed=0):
 
 def loss_work(layout, name):
     return CompactWork(
-        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, 0), layout=layout
+        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, layout=layout
     )  # fmt: skip
 
 
-def kernel_work(layout, kernel, length_scale=1.7):
-    return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=layout, kernel=kernel, length_scale=length_scale
-    )  # fmt: skip
+def kernel_work(layout, kernel):
+    map_ = replace(layout.map, kernel=kernel, length_scale=1.7)
+    return KernelWork(Targets(None, np.zeros(1)), None, 0.0, 0, layout=replace(layout, map=map_))
 
 
 def check_gradient(work, taken, p):
@@ -59,7 +61,7 @@ def check_gradient(work, taken, p):
 @pytest.mark.parametrize("name", sorted(LOSSES))
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_gradients_of_losses(structure, phase, D, name):
-    layout = Layout(d, D, phase, structure, 3, 3)
+    layout = layout_of(d, D, phase, structure, 3)
     p, X, Y, weight = problem(layout)
     targets = Y * np.arange(1.0, 42.0)[:, None] / 20 if LOSSES[name].task == "regression" else Y
     if name == "multinomial":
@@ -77,7 +79,7 @@ def test_gradients_of_losses(structure, phase, D, name):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_gradients_of_one_score_without_intercept(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 1, intercept=False)
+    layout = layout_of(d, 10, "offset", structure, 1, intercept=False)
     p, X, Y, weight = problem(layout)
     check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
 
@@ -86,11 +88,11 @@ def test_gradients_of_one_score_without_intercept(structure):
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_gradients_over_several_tiles(structure, phase):
     """Rows go through features in tiles; pairs are of rows of all tiles."""
-    layout = Layout(d, 10, phase, structure, 3, 0)
-    n = layout.linear.rows_per_tile + 9
+    layout = layout_of(d, 10, phase, structure, 0)
+    n = layout.map.linear.rows_per_tile + 9
     p, X, Y, weight = problem(layout, n)
     check_gradient(kernel_work(layout, Gaussian()), (X, Y, weight), p)
-    layout = Layout(d, 10, phase, structure, 3, 3)
+    layout = layout_of(d, 10, phase, structure, 3)
     p, X, Y, weight = problem(layout, n)
     check_gradient(loss_work(layout, "logistic"), (X, Y, weight), p)
 
@@ -98,7 +100,7 @@ def test_gradients_over_several_tiles(structure, phase):
 @pytest.mark.parametrize("kernel", [Gaussian(), Cauchy(), Matern(1.5)], ids=repr)
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_gradients_of_the_kernel_error(structure, phase, D, kernel):
-    layout = Layout(d, D, phase, structure, 3, 0)
+    layout = layout_of(d, D, phase, structure, 0)
     p, X, Y, weight = problem(layout, 20)
     check_gradient(kernel_work(layout, kernel), (X, Y, None), p)
     check_gradient(kernel_work(layout, kernel), (X, Y, weight), p)
@@ -106,7 +108,7 @@ def test_gradients_of_the_kernel_error(structure, phase, D, kernel):
 
 @pytest.mark.parametrize("phase", ["offset", "paired"])
 def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
-    layout = Layout(d, 6, phase, "dense", 3, 0)
+    layout = layout_of(d, 6, phase, "dense", 0)
     p, X, Y, _ = problem(layout, 20)
     theta, b, _, _ = layout.split(p)
     map_ = LearnedFourierMap(d, 6, phase, "dense", 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
@@ -123,7 +125,7 @@ def test_the_kernel_error_is_the_mean_over_ordered_pairs(phase):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_a_weight_of_three_is_three_rows(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 3)
+    layout = layout_of(d, 10, "offset", structure, 3)
     p, X, Y, _ = problem(layout)
     weight = np.arange(41) % 4
     work = loss_work(layout, "multinomial")
@@ -136,7 +138,7 @@ def test_a_weight_of_three_is_three_rows(structure):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("structure", "phase", "D"), SHAPES)
 def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
-    layout = Layout(d, D, phase, structure, 3, 2)
+    layout = layout_of(d, D, phase, structure, 2)
     p, X, _, _ = problem(layout)
     theta, b, w, c = layout.split(p)
     map_ = LearnedFourierMap(d, D, phase, structure, 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
@@ -148,7 +150,7 @@ def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
 
 @pytest.mark.parametrize("structure", ["dense", "circulant"])
 def test_parts_of_the_gradient(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 3)
+    layout = layout_of(d, 10, "offset", structure, 3)
     p, X, Y, weight = problem(layout, 600)  # several tiles
     work = loss_work(layout, "multinomial")
     whole = work.gradient((X, Y, weight), p)
@@ -159,18 +161,6 @@ def test_parts_of_the_gradient(structure):
     np.testing.assert_array_equal(part[0][w], whole[0][w])
     np.testing.assert_array_equal(part[0][c], whole[0][c])
     assert part[1:] == whole[1:]
-
-
-@pytest.mark.parametrize("structure", ["dense", "circulant"])
-def test_csr_rows(structure):
-    layout = Layout(d, 10, "offset", structure, 3, 3)
-    p, X, Y, weight = problem(layout)
-    X *= np.random.default_rng(1).random(X.shape) < 0.3
-    work = loss_work(layout, "hinge")
-    dense = work.gradient((X, Y, weight), p)
-    sparse = work.gradient((sp.csr_array(X), Y, weight), p)
-    np.testing.assert_allclose(sparse[0], dense[0], atol=1e-12)
-    np.testing.assert_allclose(sparse[1:], dense[1:])
 
 
 @pytest.mark.parametrize("columns", [1, 7, 8, 13])
@@ -209,15 +199,3 @@ def test_equation_17_is_the_case_of_one_block():
     total = linear.start(np.dtype(float))
     linear.add(total, kept, -w * np.sin(2 * np.pi * phases))
     np.testing.assert_allclose(linear.finish(total)[0], expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_cosines_and_sines_in_planes(dtype):
-    rng = np.random.default_rng(0)
-    phases, offsets = (3 * rng.normal(size=(11, 37))).astype(dtype), rng.random(37).astype(dtype)
-    out = np.empty((11, 74), dtype)
-    cos_sin_planes(phases, offsets, out, 0.7)
-    angle = 2 * np.pi * (phases + offsets).astype(np.float64)
-    tolerance = 4e-7 if dtype == np.float32 else 1e-15
-    np.testing.assert_allclose(out[:, :37], 0.7 * np.cos(angle), atol=tolerance)
-    np.testing.assert_allclose(out[:, 37:], 0.7 * np.sin(angle), atol=tolerance)

@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-import pickle
-
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import MapContract
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import (
     RandomBinningFeatures,
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    load_model,
-    open_rows,
-    save_model,
 )
 from distrf.compiled.binning import bin_hashes, signed_columns
 from distrf.errors import InputError
-from distrf.execution.writing import write_rows
-from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
+from distrf.kernels import Laplacian
 from distrf.maps import BinningMap, map_from_spec
 from distrf.randomness import raw_words
 
@@ -121,22 +110,6 @@ def test_unbiased_with_its_variance(D):
 
 
 @pytest.mark.slow
-def test_unsigned_hashing_is_biased():
-    """Without signs two bins that share a column always add: E = k + (1 - k) P / D."""
-    P, D, seeds = 32, 128, 400
-    X = np.array([[0.0, 0.0], [1.0, 0.9]])
-    k = Laplacian()(X[:1], X[1:], 1.5)[0, 0]
-    signed, unsigned = [], []
-    for seed in range(seeds):
-        Z = BinningMap(2, D, Laplacian(), 1.5, P, seed)(X).toarray()
-        signed.append(Z[0] @ Z[1])
-        unsigned.append(abs(Z[0]) @ abs(Z[1]))
-    for values, mean in ((signed, k), (unsigned, k + (1 - k) * P / D)):
-        assert abs(np.mean(values) - mean) < 4.5 * np.std(values) / np.sqrt(seeds)
-    assert np.mean(unsigned) > k + 20 * np.std(unsigned) / np.sqrt(seeds)
-
-
-@pytest.mark.slow
 def test_hash_is_pairwise_independent():
     """Over the draw of the words: columns and signs of two bins, one step or 2^31 steps apart, are independent."""
     n, width = 40_000, 4
@@ -154,16 +127,6 @@ def test_hash_is_pairwise_independent():
         assert abs(chi2 - 63) < 4.5 * np.sqrt(2 * 63)
 
 
-def test_large_entries_stay_in_their_bins():
-    X = np.array([[1e11, -1e11, 0.0], [1e10, 1.0, -1e-300], [5e11, 0, 0]])
-    map_ = BinningMap(3, 64, Laplacian(), 1e-3, 16, 0)
-    assert (map_(X) != map_(sp.csr_array(X))).nnz == 0
-    assert not np.array_equal(map_(X)[[0]].toarray(), map_(X)[[2]].toarray())
-    for rows in (X * 1e289, sp.csr_array(X * 1e289)):  # all in the last bin that is counted
-        with pytest.raises(InputError, match=r"row 0 of the block .* float64 tells no two rows apart"):
-            map_(rows)
-
-
 def test_wide_rows_by_blocks_of_grids():
     """So many columns that a block of 16 MiB holds one grid."""
     d = 400_000
@@ -171,21 +134,6 @@ def test_wide_rows_by_blocks_of_grids():
     map_ = BinningMap(d, 64, Laplacian(), 1e3, 4, 0)
     assert (map_(X) != map_(X.toarray())).nnz == 0
     assert (map_.columns(X, 10, 40) != map_(X)[:, 10:40]).nnz == 0
-
-
-@pytest.mark.parametrize(
-    ("kernel", "why"),
-    [
-        (Gaussian(), "gaussian': k'' < 0 for u < l, so that p"),
-        (Cauchy(), "cauchy': k'' < 0 for u < l / sqrt"),
-        (Matern(1.5), "matern': it depends on .* no product"),
-    ],
-)
-def test_kernels_without_a_pitch_law(kernel, why):
-    with pytest.raises(InputError, match=f"convex and decreasing on .*{why}.* use kernel='laplacian'"):
-        BinningMap(3, 64, kernel, 1.0, 8, 0)
-    with pytest.raises(InputError, match=why):
-        RandomBinningFeatures(kernel).fit(np.random.default_rng(0).normal(size=(20, 3)))
 
 
 @pytest.mark.parametrize(
@@ -208,44 +156,8 @@ def test_refuses(change, message):
 # ---- the estimator ----------------------------------------------------------------------------------
 
 
-@parametrize_with_checks(
-    [
-        RandomBinningFeatures(n_grids=8, n_components=64, random_state=0),
-        RandomBinningFeatures(n_grids=8, gamma=0.5, n_components=20),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 def rows(n, d, dtype=np.float64):
     return np.random.default_rng([n, d]).normal(size=(n, d)).astype(dtype)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_dask_as_numpy_and_csr(dtype):
-    X = rows(203, 5, dtype)
-    X[abs(X) < 0.3] = 0
-    settings = {"length_scale": 4.0, "n_grids": 16, "n_components": 100, "random_state": 3}
-    est = RandomBinningFeatures(**settings)
-    Z = est.fit_transform(X)
-    assert sp.issparse(Z)
-    assert Z.dtype == dtype
-    dX = da.from_array(X, chunks=((50, 3, 100, 50), 5))
-    lazy = RandomBinningFeatures(**settings).fit(dX)
-    made = lazy.transform(dX)
-    assert sp.issparse(made._meta)
-    assert made.shape == Z.shape
-    assert made.dtype == dtype
-    blocks = [made.blocks[i].compute() for i in range(4)]
-    assert all(isinstance(block, sp.csr_array) for block in blocks)
-    assert (sp.vstack(blocks, format="csr") != Z).nnz == 0
-    whole = made.compute()
-    assert sp.issparse(whole)
-    assert (sp.csr_array(whole) != Z).nnz == 0
-    sparse = RandomBinningFeatures(**settings).fit(sp.csr_array(X))
-    assert (sparse.transform(sp.csr_array(X)) != Z).nnz == 0
-    assert len(pickle.dumps(est.map_.without_arrays())) < 1024
 
 
 def test_products_near_the_share_of_common_bins():
@@ -262,38 +174,3 @@ def test_products_near_the_share_of_common_bins():
     assert errors[2] < 0.02
     off = ~np.eye(30, dtype=bool)
     assert abs(K - est.map_.exact_kernel(X))[off].max() < 5.5 * 0.5 / np.sqrt(400)
-
-
-def test_ridge_out_of_core(client):
-    """CSR blocks through a pass on two workers: the same model as in memory."""
-    X = rows(4000, 4, np.float32)
-    y = np.sign(X[:, 0]) + abs(X[:, 1])
-    settings = {"length_scale": 3.0, "n_grids": 64, "n_components": 512, "random_state": 0}
-    model = make_pipeline(RandomBinningFeatures(**settings), StreamingRidge(1e-4)).fit(X, y)
-    assert model.score(X, y) > 0.9
-    dX, dy = da.from_array(X, chunks=(700, 4)), da.from_array(y, chunks=700)
-    out = make_pipeline(RandomBinningFeatures(**settings), StreamingRidge(1e-4)).fit(dX, dy)
-    np.testing.assert_allclose(out[-1].coef_, model[-1].coef_, atol=1e-6)
-    np.testing.assert_allclose(out.predict(dX).compute(), model.predict(X), atol=1e-5)
-
-
-def test_features_in_a_store(tmp_path):
-    """CSR features are written as CSR rows."""
-    X = rows(90, 3)
-    est = RandomBinningFeatures(length_scale=3.0, n_grids=10, n_components=80, random_state=0).fit(X)
-    lazy = est.transform(da.from_array(X, chunks=(40, 3)))
-    write_rows(tmp_path / "z.zarr", {"X": lazy}, kind="features", spec={"map": est.map_.spec()})
-    stored, _ = open_rows(tmp_path / "z.zarr")
-    blocks = [sp.csr_array(block.compute()) for block in stored.blocks]
-    assert (sp.vstack(blocks, format="csr") != est.transform(X)).nnz == 0
-
-
-def test_save_and_load(tmp_path):
-    X = rows(300, 3)
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    est = RandomBinningFeatures(length_scale=3.0, n_grids=50, n_components=400, random_state=0)
-    model = make_pipeline(est, StreamingRidgeClassifier(1e-4)).fit(X, y)
-    assert model.score(X, y) > 0.9
-    save_model(model, tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(again.decision_function(X), model.decision_function(X))

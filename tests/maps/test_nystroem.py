@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
-
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
-from hypothesis import given
-from hypothesis import strategies as st
-from reductions import count_calls
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
-from sklearn.metrics.pairwise import rbf_kernel
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from strategies import chunk_bytes, chunked, dtypes
 
-from distrf import NystroemFeatures, StreamingRidge, load_model, save_model
+from distrf import NystroemFeatures
 from distrf.errors import InputError
-from distrf.execution.row_blocks import ARRAYS_PREFIX
 from distrf.features.nystroem import LANDMARKS, choose_landmarks
 from distrf.kernels import (
     FAMILIES,
@@ -40,7 +29,6 @@ from distrf.kernels import (
 )
 from distrf.kernels.exact import kernel_block
 from distrf.maps import NystroemMap
-from distrf.randomness import sample_indices
 
 SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
 KERNELS = [
@@ -106,14 +94,6 @@ class TestNystroem(MapContract):
                     map_(kind(X))
         else:
             assert np.isfinite(map_(X)).all()
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csr_matrix])
-def test_kernel_block(kernel, kind, rng):
-    X, Y = abs(rng.normal(size=(30, 5))), abs(rng.normal(size=(20, 5)))
-    Y[3] = X[4]
-    np.testing.assert_allclose(kernel_block(kernel, kind(X), Y, 0.7), exact(kernel, X, Y, 0.7), atol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
@@ -185,16 +165,6 @@ def test_all_rows_equal():
         assert made.shape == (100, 1)
 
 
-def test_low_rank_kernel(rng):
-    """(x.y)^2 in three columns has rank 6: so many features, and exact."""
-    X = rng.normal(size=(100, 3))
-    est = NystroemFeatures("polynomial", coef0=0.0, gamma=1.0, n_components=50).fit(X)
-    Z = est.transform(X)
-    assert Z.shape == (100, 6)
-    assert est.get_feature_names_out().shape == (6,)
-    np.testing.assert_allclose(Z @ Z.T, (X @ X.T) ** 2, atol=1e-9)
-
-
 def test_rank(rng):
     X = rng.normal(size=(60, 3))
     full = NystroemFeatures(length_scale=1.0, n_components=60, random_state=0).fit(X)
@@ -217,12 +187,6 @@ def test_zero_kernel():
 # ---- landmarks --------------------------------------------------------------------------------------
 
 
-def test_uniform_landmarks(rng):
-    X = rng.normal(size=(500, 3))
-    made = choose_landmarks("uniform", X, 40, 7)
-    np.testing.assert_array_equal(made, X[sample_indices(7, "landmarks", 500, 40)])
-
-
 @pytest.mark.parametrize("rule", LANDMARKS)
 def test_landmarks(rule, rng):
     X = rng.normal(size=(900, 3)).astype(np.float32)
@@ -242,38 +206,6 @@ def test_landmarks(rule, rng):
         assert (L[:, None] == X).all(axis=2).any(axis=1).all()  # rows of X
 
 
-@pytest.mark.parametrize("rule", LANDMARKS)
-def test_landmarks_of_text(rule):
-    """Rows of few entries go through the rules as CSR, whatever they come as."""
-    X = sp.random_array((200, 300), density=0.02, rng=np.random.default_rng(1), format="csr")
-    chosen = choose_landmarks(rule, X, 20, 0)
-    np.testing.assert_array_equal(choose_landmarks(rule, X.toarray(), 20, 0), chosen)
-    assert chosen.shape == (20, 300)
-    found = [(X.toarray() == row).all(axis=1).any() for row in chosen]
-    assert all(found) or rule == "kmeans"  # centres are means
-
-
-@pytest.mark.slow
-def test_far_rows_are_found(rng):
-    """Ten far points among a thousand in a clump: uniform sampling of 50 rows finds half a one."""
-    X = rng.normal(size=(1000, 2)) * 0.05
-    rare = rng.permutation(1000)[:10]
-    X[rare] += rng.normal(size=(10, 2)) * 20
-    K = Gaussian()(X)
-    errors = {}
-    for rule in LANDMARKS:
-        found = []
-        for seed in range(5):
-            map_ = (
-                NystroemFeatures(length_scale=1.0, n_components=100, landmarks=rule, random_state=seed)
-                .fit(X)
-                .map_
-            )
-            found.append(np.linalg.norm(K - map_(X) @ map_(X).T, 2))
-        errors[rule] = np.mean(found)
-    assert errors["k-means++"] < 0.2 * errors["uniform"]
-
-
 def test_kmeans_beats_uniform(rng):
     X = rng.normal(size=(600, 4)) + 3 * rng.integers(0, 3, size=(600, 1))
     K = Gaussian()(X, None, 2.0)
@@ -289,107 +221,7 @@ def test_kmeans_beats_uniform(rng):
     assert np.mean(kmeans) < np.mean(uniform) - 2 * np.std(uniform) / np.sqrt(8)
 
 
-@pytest.mark.parametrize("rule", LANDMARKS)
-def test_landmarks_read_a_sample(rule, tmp_path):
-    X = np.random.default_rng(0).normal(size=(100_000, 2)).astype(np.float32)
-    dX = da.from_array(X, chunks=(100, 2)).map_blocks(
-        count_calls, str(tmp_path), dtype=X.dtype, meta=np.empty((0, 0), X.dtype)
-    )
-    NystroemFeatures(length_scale=1.0, n_components=16, landmarks=rule, random_state=1).fit(dX)
-    assert len(list(tmp_path.iterdir())) <= 25  # 16 rows, or 168 in 21 groups of neighbours
-
-
 # ---- estimator --------------------------------------------------------------------------------------
-
-ESTIMATORS = [
-    NystroemFeatures(n_components=8, random_state=0),
-    NystroemFeatures("laplacian", length_scale="median", n_components=8, landmarks="kmeans", random_state=0),
-    NystroemFeatures("polynomial", degree=3, n_components=8, landmarks="k-means++", random_state=0),
-    NystroemFeatures(
-        "matern", nu=0.5, gamma=None, n_components=8, landmarks="k-means++", rank=5, random_state=0
-    ),
-]
-
-
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@given(shape=chunked(), est=st.sampled_from(ESTIMATORS), dtype=dtypes, chunk_bytes=chunk_bytes)
-def test_dask_is_numpy(shape, est, dtype, chunk_bytes):
-    chunks, d = shape
-    X = np.random.default_rng([sum(chunks), d]).normal(size=(sum(chunks), d)).astype(dtype)
-    est = clone(est)
-    if est.kernel != "polynomial":
-        est.set_params(length_scale=1.5)
-    Z = est.fit_transform(X)
-    dX = da.from_array(X, chunks=shape)
-    with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
-        lazy = clone(est).fit(dX).transform(dX)
-        made = lazy.compute()
-    assert lazy.dtype == made.dtype == Z.dtype == dtype
-    # The largest entry of the normalization magnifies the rounding of a kernel value.
-    size = abs(est.map_.normalization).max() * (1 + abs(est.map_.exact_kernel(X)).max())
-    allowed = 100 * d * 8 * EPS[np.dtype(np.float64)] * size + 2 * EPS[np.dtype(dtype)] * (1 + abs(Z).max())
-    np.testing.assert_allclose(made, Z, rtol=0, atol=allowed)
-    np.testing.assert_allclose(est.transform(sp.csr_array(X)), Z, rtol=0, atol=10 * allowed)
-
-
-def test_landmarks_travel_once():
-    X = np.random.default_rng(0).normal(size=(400, 3))
-    dX = da.from_array(X, chunks=(10, 3))
-    est = NystroemFeatures(length_scale=1.0, n_components=100, random_state=0).fit(dX)
-    assert len(pickle.dumps(est.map_.without_arrays())) < 1024
-    graph = dict(est.transform(dX).__dask_graph__())
-    shared = [k for k in graph if str(k).startswith(ARRAYS_PREFIX)]
-    assert len(shared) == 1
-    others = sum(len(pickle.dumps(v)) for k, v in graph.items() if k not in shared and "array" not in str(k))
-    assert others < 40 * 4096
-
-
-@pytest.mark.parametrize("est", ESTIMATORS, ids=repr)
-def test_files(est, tmp_path):
-    X = np.random.default_rng(0).normal(size=(2000, 3))
-    est = clone(est).fit(X)
-    Z = est.transform(X)
-    save_model(est, tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(again.transform(X), Z)
-    assert repr(again) == repr(est)
-    np.testing.assert_array_equal(pickle.loads(pickle.dumps(est)).transform(X), Z)
-
-
-def test_kernel_objects_in_files(tmp_path):
-    X = abs(np.random.default_rng(0).normal(size=(50, 3)))
-    for kernel in KERNELS:
-        est = NystroemFeatures(kernel, length_scale=1.0, n_components=6, random_state=0).fit(X)
-        assert est.map_.kernel == kernel
-        save_model(est, tmp_path / "model", overwrite=True)
-        assert load_model(tmp_path / "model").kernel == kernel
-
-
-def test_trains_out_of_core(client):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2000, 3))
-    y = np.sin(X[:, 0]) + X[:, 1] ** 2
-    dX, dy = da.from_array(X, chunks=(300, 3)), da.from_array(y, chunks=300)
-    model = make_pipeline(
-        NystroemFeatures(n_components=150, landmarks="kmeans", random_state=0), StreamingRidge(1e-8)
-    )
-    predicted = model.fit(dX, dy).predict(dX).compute()
-    assert np.mean((predicted - y) ** 2) < 0.02 * y.var()
-
-
-def test_parameters_of_kernels(rng):
-    X = rng.normal(size=(60, 3))
-    map_ = NystroemFeatures(gamma=0.4, n_components=20, random_state=0).fit(X).map_
-    np.testing.assert_allclose(map_.exact_kernel(X), rbf_kernel(X, gamma=0.4), rtol=1e-12)
-    assert NystroemFeatures("matern", nu=2.5, n_components=4).fit(X).map_.kernel == Matern(2.5)
-    poly = NystroemFeatures("polynomial", degree=4, gamma=0.3, coef0=2.0, n_components=4).fit(X).map_.kernel
-    assert poly == Polynomial(4, 0.3, 2.0)
-    norm = NystroemFeatures("exponential", n_components=4).fit(X).map_.kernel.gamma
-    assert norm == pytest.approx(1 / (X**2).sum(axis=1).mean())
 
 
 @pytest.mark.parametrize(

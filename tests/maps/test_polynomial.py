@@ -4,48 +4,25 @@ from __future__ import annotations
 
 import itertools
 import math
-import pickle
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
-from hypothesis import given
-from hypothesis import strategies as st
-from reductions import count_calls
 from sklearn.base import clone
 from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.metrics.pairwise import polynomial_kernel
-from sklearn.utils.estimator_checks import parametrize_with_checks
-from strategies import chunk_bytes, chunked, dtypes
 
 from distrf import (
     NystroemFeatures,
     TensorSketchFeatures,
-    load_model,
-    save_model,
 )
 from distrf.errors import InputError
 from distrf.kernels import DotProductKernel, Exponential, Polynomial, get_kernel
 from distrf.maps import TensorSketchMap
-from distrf.pipeline.options import Options, unfitted_map
-
-KERNELS = [
-    Polynomial(1),
-    Polynomial(2, 0.3, 0.7),
-    Polynomial(3, 0.2, 0.0),
-    Exponential(0.2),
-]
-
 
 # ---- kernels ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_spec_is_the_kernel(kernel):
-    assert get_kernel(kernel.spec()) == kernel
 
 
 def test_polynomial_is_scikit_learns(rng):
@@ -174,61 +151,10 @@ def test_hashes_cover_their_range():
 
 # ---- estimators -------------------------------------------------------------------------------------
 
-ESTIMATORS = [
-    TensorSketchFeatures(n_components=16, random_state=0),
-    TensorSketchFeatures(3, gamma=0.1, coef0=0.0, n_components=15),
-]
-
-
-@parametrize_with_checks(ESTIMATORS)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
 
 def rows(n, d, dtype=np.float64):
     X = np.random.default_rng([n, d]).normal(size=(n, d))
     return (X * (abs(X) > 0.4)).astype(dtype)
-
-
-@given(shape=chunked(), est=st.sampled_from(ESTIMATORS), dtype=dtypes, chunk_bytes=chunk_bytes)
-def test_dask_is_numpy(shape, est, dtype, chunk_bytes):
-    chunks, d = shape
-    X = rows(sum(chunks), d, dtype)
-    X[0] = 1.0  # no rule lacks a row that is not zero
-    est = clone(est).set_params(random_state=3)
-    Z = est.fit_transform(X)
-    dX = da.from_array(X, chunks=shape)
-    with dask.config.set({"array.chunk-size": f"{chunk_bytes}B", "scheduler": "sync"}):
-        lazy = clone(est).fit(dX).transform(dX)
-        made = lazy.compute()
-    assert lazy.dtype == made.dtype == Z.dtype == dtype
-    # Rows in tiles of other sizes round apart: 100 roundings of the largest feature of the row.
-    np.testing.assert_allclose(made, Z, rtol=0, atol=100 * EPS[np.dtype(dtype)] * (1 + abs(Z).max()) * d)
-    np.testing.assert_allclose(
-        est.transform(sp.csr_array(X)), Z, rtol=0, atol=100 * EPS[np.dtype(dtype)] * (1 + abs(Z).max()) * d
-    )
-
-
-@pytest.mark.parametrize("est", ESTIMATORS, ids=repr)
-def test_estimator(est, tmp_path):
-    X = rows(3000, 6)
-    est = clone(est).set_params(random_state=1).fit(X)
-    Z = est.transform(X)
-    assert len(pickle.dumps(est.map_)) < 1024
-    save_model(est, tmp_path / "model")
-    again = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(again.transform(X), Z)
-    assert repr(again) == repr(est)
-    folder = tmp_path / "reads"
-    folder.mkdir()
-    dX = da.from_array(X, chunks=(100, 6)).map_blocks(
-        count_calls, str(folder), dtype=X.dtype, meta=np.empty((0, 0))
-    )
-    lazy = clone(est).fit(dX).transform(dX)
-    before = len(list(folder.iterdir()))
-    assert before <= 30  # the sampled rows of a rule, at most
-    lazy[:100].compute(scheduler="sync")
-    assert len(list(folder.iterdir())) == before + 1
 
 
 def test_gamma_rule(rng):
@@ -245,37 +171,7 @@ def test_gamma_rule(rng):
         TensorSketchFeatures().fit(np.zeros((5, 2)))
 
 
-@pytest.mark.parametrize("bad", [0, -1, 2.0, "8", True, None])
-def test_bad_components(bad):
-    with pytest.raises(InputError, match="n_components must be an integer >= 1"):
-        TensorSketchFeatures(n_components=bad).fit(np.ones((3, 2)))
-
-
 # ---- command line -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "options"),
-    [
-        ("tensor-sketch", {"degree": "3", "coef0": "0.5"}),
-        ("tefm", {"base": "fourier", "base__n_components": "32"}),
-        ("tefm", {"base": "tensor-sketch"}),
-        ("nystroem", {"kernel": "polynomial", "landmarks": "kmeans"}),
-        ("nystroem", {"kernel": "matern", "nu": "2.5"}),
-        ("blockwise", {"transformer": "AdditiveChi2Sampler"}),
-        ("blockwise", {"transformer": "PCA"}),
-    ],
-)
-def test_maps_of_the_command_line(name, options, rng):
-    """What is planned before anything is read has the width and the work of what is fitted."""
-    X = abs(rng.normal(size=(60, 5)))
-    size = {} if name == "blockwise" else {"n_components": "16"}
-    given = {f"map__{option}": text for option, text in options.items()}
-    estimator = unfitted_map(Options(map=name, set=given, **size), None, 3)
-    planned, fitted = estimator.planned_map(5), estimator.fit(X).map_
-    assert type(planned) is type(fitted)
-    assert planned.n_components == fitted.n_components
-    assert planned.work()[0] == pytest.approx(fitted.work()[0])
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, lambda X: da.from_array(X, chunks=(10, 3))])

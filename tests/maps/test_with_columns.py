@@ -7,9 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from contracts import EPS, FourierContract, fourier_formula
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-import distrf
 from distrf import RandomBinningFeatures, RandomFourierFeatures, WithColumns
 from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
@@ -37,11 +35,6 @@ class TestWithColumns(FourierContract):
         return np.hstack([2 * EPS[dtype] * abs(X), super().tolerance(map_.base, X, dtype)])
 
 
-@parametrize_with_checks([WithColumns(RandomFourierFeatures(phase="offset", n_components=15), random_state=0)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
 def test_the_columns_weigh_as_much_as_the_features(rng):
     X = rng.normal(size=(500, 7)) * 40
     base = RandomFourierFeatures(n_components=64, random_state=3)
@@ -52,15 +45,6 @@ def test_the_columns_weigh_as_much_as_the_features(rng):
     lazy = WithColumns(base, random_state=1).fit(da.from_array(X, chunks=(90, 7)))
     assert lazy.map_ == made.map_
     assert WithColumns(base, random_state=1).fit(sp.csr_array(X)).map_.scale == pytest.approx(made.map_.scale)
-
-
-def test_saved(rng, tmp_path):
-    X = rng.normal(size=(50, 3))
-    made = WithColumns(
-        distrf.TEFM(RandomFourierFeatures(n_components=32), 8, random_state=2), random_state=2
-    ).fit(X)
-    distrf.save_model(made, tmp_path / "m")
-    np.testing.assert_array_equal(distrf.load_model(tmp_path / "m").transform(X), made.transform(X))
 
 
 def test_refusals(rng):

@@ -9,9 +9,8 @@ from distrf import TEFM, RandomFourierFeatures, TensorSketchFeatures
 from distrf.errors import InputError
 from distrf.metrics import kernel_error
 
-
-def rows(n=600, d=6, dtype=np.float32):
-    return np.random.default_rng(2).normal(size=(n, d)).astype(dtype)
+X = np.random.default_rng(2).normal(size=(600, 6))
+FEATURES = RandomFourierFeatures(length_scale=3.0, n_components=128, random_state=0).fit(X)
 
 
 @pytest.mark.parametrize(
@@ -19,34 +18,32 @@ def rows(n=600, d=6, dtype=np.float32):
 )
 @pytest.mark.parametrize("n", [1, 300])
 def test_equals_the_dense_matrices(kernel, phase, n):
-    X = rows(n, dtype=np.float64)
-    features = RandomFourierFeatures(
-        kernel, length_scale=3.0, n_components=2500, phase=phase, random_state=0
-    ).fit(X)
-    K, Z = features.map_.exact_kernel(X), features.transform(X)
+    options = {"length_scale": 3.0, "n_components": 2500, "phase": phase, "random_state": 0}
+    features = RandomFourierFeatures(kernel, **options).fit(X[:n])
+    K, Z = features.map_.exact_kernel(X[:n]), features.transform(X[:n])
     wanted = np.linalg.norm(K - Z @ Z.T) / np.linalg.norm(K)
-    assert kernel_error(features, X) == pytest.approx(wanted, rel=1e-9)
+    assert kernel_error(features, X[:n]) == pytest.approx(wanted, rel=1e-9)
 
 
 def test_same_for_dask_csr_and_numpy():
-    X = rows()
-    features = RandomFourierFeatures(length_scale=3.0, n_components=128, random_state=0).fit(X)
-    expected = kernel_error(features, X, n_rows=250, seed=3)
-    assert kernel_error(features.map_, da.from_array(X, chunks=(70, 6)), n_rows=250, seed=3) == expected
-    assert kernel_error(features, sp.csr_array(X), n_rows=250, seed=3) == expected
-    assert kernel_error(features, X, n_rows=250, seed=4) != expected
+    expected = kernel_error(FEATURES, X, n_rows=250, seed=3)
+    for rows in (da.from_array(X, chunks=(70, 6)), sp.csr_array(X)):
+        assert kernel_error(FEATURES.map_, rows, n_rows=250, seed=3) == expected
+    assert kernel_error(FEATURES, X, n_rows=250, seed=4) != expected
 
 
-def test_refuses_bad_input():
-    X = rows(50)
-    features = RandomFourierFeatures(n_components=64, random_state=0)
-    with pytest.raises(InputError, match="call fit first"):
-        kernel_error(features, X)
-    with pytest.raises(InputError, match="n_rows"):
-        kernel_error(features.fit(X), X, n_rows=0)
-    whitened = TEFM(features, n_components=16, whiten=True, random_state=0).fit(X)
-    with pytest.raises(InputError, match=r"whiten=True .* approximate no kernel; .*whiten=False"):
-        kernel_error(whitened, X)
-    zero = TensorSketchFeatures(gamma=1.0, coef0=0.0, n_components=32, random_state=0).fit(np.ones((5, 3)))
-    with pytest.raises(InputError, match="kernel matrix of the sampled rows is zero"):
-        kernel_error(zero, np.zeros((100, 3)))
+@pytest.mark.parametrize(
+    ("features", "rows", "options", "match"),
+    [
+        (RandomFourierFeatures(), X, {}, "call fit first"),
+        (FEATURES, X, {"n_rows": 0}, "n_rows"),
+        (TEFM(FEATURES, n_components=16, whiten=True, random_state=0).fit(X), X, {}, r"whiten=True .* approximate no kernel; .*whiten=False"),
+        (
+            TensorSketchFeatures(gamma=1.0, coef0=0.0, n_components=32, random_state=0).fit(np.ones((5, 3))), np.zeros((100, 3)), {},
+            "kernel matrix of the sampled rows is zero",
+        ),
+    ],
+)  # fmt: skip
+def test_refuses_bad_input(features, rows, options, match):
+    with pytest.raises(InputError, match=match):
+        kernel_error(features, rows, **options)

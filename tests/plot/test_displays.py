@@ -1,6 +1,7 @@
 """Displays of scikit-learn, of sums over rows in memory or in blocks, and the lines and bars that it has no display for."""
 
 import sys
+from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -87,11 +88,12 @@ def test_many_classes__the_worst_ten_and_no_numbers(ax, rows):
     found = displays(distrf.evaluate(model, X, y))
     scores = model.decision_function(X)
     areas = [metrics.roc_auc_score(y == name, scores[:, k]) for k, name in enumerate(np.unique(y))]
-    np.testing.assert_allclose([area for area, _ in found["roc_curve"].each.values()], areas)
     found["roc_curve"].plot(ax=ax)
     assert len(ax.lines) == 10
     assert "10 of 18 classes" in ax.get_title()
-    assert texts(ax.get_legend().get_texts())[0].endswith(f"(AUC = {min(areas):.2f})")
+    assert [text[-5:-1] for text in texts(ax.get_legend().get_texts())] == [
+        f"{area:.2f}" for area in sorted(areas)[:10]
+    ]
     assert len(found["precision_recall_curve"].plot().ax_.lines) == 10
     matrix = found["confusion_matrix"].plot()
     assert matrix.text_ is None
@@ -122,19 +124,15 @@ def test_alphas__mark_the_chosen_one(ax, rows, alphas):
     assert mark.get_ydata()[0] == min(curve.get_ydata())
     end = {max(alphas): ", the largest tried", min(alphas): ", the smallest tried"}.get(model[-1].alpha_, "")
     assert texts(ax.get_legend().get_texts())[1:] == [f"chosen: {model[-1].alpha_:g}{end}"]
-    assert list(np.diff(ax.transData.transform(np.column_stack([sorted(alphas)] * 2))[:, 0]) > 10) == [
-        True,
-        True,
-    ]
+    assert (np.diff(ax.transData.transform(np.column_stack([sorted(alphas)] * 2))[:, 0]) > 10).all()
 
 
-@pytest.mark.parametrize("held", [True, False])
-def test_epochs__loss_and_score(ax, rows, held):
+def test_epochs__loss_and_score(rows):
     X, z = rows
     with pytest.warns(ConvergenceWarning, match="still falls"):  # four epochs are few
-        model = StreamingSGDClassifier(early_stopping=held, n_epochs=4, tol=None, batch_size=100).fit(X, z > 0)
+        model = StreamingSGDClassifier(early_stopping=True, n_epochs=4, tol=None, batch_size=100).fit(X, z > 0)
     found, keys = displays(make_pipeline(model)), {"epochs": "loss", "validation": "validation_score"}
-    assert list(found) == list(keys)[: 1 + held]
+    assert list(found) == list(keys)
     for name in found:
         (line,) = found[name].plot().ax_.lines
         np.testing.assert_array_equal(line.get_xdata(), [1, 2, 3, 4])
@@ -154,7 +152,7 @@ def test_spectrum__shares_and_what_is_left(ax, rows):
 def test_importance__the_longest_bars_at_the_top(ax, rows):
     model = machine(StreamingRidge(1e-3)).fit(*rows)
     found = distrf.permutation_importance(model, *rows)
-    displays(found)["importance"].plot(ax=ax, most=2)
+    replace(displays(found)["importance"], most=2).plot(ax=ax)
     assert texts(ax.get_yticklabels()) == [found.names[i] for i in found.order[:2]]
     np.testing.assert_allclose([bar.get_width() for bar in ax.patches], found.importances_mean[found.order[:2]])
     assert ax.get_xlabel() == "r2 lost where the column is permuted\n1 shorter ones are not drawn"
@@ -168,11 +166,3 @@ def test_refusals(rows, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(InputError, match=r'pip install "distrf\[plot\]"'):
         displays(StreamingRidge([1e-3, 1e-2]).fit(*rows))["alphas"].plot()
-
-
-@pytest.mark.slow
-def test_import__does_not_load_matplotlib():
-    import subprocess
-
-    code = "import sys, distrf.plot; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import dtypes, ranges, seeds
@@ -30,7 +27,6 @@ def serves(name: str, kernel: Kernel) -> bool:
 PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in KERNELS if serves(name, kernel)]
 pairs = pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=lambda v: v if isinstance(v, str) else str(v))
 names = pytest.mark.parametrize("name", sorted(PROJECTIONS))
-precisions = pytest.mark.parametrize("dtype", [np.float32, np.float64], ids=["float32", "float64"])
 
 
 def phases(projection, X, start, stop, scale, dtype):
@@ -92,59 +88,26 @@ def test_a_seed_is_the_whole_randomness(name):
     assert (projection.weights() != other.weights()).mean() > 0.5
 
 
-@names
-@pytest.mark.parametrize("phase", ["paired", "offset"])
-def test_pickled_map_is_a_seed(name, phase):
-    map_ = FourierMap(1000, 50_000, Gaussian(), 1.0, name, phase, 2**62)
-    assert len(pickle.dumps(map_)) < 1024
-    assert len(pickle.dumps(map_.projector)) < 1024
-    map_.projector.work()
-    map_ = FourierMap(30, 100, Gaussian(), 1.0, name, phase, 2**62)
-    map_(np.ones((2, 30)))
-    assert len(pickle.dumps(map_)) < 1024
+#: A row of the weights of this definition of each projection: a change here breaks stored specs.
+PINNED = {
+    ("circulant", Matern(2.5), 32): [-2.1010790377118753, -1.1419381556209924, 0.8452565725221566],
+    ("circulant-paper", Matern(2.5), 32): [-2.1010790377118753, -1.1419381556209924, -0.8452565725221566],
+    ("alternating_circulant", Matern(2.5), 32): [-0.9376606835151496, 0.6328217084831179, 0.1006633262004374],
+    ("alternating_circulant-log2", Matern(2.5), 32): [-0.4636934887563311, 0.6328217084831179, -1.0487747453149918],
+    ("fastfood", Matern(2.5), 20): [-0.9327311288881027, 1.2238715871033918, 0.5356546892634287],
+    ("structured_orthogonal", Matern(2.5), 20): [1.5700289559732652, -2.5120463295572244, 0.9420173735839592],
+    ("orthogonal", Matern(2.5), 20): [-0.5856902338874269, -1.1742163245300972, -1.2643344187057006],
+    ("quasi", Gaussian(), 20): [-0.9344404821063987, -1.7662472883341152],
+    ("quasi", Laplacian(), 20): [-1.6314103252434222, -8.189370829637962],
+    ("quasi", Matern(0.5), 20): [-0.4957684845713746, -0.9370845530384454],
+}  # fmt: skip
 
 
-@pairs
-@pytest.mark.parametrize("phase", ["paired", "offset"])
-def test_map_is_the_cosine_of_the_matrix(name, kernel, phase):
-    d, D = 23, 200
-    map_ = FourierMap(d, D, kernel, 3.0, name, phase, 9)
-    X = np.random.default_rng(0).normal(size=(70, d)).astype(np.float32)
-    W = map_.frequencies()
-    turns = X.astype(float) @ W.T
-    if phase == "paired":
-        Z = np.stack([np.cos(turns), np.sin(turns)], axis=-1).reshape(70, D)
-    else:
-        offsets = map_.offsets()
-        assert offsets.shape == (D,)
-        assert ((offsets > 0) & (offsets < 1)).all()
-        np.testing.assert_array_equal(map_.offsets(20, 50), offsets[20:50])
-        Z = np.cos(turns + 2 * np.pi * offsets)
-    size = 1 + (np.linalg.norm(X, axis=1)[:, None] * np.linalg.norm(W, axis=1).max())
-    allowed = np.sqrt(2 / D) * 64 * np.finfo(float).eps * size
-    assert (abs(map_(X.astype(float)) - np.sqrt(2 / D) * Z) <= allowed).all()
-    # float32 in: float32 phases, or float64 ones where weights have heavy tails, then one rounding.
-    eps = np.finfo(np.float32).eps
-    allowed = np.sqrt(2 / D) * (2 * eps + (0 if kernel.heavy_tailed else 64 * eps * size))
-    assert (abs(map_(X) - np.sqrt(2 / D) * Z) <= allowed).all()
-
-
-@names
-@precisions
-@pytest.mark.parametrize("density", [0.02, 0.5])
-def test_csr_is_densified_a_row_tile_at_a_time(name, dtype, density, monkeypatch):
-    map_ = FourierMap(60, 256, Gaussian(), 2.0, name, "offset", 5)
-    tile = map_.projector.rows_per_tile
-    X = np.random.default_rng(1).normal(size=(2 * tile + 3, 60))
-    X = (X * (np.random.default_rng(2).random(X.shape) < density)).astype(dtype)
-    densified = []
-    toarray = sp.csr_array.toarray
-    monkeypatch.setattr(
-        sp.csr_array, "toarray", lambda self, *a, **k: densified.append(self.shape[0]) or toarray(self, *a, **k)
-    )
-    np.testing.assert_allclose(map_(sp.csr_array(X)), map_(X), atol=1e-5 if dtype == np.float32 else 1e-13)
-    assert max(densified, default=0) <= tile
-    assert sum(densified) == len(X) or map_.projector.accepts_sparse
+@pytest.mark.parametrize("made", PINNED, ids=str)
+def test_weights_are_pinned(made):
+    name, kernel, d = made
+    W = make_projection(name, kernel, d, 40, 2024).weights(33, 34)
+    np.testing.assert_allclose(W[0, : len(PINNED[made])], PINNED[made], rtol=1e-10)
 
 
 #: A structure is judged by the Gaussian, other laws by rows that are independent or circulant; the rest is slow.

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import pickle
-
-import dask.array as da
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from distrf import RandomFourierFeatures, RandomLaplaceFeatures
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
 from distrf.kernels.shift_invariant import KERNELS
@@ -29,31 +24,22 @@ def test_every_kernel_is_here():
     assert {kernel.name for kernel in [*ISOTROPIC, *OTHERS]} >= set(KERNELS)
 
 
+#: Of isotropic kernels, by columns and frequencies.
+TAKEN = {
+    (1, 1): "dense",
+    (20, 10**6): "quasi",
+    (40, 8192): "quasi",  # transforms cost more than the product
+    (64, 4096): "structured_orthogonal",
+    (64, 8192): "quasi",  # the noise is no larger than the bias
+    (1024, 8192): "structured_orthogonal",
+    (4096, 16): "dense",  # a block would be made for 16 of its rows
+    (50_000, 16): "dense",  # no Sobol points
+}
+
+
 @pytest.mark.parametrize("kernel", ISOTROPIC, ids=repr)
 def test_of_isotropic_kernels(kernel):
-    took = {
-        (d, m): auto_projection(kernel, d, m)
-        for d, m in [
-            (1, 1),
-            (20, 10**6),
-            (40, 8192),
-            (64, 4096),
-            (64, 8192),
-            (1024, 8192),
-            (4096, 16),
-            (50_000, 16),
-        ]
-    }
-    assert took == {
-        (1, 1): "dense",
-        (20, 10**6): "quasi",
-        (40, 8192): "quasi",  # transforms cost more than the product
-        (64, 4096): "structured_orthogonal",
-        (64, 8192): "quasi",  # the noise is no larger than the bias
-        (1024, 8192): "structured_orthogonal",
-        (4096, 16): "dense",  # a block would be made for 16 of its rows
-        (50_000, 16): "dense",  # no Sobol points
-    }
+    assert {size: auto_projection(kernel, *size) for size in TAKEN} == TAKEN
 
 
 @pytest.mark.parametrize("kernel", OTHERS, ids=repr)
@@ -96,23 +82,3 @@ def test_variance_is_that_of_independent_weights_or_less(kernel, d, v):
             variance, made = (1 + twice) / 2 - k**2, [np.cos(W @ x).mean() for W in weights]
         ratios.append(np.mean((np.array(made) - k) ** 2) * m / variance)
     assert np.mean(ratios) <= 1.5, (name, ratios)
-
-
-@pytest.mark.parametrize("make", [RandomFourierFeatures, RandomLaplaceFeatures])
-def test_it_is_the_default(make):
-    X = np.random.default_rng(0).random((50, 12)).astype(np.float32)
-    est = make(n_components=32, random_state=0).fit(X)
-    assert est.projection == "auto"
-    assert est.map_.projection == "quasi"
-    named = make(n_components=32, projection="quasi", random_state=0).fit(X)
-    np.testing.assert_array_equal(est.transform(X), named.transform(X))
-    for rows in (da.from_array(X, (13, 12)), sp.csr_array(X)):  # rounding of products of other shapes
-        np.testing.assert_allclose(np.asarray(est.transform(rows)), est.transform(X), rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("d", [3, 60, 21_200, 30_000])
-@pytest.mark.parametrize("make", [RandomFourierFeatures, RandomLaplaceFeatures])
-def test_pickled_maps_are_small(make, d):
-    options = {"length_scale": 1.0} if make is RandomFourierFeatures else {"beta": 1.0}
-    est = make(n_components=4096, random_state=0, **options).fit(np.ones((2, d)))
-    assert len(pickle.dumps(est.map_)) < 1024

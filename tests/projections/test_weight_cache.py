@@ -8,7 +8,6 @@ import scipy.sparse as sp
 
 from distrf.kernels import Gaussian, Laplacian, ReciprocalSemigroup
 from distrf.maps import BinningMap, FourierMap, LaplaceMap
-from distrf.projections.base import Projection
 from distrf.projections.cache import weight_cache
 from distrf.projections.dense import DenseProjection
 
@@ -34,19 +33,6 @@ def made(monkeypatch):
     weight_cache.clear()
     yield count
     weight_cache.clear()
-
-
-def test_runs_cover_the_rows(monkeypatch):
-    monkeypatch.setattr(weight_cache, "max_bytes", 200_000)
-    projection = DenseProjection(Gaussian(), 40, 3000, 0)
-    assert projection.made_at_once == 256
-    assert projection.weight_blocks(0, 600, 8) == [(0, 600)]
-    blocks = projection.weight_blocks(100, 2900, 8)
-    assert [a for a, _ in blocks] == [100, *range(256, 2900, 256)]
-    assert [b for _, b in blocks] == [*range(256, 2900, 256), 2900]
-    assert Projection.weight_blocks(projection, 0, 3000, 4) == [
-        (a, min(a + 512, 3000)) for a in range(0, 3000, 512)
-    ]
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

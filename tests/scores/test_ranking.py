@@ -54,8 +54,8 @@ SHAPES = {
 @given(
     shape=st.sampled_from(sorted(SHAPES)),
     n=st.integers(5, 400),
-    m=st.sampled_from([2, 5, 16, 64, 1000]),
-    share=st.sampled_from([0.02, 0.3, 0.5, 0.9]),
+    m=st.sampled_from([2, 16, 1000]),
+    share=st.sampled_from([0.02, 0.5, 0.9]),
     weighted=st.booleans(),
     seed=st.integers(0, 1000),
 )
@@ -64,7 +64,7 @@ def test_errors_are_within_their_bounds(shape, n, m, share, weighted, seed):
     scores, positive = SHAPES[shape](rng, n), rng.random(n) < share
     positive[:2] = True, False
     scores = scores + 0.5 * np.std(scores) * positive if seed % 2 else scores
-    weight = rng.integers(1, 9, n) / 4 if weighted else None
+    weight = np.r_[1, 1, rng.integers(0, 9, n - 2)] / 4 if weighted else None  # those of 0 do not count
     found = ranking(scores, positive, weight, m, rng.integers(0, n, 3))
     assert len(found.first) <= m
     values, bounds = ours(found)
@@ -138,16 +138,9 @@ def test_ordered_keys_keep_the_order():
     assert found.roc_auc()[0] > 0.8
 
 
-def test_rows_of_weight_zero_do_not_count():
-    scores, positive = np.array([0.0, 1.0, 2.0, 3.0]), np.array([True, False, False, True])
-    found = ranking(scores, positive, np.array([0.0, 1.0, 1.0, 1.0]))
-    assert len(found.first) == 3
-    assert found.roc_auc() == (1.0, 0.0)
-
-
 def test_scores_that_are_not_defined():
     found = ranking(np.array([1.0, 2.0]), np.array([True, True]))
     assert np.isnan(found.roc_auc()).all()
     assert found.average_precision() == (1.0, 0.0)
     assert np.isnan(found.average_precision(of_others=True)).all()
-    assert np.isnan(ClassRankings(np.array([3])).roc_auc()).all()
+    assert np.isnan(list(ClassRankings(np.array([3])).scores().values())).all()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
 import datetime as dt
 import gzip
 import io
-import lzma
 import re
 import zipfile
 
@@ -14,16 +12,14 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import distrf
 from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import CsvSource, Selection, csv_source, csv_text, describe, facts, find_format, open_source
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store import Selection, csv_source, csv_text, describe, facts, open_source
+from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
 from distrf.tables.kinds import ColumnWarning
@@ -41,32 +37,7 @@ def read(path, **selection):
     return run(lazy_rows(open_source(path, Selection(coded=True, **selection))))
 
 
-@settings(max_examples=15)
-@given(
-    sizes=st.lists(st.integers(1, 40), min_size=1, max_size=3),
-    rows_per_block=st.integers(1, 50),
-    end=st.sampled_from(["\n", "\r\n", "\r"]),
-    last=st.booleans(),
-    uniform=st.booleans(),
-)
-def test_any_files_and_blocks(tmp_path_factory, sizes, rows_per_block, end, last, uniform):
-    folder, first = tmp_path_factory.mktemp("c"), 0
-    for number, size in enumerate(sizes):
-        rows = [f'{i},"text, {i}{end}{end}""",{i / 3!r}' for i in range(first, first + size)]
-        text = end.join(["n,t,x", *rows]) + end * last
-        (folder / f"part-{number}.csv").write_bytes(text.encode())
-        first += size
-    X, y = open_rows(folder, target="t", rows_per_block=rows_per_block, uniform=uniform)
-    assert X.chunks[0] == y.chunks[0]
-    np.testing.assert_array_equal(run(X), np.c_[np.arange(first), np.arange(first) / 3])
-    np.testing.assert_array_equal(run(y), [f'text, {i}{end}{end}"' for i in range(first)])
-    source = open_source(folder, Selection(target="n", coded=True, rows_per_block=rows_per_block))
-    table = pa.table({"t": run(y), "x": np.arange(first) / 3})
-    np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, source.coded))
-    assert run(lazy_rows(source.target_source())).dtype == np.int64
-
-
-def test_types(tmp_path):
+def test_types_and_missing_words_are_those_of_pandas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(
         "i,x,b,d,s,z,c,t,e,h,q\n"
@@ -84,15 +55,7 @@ def test_types(tmp_path):
         "h": ["0x1F", "0x2A"], "q": [1, 2],
     })  # fmt: skip
     np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
-
-
-def test_missing_words_are_those_of_pandas(tmp_path):
-    words = pd._libs.parsers.STR_NA_VALUES
-    assert set(csv_text.NULLS) == words
-    path = tmp_path / "a.csv"
-    path.write_text("t,x\nkept,1\n" + "".join(f"{word},{word}\n" for word in sorted(words)))
-    schema = open_source(path, Selection(coded=True)).coded
-    np.testing.assert_array_equal(read(path), coded(as_arrow(pd.read_csv(path)), schema))
+    assert set(csv_text.NULLS) == pd._libs.parsers.STR_NA_VALUES
 
 
 #: A value far down, and the type of a column of a first value and this one.
@@ -129,10 +92,10 @@ def test_a_type_holds_all_values(tmp_path, where):
         wanted[3], wanted[12] = "decimal128(38, 0)", "string"  # which Arrow does not take for a time
     assert types(tmp_path) == wanted
     source = open_source(tmp_path, Selection(coded=True))
-    strays = dict(source.strays)
-    if where == "file":
-        assert strays["c4"] == f"'many' (row 30,001 of '{tmp_path}/0.csv')"
     assert source.shape[0] == many + 1
+    if where == "file":
+        strays = dict(source.strays)
+        assert strays["c4"] == strays["c5"] == f"'many' (row 30,001 of '{tmp_path}/0.csv')"
 
 
 @pytest.mark.parametrize("rows", [20, 200_000])
@@ -141,17 +104,12 @@ def test_a_fault_is_named_with_its_row(tmp_path, rows):
     head = b"a,b\n\n" + b'1,"x\ny"\n' * rows
     for bad, message in (
         (b"1,x,y\n", f"every row has as many values as the first; row {rows + 1:,} of .* has not .*got 3"),
-        (b"1\n", f"row {rows + 1:,} of .* has not .*got 1"),
-        (
-            b"1,\xff\n",
-            f"UTF-8 unless encoding= .*; row {rows + 1:,} of .* has other bytes in column 'b'; give encoding=",
-        ),
+        (b"1,\xff\n", f"row {rows + 1:,} of .* has other bytes in column 'b'; give encoding="),
         (b'1,"open\n', r"a quote ends with its value; .*; correct the file"),
         (b'1,"', r"a quote ends with its value; in row .* one is never closed"),
         (b'1,"z', r"a quote ends with its value; in row .* one is never closed"),
     ):
-        more = b"1,z\n" * 5 * bad.endswith(b"\n")
-        path.write_bytes(head + bad + more)
+        path.write_bytes(head + bad + b"1,z\n" * 5 * bad.endswith(b"\n"))
         with pytest.raises((InputError, StoreError), match=message):
             open_source(path, Selection(coded=True))
     for good in (b'1,"z"', b'1,"z\n"\n', b'1,""\n', b'1,6" pipe\n', b'1,"z""\n"""'):
@@ -159,136 +117,70 @@ def test_a_fault_is_named_with_its_row(tmp_path, rows):
         assert open_source(path, Selection(coded=True)).shape[0] == rows + 1
 
 
+#: Text, and the names of its columns.
+NAMES = [
+    (b'\xef\xbb\xbfa,"b""c"\n1,2\n', ["a", 'b"c']),
+    (b"\n\na,b\r\n1,2\r\n", ["a", "b"]),
+    (b'"a,1";"b"\r1;2\r', ["a,1", "b"]),
+    (b"a;b, c\n1,5;2,5\n1;2\n", ["a", "b, c"]),
+    (b"a\tb\n1\t2\n", ["a", "b"]),
+    (b"x,,y\n0,1,2\n", ["x", "Unnamed: 1", "y"]),
+    (b'"first\nname",b\n1,2\n', ["first\nname", "b"]),
+    (b"0,1,2\n3,4,5\n", ["0", "1", "2"]),
+    (b"2019,2020\n3,4\n", ["2019", "2020"]),
+    (b"1.5,2\n3,4\n", ["f0", "f1"]),
+    (b",a\n0,1\n1,2\n", ["Unnamed: 0", "a"]),
+    (b'x\n1.5\n\n""\n2\n', ["x"]),  # an empty line is no row, an empty value is one
+]
+EITHER = r"may be either: .*; say header=True where .*, and header=False where"
+NO_NAMES = [
+    (b"a;b, c\n1,5;2\n", r"may be any of \[',', ';'\]: say sep=','"),
+    (b"a,a\n1,2\n", r"distinct names; '.*a.csv' has \['a', 'a'\]"),
+    (b"id,2019,2020\n1,2,3\n", EITHER),
+    (b"1,2,3\n4,5,6\n", EITHER),
+    ("Ü,b\n1,2\n".encode("latin-1"), "UTF-8 unless encoding= says otherwise; the names of the columns"),
+    (b"\xef\xbb\xbf\n", "is empty; give a file that has rows"),
+    (b"a,b", "has no rows"),
+    (b"a,b\n\n", "has no rows"),
+]
+
+
 def test_first_lines(tmp_path):
-    def names(text, name="a.csv", **said):
-        (tmp_path / name).write_bytes(text)
-        return describe(tmp_path / name, **said).columns
-
-    assert names(b'\xef\xbb\xbfa,"b""c"\n1,2\n') == ["a", 'b"c']
-    assert names(b"\n\na,b\n1,2\n") == ["a", "b"]
-    assert names("Ü,数\n1,2".encode()) == ["Ü", "数"]
-    assert names(b'"a,1";"b"\n1;2\n') == ["a,1", "b"]
-    assert names(b"a\tb\n1\t2\n") == names(b"a\tb\n1\t2\n", "a.tsv") == ["a", "b"]
-    assert names(b"a;b\n1\n", "a.tsv") == ["a;b"]
-    with pytest.warns(
-        UserWarning, match="the first column of .* has no name, as row labels of pandas: it is left out"
-    ):
-        assert names(b",a\n0,1\n1,2\n") == ["a"]
-    assert open_table(tmp_path / "a.csv").schema.names == ["Unnamed: 0", "a"]
-    assert names(b"x,,y\n0,1,2\n") == ["x", "Unnamed: 1", "y"]
-    assert names(b"a;b, c\n1,5;2,5\n1;2\n") == ["a", "b, c"]
-    with pytest.raises(InputError, match=r"may be any of \[',', ';'\]: say sep=','"):
-        names(b"a;b, c\n1,5;2\n")
-    assert names(b"a\0,b\n1,2\n") == ["a\0", "b"]
-    assert run(open_rows(tmp_path / "a.csv")[0]).tolist() == [[1, 2]]
-    assert names(b'"first\nname",b\n1,2\n') == ["first\nname", "b"]
-    assert names(b"0,1,2\n3,4,5\n") == ["0", "1", "2"]
-    assert names(b"2019,2020\n3,4\n") == ["2019", "2020"]
-    assert names(b"a|b\n1|2\n", "a.txt") == ["a", "b"]
-    assert names(b"1.5,2\n3,4\n") == ["f0", "f1"]
-    np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv")[0]), [[1.5, 2], [3, 4]])
-    with pytest.raises(InputError, match=r"distinct names; '.*a.csv' has \['a', 'a'\]"):
-        names(b"a,a\n1,2\n")
-    for either in (b"id,2019,2020\n1,2,3\n", b"0.5,b,1\n0.7,a,2\n", b"1,2,3\n4,5,6\n"):
-        with pytest.raises(
-            InputError, match=r"may be either: .*; say header=True where .*, and header=False where"
-        ):
-            names(either)
-    with pytest.raises(InputError, match="UTF-8 unless encoding= says otherwise; the names of the columns"):
-        names("Ü,b\n1,2\n".encode("latin-1"))
-    for empty in (b"", b"\n\n", b"\xef\xbb\xbf"):
-        with pytest.raises(StoreError, match="is empty; give a file that has rows"):
-            names(empty)
-    for empty in (b"a,b", b"a,b\n\n"):
-        with pytest.raises(StoreError, match="has no rows"):
-            names(empty)
-    (tmp_path / "a.csv").write_bytes(b'x\n1.5\n\n""\n2\n')  # an empty line is no row, an empty value is one
-    assert open_source(tmp_path / "a.csv", Selection(coded=True)).shape == (3, 1)
-
-
-def test_what_recognises_which_paths(tmp_path):
-    (tmp_path / "b").mkdir()
-    (tmp_path / "b" / "a.csv").write_text("a,b\n1,2\n")
-    for path in ("b", "b/a.csv", "b/*.csv"):
-        assert find_format(f"{tmp_path}/{path}") is CsvSource
-        assert open_rows(f"{tmp_path}/{path}")[0].shape == (1, 2)
-    assert find_format(f"{tmp_path}/b/*") is not CsvSource
-    (tmp_path / "b" / "c.csv").write_text("a,c\n1,2\n")
-    with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):
-        open_rows(tmp_path / "b")
-    with pytest.raises(StoreError, match=r"no CSV file at .*none.csv"):
-        open_rows(tmp_path / "none.csv")
-
-
-def test_decimal_commas(tmp_path):
-    """Numbers are those of the same file with points."""
-    values = np.random.default_rng(0).integers(-9999, 9999, size=(60, 3)) / 100
-    values[3, 1] = np.nan
-    text = [";".join("NA" if v != v else str(v) for v in [*row, k]) for k, row in enumerate(values)]
-    (tmp_path / "point.csv").write_text("\n".join(["a;b;c;k", *text]))
-    (tmp_path / "comma.csv").write_text("\n".join(["a;b;c;k", *text]).replace(".", ","))
-    assert types(tmp_path / "comma.csv") == types(tmp_path / "point.csv")
-    assert facts(tmp_path / "comma.csv")["decimal"] == "comma"
-    assert "decimal" not in facts(tmp_path / "point.csv")
-    np.testing.assert_array_equal(read(tmp_path / "comma.csv"), read(tmp_path / "point.csv"))
-
-
-@pytest.mark.parametrize(
-    ("rows", "kinds"),
-    [
-        (["50,0;x", "7;y,z"], ["double", "string"]),
-        (["1,234;1", "999;2"], ["string", "int64"]),  # may be thousands
-        (["1,234;1,5", "999;2"], ["double", "double"]),
-        (["1,5;1.5", "2,5;2"], ["string", "double"]),
-        (["1,5;1", "12kg;2"], ["string", "int64"]),
-        (["0,125;1", "2,125;2"], ["double", "int64"]),
-    ],
-)
-def test_which_commas_are_decimal(tmp_path, rows, kinds):
     path = tmp_path / "a.csv"
-    path.write_text("\n".join(["a;b", *rows]))
-    assert types(path) == kinds
+    for text, names in NAMES:
+        path.write_bytes(text)
+        assert open_table(path).schema.names == names
+    assert open_table(path).n == 3
+    for text, message in NO_NAMES:
+        path.write_bytes(text)
+        with pytest.raises((InputError, StoreError), match=message):
+            open_table(path)
+    (tmp_path / "a.tsv").write_bytes(b"a;b\n1\n")
+    assert describe(tmp_path / "a.tsv").columns == ["a;b"]
+    path.write_bytes(b",a\n0,1\n")
+    with pytest.warns(UserWarning, match="has no name, as row labels of pandas: it is left out"):
+        assert describe(path).columns == ["a"]
+    (tmp_path / "c.csv").write_text("a,c\n1,2\n")
+    with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):
+        open_rows(tmp_path / "*.csv")
 
 
 def test_a_schema_says_how_columns_are_read(tmp_path):
     """Text that looks like numbers or dates is text where the trained column was."""
     path = tmp_path / "a.csv"
-    path.write_text(
-        "zip,day,flag,when,took,id\n01234,2020-01-01,1,2020-01-01 10:00,10:00:00,1152921504606846977\n"
-    )
-    at = dt.datetime(2020, 1, 1, 10)
-    table = pa.table({
-        "zip": ["01234"], "day": ["2020-01-01"], "flag": ["1"], "when": pa.array([at], pa.timestamp("ns")),
-        "took": pa.array([36_000], pa.time32("s")), "id": [2**60 + 1],
-    })  # fmt: skip
-    schema = schema_of(table.schema)
-    schema = TableSchema((*schema.columns[:-1], ColumnType("id", "int64", "text")))
+    path.write_text("zip,day,flag,when,id\n01234,2020-01-01,1,2020-01-01 10:00,1152921504606846977\n")
+    when = pa.array([dt.datetime(2020, 1, 1, 10)], pa.timestamp("ns"))
+    table = pa.table({"zip": ["01234"], "day": ["2020-01-01"], "flag": ["1"], "when": when, "id": [2**60 + 1]})
+    columns = schema_of(table.schema).columns
+    schema = TableSchema((*columns[:-1], ColumnType("id", "int64", "text")))
     source = open_source(path, Selection(coded=schema))
     np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, schema))
-    for name, arrow, base, message in (
-        ("when", "timestamp[s, tz=UTC]", "time", "'when' has no time zone now and had one"),
-        ("took", "double", "number", r"'took' holds times of day \(time64\[us\]\) and held numbers"),
-        ("zip", "null", "empty", "'zip' holds numbers .* and held no values"),
-        ("ZIP", "string", "text", "'ZIP' is missing"),
-    ):
-        with pytest.raises(InputError, match=message):
-            open_source(path, Selection(coded=TableSchema((ColumnType(name, arrow, base),))))
+    ((reader, first, last),) = source.key_blocks(["id", "day"])
+    assert reader.read_table(first, last).to_pylist() == [{"id": 2**60 + 1, "day": "2020-01-01"}]
     path.write_text("\n".join(["x", *map(str, range(20)), "many"]))
     number = TableSchema((ColumnType("x", "double", "number"),))
     with pytest.raises(InputError, match=r"'x' holds text .* and held numbers .*; 'x' has 'many' \(row 21 of"):
         open_source(path, Selection(coded=number))
-
-
-def test_keys_keep_their_types(tmp_path):
-    path = tmp_path / "a.csv"
-    path.write_text("id,x,day\n" + "".join(f"{2**60 + i},{i},2020-01-0{i + 1}\n" for i in range(5)))
-    source = open_source(path, Selection(columns=["x"], rows_per_block=2))
-    keys = [reader.read_table(first, last) for reader, first, last in source.key_blocks(["id", "day"])]
-    table = pa.concat_tables(keys)
-    assert table["id"].to_pylist() == [2**60 + i for i in range(5)]
-    assert table.schema.field("day").type == pa.date32()
-    with pytest.raises(InputError, match=r"columns \['q'\] are not in"):
-        source.key_blocks(["q"])
 
 
 def zipped(*texts):
@@ -299,49 +191,32 @@ def zipped(*texts):
     return packed.getvalue()
 
 
-PACKS = {
-    "gz": gzip.compress,
-    "bz2": bz2.compress,
-    "xz": lzma.compress,
-    "zst": lambda text: pa.Codec("zstd").compress(text, asbytes=True),
-    "zip": zipped,
-}
-
-
-@pytest.mark.parametrize("name", PACKS)
+@pytest.mark.parametrize("name", ["gz", "zip"])
 def test_packed_text(tmp_path, name):
-    text = b"x,y\n" + b"".join(b"%d,%d\n" % (k, k % 3) for k in range(50))
+    text = b"x\n" + b"".join(b"%d\n" % k for k in range(50))
     path = tmp_path / f"a.csv.{name}"
-    data = zipped(text) if name == "zip" else PACKS[name](text[:70]) + PACKS[name](text[70:])
+    data = zipped(text) if name == "zip" else gzip.compress(text[:70]) + gzip.compress(text[70:])
     path.write_bytes(data)
-    X, y = open_rows(path, target="y", rows_per_block=7)
-    np.testing.assert_array_equal(run(X)[:, 0], np.arange(50))
-    assert run(y).tolist() == [k % 3 for k in range(50)]
+    np.testing.assert_array_equal(run(open_rows(path)[0])[:, 0], np.arange(50))
     path.write_bytes(data[: len(data) // 2 - 9])
     with pytest.raises(StoreError, match=rf"a.csv.{name}' cannot be read as"):
         open_rows(path)
     path.write_bytes(zipped(text, text))
-    if name == "zip":
-        with pytest.raises(
-            StoreError, match=r"an archive of CSV holds one file; .* holds \['0.csv', '1.csv'\]"
-        ):
-            open_rows(path)
+    with pytest.raises(StoreError, match=r"holds one file; .* holds \['0.csv', '1.csv'\]|cannot be read as"):
+        open_rows(path)
 
 
 FORMATS = {
     "sep": ("a|b\n1|2\n", {"sep": "|"}, [[1, 2]]),
-    "sep of one column": ("a b\n1 2\n", {"sep": " "}, [[1, 2]]),
     "blanks": (' a   "b c" d\n 1\t 2    3 \n\n  4 5  6', {"sep": r"\s+"}, [[1, 2, 3], [4, 5, 6]]),
     "comments": ("# made\n\na,b\n1,2\n  # more, of it\n3,4\n", {"comment": "#"}, [[1, 2], [3, 4]]),
     "header": ("0.5,7\n1,2\n", {"header": True}, [[1, 2]]),
     "no header": ("1,2,3\n4,5,6\n", {"header": False}, [[1, 2, 3], [4, 5, 6]]),
     "decimal": ("a|b\n1,5|2\n", {"decimal": ","}, [[1.5, 2]]),
-    "decimal point": ("a;b\n1.5;2\n", {"decimal": "."}, [[1.5, 2]]),
     "thousands": ('a,b\n"1,234,567",2\n3,"4,000.5"\n', {"thousands": ","}, [[1234567, 2], [3, 4000.5]]),
-    "thousands and decimal": ("a;b\n1.234,5;2\n", {"thousands": ".", "decimal": ","}, [[1234.5, 2]]),
+    "thousands and decimal": ("a;b\n1.234,5;2\n", {"thousands": "."}, [[1234.5, 2]]),
     "na_values": ("a,b\n1,-999\n?,2\n", {"na_values": ["?", -999]}, [[1, np.nan], [np.nan, 2]]),
-    "encoding": ("Ü,b\n1,2\n".encode("latin-1"), {"encoding": "latin-1", "columns": ["Ü"]}, [[1]]),
-    "wide encoding": ("Ü,b\r\n1,2\r\n".encode("utf-16"), {"encoding": "utf-16", "columns": ["Ü"]}, [[1]]),
+    "encoding": ("Ü,b\r\n1,2\r\n".encode("utf-16"), {"encoding": "utf-16", "columns": ["Ü"]}, [[1]]),
 }
 
 
@@ -352,54 +227,44 @@ def test_what_is_said_of_text(tmp_path, text, said, rows):
     np.testing.assert_array_equal(run(open_rows(path, **said)[0]), rows)
 
 
-@pytest.mark.parametrize(
-    ("said", "message"),
-    [
+def test_what_cannot_be_said_of_text(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    for said, message in (
         ({"sep": "ab"}, r"sep must be a character such as"),
         ({"encoding": "klingon"}, r"encoding must be the name of an encoding"),
-        ({"header": 3}, "header must be True, False or None"),
         ({"thousands": ",", "decimal": ","}, "decimal= and thousands= are two marks"),
-        ({"encoding": "ascii", "comment": ""}, "comment must be a mark"),
-    ],
-)
-def test_what_cannot_be_said_of_text(tmp_path, said, message):
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    with pytest.raises((ParameterError, InputError), match=message):
-        open_rows(tmp_path / "a.csv", **said)
+        ({"comment": ""}, "comment must be a mark"),
+    ):
+        with pytest.raises((ParameterError, InputError), match=message):
+            open_rows(tmp_path / "a.csv", **said)
     with pytest.raises(InputError, match="say how CSV at a path is read; received a DataFrame"):
         open_table(pd.DataFrame({"a": [1]}), header=False)
 
 
-@pytest.mark.parametrize("code", ["?", "-", "n/a ", "unknown"])
-def test_one_code_among_numbers_is_missing(tmp_path, code):
+def test_one_code_among_numbers_is_missing(tmp_path):
     path = tmp_path / "a.csv"
-    values = [str(k / 2) for k in range(40)]
-    path.write_text(
-        "x,t\n" + "\n".join(f"{code if k % 7 == 3 else value},{'ab'[k % 2]}" for k, value in enumerate(values))
-    )
-    with pytest.warns(
-        ColumnWarning, match=rf"'x' is text that reads as numbers, but not '{re.escape(code)}' .row 4 of"
-    ):
+    values = ["n/a " if k % 7 == 3 else str(k / 2) for k in range(40)]
+    path.write_text("x,t\n" + "\n".join(f"{value},{'ab'[k % 2]}" for k, value in enumerate(values)))
+    said = re.escape("'x' is text that reads as numbers, but not 'n/a ' (row 4 of")
+    with pytest.warns(ColumnWarning, match=said):
         schema, _ = describe_columns(open_table(path))
     assert [column.base for column in schema.columns] == ["number", "text"]
-    got = run(open_table(path).rows(schema))[:, 0]
-    np.testing.assert_array_equal(is_missing(got), np.arange(40) % 7 == 3)
-    path.write_text(f"x,t\n1.5,a\n{code},b\n")  # too few to tell, but a model knows
+    np.testing.assert_array_equal(is_missing(run(open_table(path).rows(schema))[:, 0]), np.arange(40) % 7 == 3)
+    path.write_text("x,t\n1.5,a\nn/a ,b\n")  # too few to tell, but a model knows
     assert is_missing(run(open_table(path, schema=schema).rows())[:, 0]).tolist() == [False, True]
 
 
 def test_na_may_be_a_class(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text("x,y\n1,NA\n2,EU\n,NA\n")
-    table = open_table(path, target="y", keep_default_na=False)
-    assert run(table.y).tolist() == ["NA", "EU", "NA"]
+    assert run(open_table(path, target="y", keep_default_na=False).y).tolist() == ["NA", "EU", "NA"]
     with pytest.raises(
-        InputError, match="say keep_default_na=False where a word such as NA is a class, or else drop"
+        InputError, match="say keep_default_na=False where a word such as NA is a class, or else"
     ):
         open_table(path, target="y")
 
 
-@pytest.mark.parametrize("first", [2**53, 2**60, 2**63, 10**20, 10**39])
+@pytest.mark.parametrize("first", [2**53, 2**63, 10**20])
 def test_integers_that_float64_rounds(tmp_path, first):
     """As categories, as what rows are told apart by, and as ids."""
     values = [first + k for k in (1, 2, 3)]
@@ -408,47 +273,26 @@ def test_integers_that_float64_rounds(tmp_path, first):
     assert model[0].columns_[0]["encoding"] == "one-hot, 3 levels"
     slices = distrf.evaluate(model, tmp_path / "a.csv", by="c")["slices"]
     assert [int(one["value"]) for one in slices] == values
-    table = open_table(tmp_path / "a.csv")
-    assert [int(value) for value in table.sample()["c"].unique().to_pylist()] == values
+    sample = open_table(tmp_path / "a.csv").sample()
+    assert [int(value) for value in sample["c"].unique().to_pylist()] == values
     if first < 2**62:
         assert distrf.predict(model, pd.DataFrame({"c": values})).shape == (3,)
         with pytest.raises(InputError, match=r"beyond 2\^53 they are rounded"):
             model.predict(pd.DataFrame({"c": np.array(values, np.float64)}))
 
 
-def test_names_that_are_no_words(tmp_path):
-    """Numbers name the columns of data frames and files alike; commas and blanks are part of a name."""
-    frame = pd.DataFrame({2019: [1.0, 2.0], "size, mm": [3.0, 4.0], " id": [5, 6], 2021: [7.0, 8.0]})
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    for data, said in ((frame, {}), (tmp_path / "a.csv", {"header": True})):
-        table = open_table(data, target=2021, exclude=[2019], **said)
-        assert (table.schema.names, np.asarray(table.y).tolist()) == (["size, mm", " id"], [7.0, 8.0])
-        assert open_table(data, columns=[2019, " id"], **said).schema.names == ["2019", " id"]
-
-
-def test_scratch_is_kept_and_found_again(tmp_path):
+def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
+    """Where workers are on other machines, it must be said."""
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
+    monkeypatch.setattr(csv_source, "workers_are_here", lambda: False)
+    with pytest.raises(InputError, match=r"give one as scratch= \(on the command line --csv scratch=DIR\)"):
+        open_rows(tmp_path / "a.csv")
     for scratch in (tmp_path / "s", f"memory://{tmp_path.name}"):
         for _ in range(2):
-            X, _ = open_rows(tmp_path / "a.csv", scratch=scratch)
-            np.testing.assert_array_equal(run(X), [[1, 2]])
+            np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv", scratch=scratch)[0]), [[1, 2]])
     (made,) = (tmp_path / "s").iterdir()
     before = made.stat().st_mtime_ns
     (tmp_path / "b.csv").write_text("a,b\n1,x\n")
     open_table(tmp_path / "*.csv", scratch=tmp_path / "s")
     assert made.stat().st_mtime_ns == before
     assert len(list((tmp_path / "s").iterdir())) == 3  # b of the first file became text
-
-
-def test_workers_on_other_machines(tmp_path, monkeypatch):
-    """Rows pass through a folder beside the output, or one that is said."""
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n" * 40)
-    model = distrf.train(pd.DataFrame({"a": np.arange(60.0), "b": np.arange(60.0)}), target="b", map=None)
-    monkeypatch.setattr(csv_source, "workers_are_here", lambda: False)
-    with pytest.raises(InputError, match=r"give one as scratch= \(on the command line --csv scratch=DIR\)"):
-        open_rows(tmp_path / "a.csv")
-    (tmp_path / "o").mkdir()
-    (tmp_path / "a.csv").write_text("a\n1\n2\n")
-    distrf.predict(model, tmp_path / "a.csv", tmp_path / "o" / "out.parquet")
-    assert len(list((tmp_path / "o").glob(".distrf-csv-*/*.parquet"))) == 1
-    assert open_rows(tmp_path / "a.csv", scratch=tmp_path / "s")[0].shape == (2, 1)

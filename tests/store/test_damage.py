@@ -119,12 +119,6 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
     np.testing.assert_array_equal(read(path)[0][:40], np.concatenate([X[20:40], X[:20]]))
 
 
-def test_blocks_joined_and_cut_on_reading(tmp_path):
-    path = fill(tmp_path / "a.zarr", chunk_bytes=5 * 32)
-    for rows in (5, 15, 20, 45, 50):
-        np.testing.assert_array_equal(open_rows(path, rows_per_block=rows)[0].compute(scheduler="sync"), X)
-
-
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [

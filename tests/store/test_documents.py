@@ -8,10 +8,6 @@ import itertools
 import json
 import math
 import os
-import signal
-import subprocess
-import sys
-import time
 import zipfile
 from contextlib import suppress
 
@@ -22,7 +18,7 @@ from hypothesis import given
 from strategies import specs, stored_arrays
 
 from distrf.checkpoint import Checkpoint
-from distrf.errors import InputError, SpecMismatchError, StoreError
+from distrf.errors import SpecMismatchError, StoreError
 from distrf.store import array_shapes, files, is_model_folder, read_model_folder, read_spec, write_model_folder
 from distrf.store.documents import Document, with_checksum
 
@@ -62,25 +58,6 @@ def test_json_that_anyone_reads(tmp_path):
         assert members["a"].shape == (2, 3)
     assert is_model_folder(path)
     assert not is_model_folder(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("spec", "arrays", "message"),
-    [
-        ({"kernel": {"f": math.cos}}, {}, "spec.kernel.f is a builtin_function_or_method"),
-        ({"x": [1, {2, 3}]}, {}, r"spec.x\[1\] is a set"),
-        ({"w": np.ones(3)}, {}, "store it among the arrays"),
-        ({1: "a"}, {}, "has the key 1"),
-        ({"__float__": "nan"}, {}, "__float__"),
-        ({}, {"a": np.array([object()])}, "'a' has dtype object"),
-        ({}, {"a": np.array(["2020"], "M8[Y]")}, "datetime64"),
-        ({}, {"../a": np.ones(2)}, "received '../a'"),
-    ],
-)
-def test_what_is_not_plain_data_is_refused(tmp_path, spec, arrays, message):
-    with pytest.raises(InputError, match=message):
-        write_model_folder(tmp_path / "m", spec, arrays)
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("place", ["local", "memory"])
@@ -180,35 +157,6 @@ def test_a_kill_at_each_write_leaves_the_old_or_the_new_one(tmp_path, monkeypatc
     assert seen == {1, 2}
 
 
-SAVES = """
-import sys
-import numpy as np
-from distrf.store import write_model_folder
-print("begins", flush=True)
-for value in range(1, 10_000):
-    write_model_folder(sys.argv[1], {"seed": value}, {"w": np.full(3, value), "t": np.array(["a"])}, overwrite=True)
-"""
-
-
-def test_a_process_that_is_killed(tmp_path):
-    """A model that is replaced while it is read is read as one of both."""
-    path = str(tmp_path / "m")
-    save_model_of(path, 0)
-    job = subprocess.Popen([sys.executable, "-c", SAVES, path], stdout=subprocess.PIPE)
-    try:
-        assert job.stdout.readline() == b"begins\n"
-        while model_of(path) < 20:
-            time.sleep(0.001)
-    finally:
-        job.send_signal(signal.SIGKILL)
-        job.wait()
-        job.stdout.close()
-    assert model_of(path) >= 20
-    save_model_of(path, 5)
-    assert model_of(path) == 5
-    assert len(entries(path)) == 2
-
-
 def test_every_flipped_byte_is_seen(tmp_path):
     spec = {"scale": [0.5, 1.25], "seed": 12}
     write_model_folder(tmp_path / "m", spec, {"w": np.arange(2.0), "t": np.array(["ab"])})
@@ -227,8 +175,8 @@ def test_every_flipped_byte_is_seen(tmp_path):
 
 #: Changes of model.json whose checksum is right: by another release, or on purpose.
 EDITED = {
-    "another version": (lambda d: {"version": 5}, "has version 5; update distrf"),
-    "another format": (lambda d: {"format": "other"}, "is not of distrf"),
+    "another version": (lambda d: {"version": 5}, r"'distrf-model', 5\); update distrf"),
+    "another format": (lambda d: {"format": "other"}, r"'other', 4\); update distrf"),
     "no spec": (lambda d: {"spec": None}, "is not what was written"),
     "another file": (lambda d: {"arrays": {"model": d["arrays"]["model"] | {"sha256": "0"}}}, "SHA-256"),
     "a file elsewhere": (lambda d: {"arrays": {"model": {"file": "../m/arrays-0123456789abcdef.npz"}}}, "not what was written"),

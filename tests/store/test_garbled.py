@@ -71,7 +71,7 @@ def whole(tmp_path_factory):
     for index in range(2):
         block = {"p": X[30 * index : 30 * index + 30]}
         write_parquet_block(folder / "parts.parquet", index, block, folder_id=folder_id)
-    finish_parts(folder / "parts.parquet", 2, folder_id=folder_id)
+    finish_parts(folder / "parts.parquet", folder_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):

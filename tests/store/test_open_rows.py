@@ -6,7 +6,6 @@ import shutil
 
 import cloudpickle
 import dask
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -14,7 +13,7 @@ import zarr
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
-from distrf.store import StoreInfo, create, describe, finish, info, write_block
+from distrf.store import StoreInfo, create, finish, write_block
 
 
 def fill(path, arrays, block_rows=10, **options):
@@ -166,42 +165,3 @@ def test_foreign_array_shards_and_missing_chunks(tmp_path):
     zarr.create_array(tmp_path / "b.zarr", shape=(10, 2), chunks=(5, 2), dtype="f4", fill_value=1)
     with pytest.warns(UserWarning, match="2 of 2 chunks"):
         assert (run(open_rows(tmp_path / "b.zarr")[0]) == 1).all()
-
-
-def test_which_array_is_x(tmp_path):
-    group = zarr.open_group(tmp_path / "g.zarr", mode="w")
-    group.create_array("table", data=np.ones((4, 2)))
-    assert open_rows(tmp_path / "g.zarr")[0].shape == (4, 2)
-    group.create_array("other", data=np.ones((4, 2)))
-    with pytest.raises(StoreError, match=r"has \['other', 'table'\]"):
-        open_rows(tmp_path / "g.zarr")
-    assert open_rows(tmp_path / "g.zarr/table")[0].shape == (4, 2)
-    zarr.create_array(tmp_path / "v.zarr", data=np.ones(4))
-    with pytest.raises(StoreError, match="2-D numeric array"):
-        open_rows(tmp_path / "v.zarr")
-
-
-def test_default_blocks_of_foreign_stores(tmp_path):
-    zarr.create_array(tmp_path / "a.zarr", shape=(100_000, 1000), chunks=(1000, 1000), dtype="f4")
-    with pytest.warns(UserWarning, match="100 of 100 chunks"):
-        assert open_rows(tmp_path / "a.zarr")[0].chunksize == (8000, 1000)
-
-
-def test_describe(path, tmp_path):
-    got = describe(path)
-    assert (got.n, got.d, got.dtype, got.block_rows, got.nbytes) == (35, 4, "float32", 10, 35 * 16)
-    assert (got.classes, got.columns, got.target) == (["a", "bb", "ccc"], ["p", "q", "r", "s"], "label")
-    assert describe(path, columns=["q"]).columns == ["q"]
-    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
-    fill(tmp_path / "c.zarr", {"X": X})
-    assert describe(tmp_path / "c.zarr").sparse
-    assert 0 < describe(tmp_path / "c.zarr").nbytes < info(tmp_path / "c.zarr", measure=True).stored_bytes
-
-
-def test_csr_dask_blocks_map_to_dense(tmp_path):
-    X = sp.random_array((30, 8), density=0.5, format="csr", rng=np.random.default_rng(0))
-    fill(tmp_path / "a.zarr", {"X": X})
-    rows, _ = open_rows(tmp_path / "a.zarr")
-    dense = rows.map_blocks(lambda b: b.toarray(), dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
-    assert isinstance(dense, da.Array)
-    np.testing.assert_array_equal(run(dense), X.toarray())

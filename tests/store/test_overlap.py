@@ -15,7 +15,6 @@ from distrf.cli.app import app
 from distrf.errors import InputError
 from distrf.execution.graph import graph_inputs
 from distrf.execution.writing import write_rows
-from distrf.store import check_apart
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 
@@ -64,9 +63,3 @@ def test_what_lazy_arrays_read(folder):
     assert graph_inputs([da.zeros(3)]) == []
     with pytest.raises(InputError, match="must lie apart"):
         write_rows("link.zarr", {"X": rows * 2}, kind="rows", spec={"a": 1}, overwrite=True)
-
-
-@pytest.mark.parametrize("out", ["memory://bucket/a/", "memory://bucket/a/b", "memory://bucket"])
-def test_urls(out):
-    with pytest.raises(InputError, match="memory://"):
-        check_apart(out, ["memory://bucket/a"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import shutil
 from contextlib import suppress
@@ -21,15 +20,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distrf import append_rows, ingest, open_rows, write_rows
-from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
+from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
 from distrf.store import (
-    begin_append,
-    finish,
     info,
-    part_fingerprints,
-    pending_blocks,
-    write_block,
     zarr_layout,
 )
 
@@ -128,33 +122,6 @@ def test_lazy_rows_of_any_chunks_on_one_and_two_workers(tmp_path, one_worker_cli
         assert (written.computed, written.blocks) == (7, 11)
     assert data_of(tmp_path / "a.zarr") == data_of(tmp_path / "b.zarr")
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
-
-
-def test_full_blocks_are_not_written(tmp_path):
-    path = tmp_path / "a.zarr"
-    write_rows(blocks_of(rows(25), 10), path)
-    before = {name: (path / name).stat().st_ino for name in data_of(path)}
-    append_rows(rows(4, seed=1), path)
-    after = {name: (path / name).stat().st_ino for name in data_of(path)}
-    same = {name for name in before if before[name] == after[name] and name.startswith("X/c/")}
-    assert same == {"X/c/0/0", "X/c/1/0"}
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_rows_opened_before_stay(tmp_path, sparse):
-    """Those that were read, those that were not, and their labels, of which there are more now."""
-    path, X, y = tmp_path / "a.zarr", rows(25, sparse=sparse), np.array(["no", "yes"])[np.arange(25) % 2]
-    write_rows(blocks_of(X, 10), path, y)
-    opened = [open_rows(path) for _ in range(2)]
-    opened[0][0].blocks[2].compute()
-    append_rows(rows(9, seed=1, sparse=sparse), path, np.array(["certainly"] * 9))
-    for lazy, labels in opened:
-        got = [b.compute(scheduler="sync") for b in lazy.to_delayed().ravel()]
-        np.testing.assert_array_equal(
-            sp.vstack(got).toarray() if sparse else np.concatenate(got), X.toarray() if sparse else X
-        )
-        np.testing.assert_array_equal(labels.compute(scheduler="sync"), y)
-    assert len(read(path)[0]) == 34
 
 
 # ---- interruptions --------------------------------------------------------------------------------------------
@@ -305,34 +272,6 @@ def test_tables_are_read_as_the_store_was(tmp_path):
     assert ingest(tmp_path / "2.parquet", tmp_path / "a.zarr", append=True, again=True).n_rows == 70
 
 
-def test_two_appends_to_one_store(tmp_path):
-    """The second begins anew; the first writes nothing more."""
-    path = str(tmp_path / "a.zarr")
-    write_rows(blocks_of(rows(20), 10), path)
-    first, second = (begin_append(path, 5, {"fingerprint": name}) for name in ("one", "other"))
-    for step in (
-        lambda: write_block(path, 2, {"X": rows(5)}, store_id=first.id),
-        lambda: finish(path, store_id=first.id),
-    ):
-        with pytest.raises(InUseError, match="another job has made it anew"):
-            step()
-    with pytest.raises(StoreError, match=r"1 of 3 blocks .* are missing"):
-        finish(path, store_id=second.id)
-    write_block(path, 2, {"X": rows(5, seed=2)}, store_id=second.id)
-    finish(path, store_id=second.id)
-    np.testing.assert_array_equal(read(path)[0], np.concatenate([rows(20), rows(5, seed=2)]))
-
-
-def test_an_unfinished_append_does_not_hinder_the_first_command(tmp_path):
-    np.savez(tmp_path / "old.npz", X=rows(25, dtype="f8"))
-    ingest(tmp_path / "old.npz", tmp_path / "a.zarr", block_rows=10)
-    append = begin_append(tmp_path / "a.zarr", 5, {"fingerprint": "new"})
-    write_block(tmp_path / "a.zarr", 2, {"X": rows(5, dtype="f8")}, store_id=append.id)
-    assert ingest(tmp_path / "old.npz", tmp_path / "a.zarr", block_rows=10).n_rows == 25
-    assert pending_blocks(tmp_path / "a.zarr") == []
-    assert finish(tmp_path / "a.zarr", store_id=append.id).n_rows == 30
-
-
 def test_new_rows_are_shuffled_alone(tmp_path):
     X = rows(40, 1, dtype="f8")
     for name, part in (("1", X[:20]), ("2", X[20:]), ("3", rows(20, 2))):
@@ -350,19 +289,3 @@ def test_new_rows_are_shuffled_alone(tmp_path):
         ingest(tmp_path / "1.npy", store, append=True, dtype="float32", block_rows=4, overwrite=True)
     with pytest.raises(InputError, match="append=True"):
         ingest(tmp_path / "1.npy", tmp_path / "b.zarr", again=True)
-
-
-def test_the_command_and_a_model_that_takes_the_new_rows(tmp_path, cli):
-    X = rows(260, dtype="f8")
-    for name, part in (("1", slice(0, 200)), ("2", slice(200, 260))):
-        np.savez(tmp_path / f"{name}.npz", X=X[part], y=X[part] @ [1.0, 2.0, 3.0])
-    store, model = tmp_path / "a.zarr", tmp_path / "m"
-    cli("ingest", tmp_path / "1.npz", store, "--block-rows", 64)
-    cli("train", store, model, "--map", "none", "--alpha", 1e-6, "--set", "model__keep_state=true")
-    said = json.loads(cli("ingest", tmp_path / "2.npz", store, "--append", "--json").out)
-    assert (said["rows"], said["blocks"], said["complete"]) == (260, 5, True)
-    assert [rows for _, rows in part_fingerprints(store)] == [200, 60]
-    said = json.loads(cli("add", model, store, "--json").out)
-    assert (said["rows"], said["rows_known"], said["rows_in_all"]) == (60, 200, 260)
-    for again in (("add", model, store), ("ingest", tmp_path / "2.npz", store, "--append")):
-        assert "already" in cli(*again, code=1).err
