@@ -172,7 +172,7 @@ class Session:
 
         # A model that was done long ago knows how long it took.
         facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
-        command, known = shlex.join(["distrf", *sys.argv[1:]]), None if data is None else data.facts()
+        command, known = shlex.join(["distrf", *sys.argv[1:]]), data and {"from": data.path} | data.description
         try:
             write_report(about, path, title=title, facts=facts, data=known, plan=self.plan, command=command)
         except Exception as error:  # whatever a disk, a service or a drawing does
