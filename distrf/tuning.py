@@ -150,8 +150,6 @@ def tune(
     X: Any,
     y: Any = None,
     *,
-    grid: Mapping[str, Any] | None = None,
-    n_rows: int = 6_000,
     target: str | None = None,
     sample_weight: Any = None,
     columns: Sequence[Any] | None = None,
@@ -159,6 +157,8 @@ def tune(
     drop_missing_target: bool = False,
     split: str = "random",
     by: Any = None,
+    grid: Mapping[str, Any] | None = None,
+    n_rows: int = 6_000,
     model: Any = "auto",
     map: Any = "auto",
     scale: Any = "auto",
@@ -168,7 +168,7 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     random_state: Any = 0,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] | None = None,
 ) -> Tuned:
     """Search every combination of values of a map's parameters, and all penalties of each, and train the best on all rows.
 
@@ -176,8 +176,24 @@ def tune(
 
     Parameters
     ----------
-    X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
-        The rows; at most `n_rows` of them are read for the search.
+    X : {array, CSR matrix, Dask array} of shape (n, d), a table, or the path of a store
+        As of `distrf.train`, and so are all but `grid`, `n_rows` and `say`. At most `n_rows` rows are read for the search.
+    y : array or Dask array of shape (n,) or (n, C), or None, default=None
+        Targets.
+    target : str or None, default=None
+        The column, or array, that holds the targets.
+    sample_weight : array or Dask array of shape (n,), str or None, default=None
+        Weight of each row, by which candidates are fitted and judged.
+    columns : sequence or None, default=None
+        Columns that are read.
+    kinds : mapping of str to str or None, default=None
+        What columns of a table are.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no `target`.
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
+        How rows are held out.
+    by : str, array or Dask array of shape (n,), default=None
+        The group or the time of each row.
     grid : mapping of str to list or str, or None, default=None
         Values of parameters of the map by name ("length_scale", "base__gamma"), as in scikit-learn's grid search, and of
         "alpha"; a text stands for values between commas. What is neither there nor set is searched: penalties from 1e-8 to
@@ -185,13 +201,25 @@ def tune(
         1, 1.4, 2 and 2.8.
     n_rows : int, default=6000
         Rows of the sample, at least 20, of which a quarter is held out, or of few rows each is once.
-    model, map, scale, n_components, alpha, set : as `distrf.make_model` takes them
-        map="auto" is Fourier features.
-    out, overwrite : as of `distrf.train`
-        Folder of the model.
+    model : str or estimator, default="auto"
+        The model that is trained.
+    map : str, estimator or None, default="auto"
+        "auto" is Fourier features.
+    scale : str, StreamingScaler or None, default="auto"
+        Units of the columns.
+    n_components : int, str or None, default="auto"
+        Number of features.
+    alpha : float, list of float or "auto", default="auto"
+        Penalties that are searched.
+    set : mapping of str to object or None, default=None
+        Other parameters of these steps.
+    out : str, PathLike or None, default=None
+        Folder or URL to save the model to.
+    overwrite : bool, default=False
+        Replace what is in `out`.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. The result depends on nothing else but the arguments.
-    say : callable, default=none
+    say : callable or None, default=None
         Called with a line about each level and each trial.
 
     Returns
@@ -227,7 +255,9 @@ def tune(
         for name, found in parameters.items()
     }
     points = [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
-    trials = _halving(race, [Candidate(units, map_ is not None, more=p) for p in points], alphas, say)
+    trials = _halving(
+        race, [Candidate(units, map_ is not None, more=p) for p in points], alphas, say or (lambda line: None)
+    )
     best = next(t for t in reversed(trials) if t.ahead)
     more = {name: value for name, value in (set or {}).items() if name.startswith("table__")}
     fitted = train(
