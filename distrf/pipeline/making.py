@@ -172,7 +172,7 @@ def prepare(
     if target.either and not by_class and wants_labels(options.model) is None:
         sample = reading()
         if can_judge(sample):
-            target = tell_apart(target, partial(_short_race, sample, options), sample.judged)
+            target = tell_apart(target, partial(short_race, sample, options), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
     making = _Making(X.shape[0], options, learner, map_)
@@ -215,7 +215,7 @@ def can_judge(sample: Sample) -> bool:
     return bool(sample.splits) and not all_equal(sample.y)
 
 
-def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
+def short_race(sample: Sample, options: Options, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, options.random_state)
     units = units_tried(sample, options, map_, labels)
@@ -225,7 +225,7 @@ def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
     asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
-    search = options.length_scale == "auto"
+    search = options.searches_length
     return Race(sample, labels, options.random_state, units, map_, search, options.raw_columns, asked)
 
 
@@ -455,4 +455,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["can_judge", "make_model", "prepare", "units_tried"]
+__all__ = ["can_judge", "make_model", "prepare", "short_race", "units_tried"]
