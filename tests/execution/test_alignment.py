@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf import RandomFourierFeatures
 from distrf.execution.graph import aligned
-from distrf.execution.row_blocks import apply_map
 from distrf.execution.segments import add_block
 from distrf.losses import LOSSES
 from distrf.ridge.gram import GramReduction
@@ -91,11 +89,3 @@ def test_a_gradient(loss, move, dtype):
     there = _gradients(work, [tuple(moved(a) for a in taken[0][:3]) + taken[0][3:]], {"W": moved(W)})[0]
     np.testing.assert_array_equal(here.gradient, there.gradient)
     assert here[1:] == there[1:]
-
-
-@pytest.mark.parametrize("projection", ["dense", "circulant", "fastfood", "orthogonal", "quasi"])
-@pytest.mark.parametrize("move", MOVES)
-def test_a_map(move, projection):
-    X, _, _ = rows()
-    made = RandomFourierFeatures(n_components=64, projection=projection, random_state=0).fit(X).map_
-    np.testing.assert_array_equal(apply_map(X, made), apply_map(MOVES[move](X), made))
