@@ -20,11 +20,10 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..folds import GivenFolds
 from ..losses import Loss, Squared
-from ..maps import working_dtype
 from ..ridge.gram import ALL_ROWS, FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
-from ..sgd.fit_checkpoint import check_same_rows
+from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows
 from ..sgd.spectrum import UNLIKE, column_range, with_epsilon
 from ..targets import Targets
@@ -82,7 +81,7 @@ class Newton:
     def fit(self, arrays: Sequence[Any], targets: Targets, folds: GivenFolds | None = None) -> Fitted:
         """Fit to [features, targets] or [features, targets, weights]. Alpha is chosen by fold 0 of the sample, or a third."""
         rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
-        steps = self._steps(arrays, targets, None if folds is None else folds.values)
+        steps = self._steps(rows, targets)
         passed = [*arrays, folds.values] if folds is not None and self.rule.given else list(arrays)
         sample = draw_sample(rows, targets, self.intercept, self.seed, self.rule)
         chosen = steps.run(lambda _: self._chosen(sample, rows, targets))
@@ -187,21 +186,14 @@ class Newton:
         alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, folds, loss, loss.smoothness)
         return alpha if not self.alphas else min(self.alphas, key=lambda a: abs(np.log(max(a, _TINY) / alpha)))
 
-    def _steps(self, arrays: Sequence[Any], targets: Targets, folds: Any) -> Checkpoint:
+    def _steps(self, rows: Rows, targets: Targets) -> Checkpoint:
         """Open the checkpoint, and check that it belongs to this fit to these rows."""
-        if self.checkpoint is None:
-            return Checkpoint(None, {})
-        X = arrays[0]
-        job = {
-            "kind": "newton", "rows": int(X.shape[0]), "columns": int(X.shape[1]), "dtype": working_dtype(X.dtype).name,
-            "weighted": len(arrays) > 2, "loss": self.loss.name, "alphas": self.alphas, "intercept": self.intercept,
-            "epsilon": None if self.choose_epsilon else float(self.loss.epsilon), "seed": self.seed,
+        options = {
+            "kind": "newton", "loss": self.loss.name, "alphas": self.alphas, "intercept": self.intercept,
+            "epsilon": None if self.choose_epsilon else float(self.loss.epsilon),
             "held_out": [self.rule.n_folds, self.rule.given],
-            "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
         }  # fmt: skip
-        steps = Checkpoint(self.checkpoint, job)
-        check_same_rows(steps, arrays, targets, self.seed, folds)
-        return steps
+        return open_checkpoint(self.checkpoint, lambda: options, rows, targets, self.seed)
 
 
 def held_out_rule(folds: GivenFolds | None, seed: int) -> FoldRule:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def job_of(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def open_checkpoint(
-    path: str | None,
+    path: str | os.PathLike[str] | None,
     options: Callable[[], dict[str, Any]],
     rows: Rows,
     targets: Targets,
@@ -34,7 +35,7 @@ def open_checkpoint(
 
     Parameters
     ----------
-    path : str, the folder or URL; None keeps nothing
+    path : str or PathLike, the folder or URL; None keeps nothing
     options : function that returns all options that determine the numbers, as JSON; called only if there is a path
     rows, targets : Rows and Targets of the fit
     seed : int, of the rows that are compared
@@ -63,31 +64,14 @@ def open_checkpoint(
     if rows.folds is not None:
         job["folds"] = [*rows.folds.counts, rows.folds.never]
     checkpoint = Checkpoint(path, options() | job)
-    check_same_rows(checkpoint, rows.arrays, targets, seed, None if rows.folds is None else rows.folds.values)
-    return checkpoint
-
-
-def check_same_rows(
-    checkpoint: Checkpoint, arrays: Sequence[Any], targets: Targets, seed: int, folds: Any = None
-) -> None:
-    """Compare sampled rows, targets, weights and folds of a fit with those that its checkpoint knows.
-
-    Parameters
-    ----------
-    arrays : features and targets, and weights where there are any
-    folds : array of shape (n,), or None
-
-    Raises
-    ------
-    SpecMismatchError : they are others
-    """
-    n = int(arrays[0].shape[0])
+    n = sum(rows.blocks)
     some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
-    checkpoint.check_rows(take_rows(arrays[0], some))
+    checkpoint.check_rows(take_rows(rows.arrays[0], some))
     some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
-    y, *weight = (take_rows(two_dimensional(a), some) for a in arrays[1:])
-    checkpoint.check_rows(targets.encode(y if arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
+    y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
+    checkpoint.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
     for w in weight:
         checkpoint.check_rows(w, "sample_weight")
-    if folds is not None:
-        checkpoint.check_rows(take_rows(folds, some), "folds")
+    if rows.folds is not None:
+        checkpoint.check_rows(rows.folds.take(some), "folds")
+    return checkpoint
