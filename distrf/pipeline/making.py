@@ -38,7 +38,7 @@ from .options import (
     split_for,
     unfitted_map,
 )
-from .race import SURE, Candidate, Outcome, Race
+from .race import Candidate, Outcome, Race
 from .sample import (
     Sample,
     all_equal,
@@ -413,10 +413,10 @@ class _Making:
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
-        if not any(judged.beats(constant, SURE) for judged in (found, linear)):
+        if not any(judged.beats_constant(constant, labels) for judged in (found, linear)):
             delivered = ", which is delivered" * (outcome.best is None)
             self.warnings.append(
-                f"no candidate beats a constant by two standard errors{delivered} ({comparison}); "
+                f"no candidate beats a constant by more than chance{delivered} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
         elif labels and len(np.unique(given)) == 1:

@@ -42,8 +42,6 @@ MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
 #: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
-#: Standard errors by which the best of so many candidates must beat a constant.
-SURE = 2.0
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
@@ -249,7 +247,7 @@ class Race:
     def run(
         self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
     ) -> Outcome:
-        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error, a constant by two.
+        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error, the constant of numbers by two.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most
@@ -270,7 +268,9 @@ class Race:
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
-        delivered = None if optional and constant and not found[best].beats(mean, SURE) else best
+        delivered = (
+            None if optional and constant and not found[best].beats_constant(mean, self.labels) else best
+        )
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
     def _finished(self, best: Candidate, found: Judged) -> Judged | None:
