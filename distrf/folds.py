@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 
@@ -127,6 +129,24 @@ def counted(values: Any, counts: np.ndarray) -> GivenFolds:
             "rows that are never held out"
         )
     return GivenFolds(values, tuple(int(count) for count in counts[:k]), never)
+
+
+def drawn_folds(X: Any, share: float, seed: int) -> GivenFolds:
+    """A share of the rows of X, rounded to one of so many neighbours, in fold 0; the others are never held out.
+
+    Raises InputError where X has a single row.
+    """
+    n = int(X.shape[0])
+    draw = partial(_drawn, k=max(2, min(n, round(1.0 / share))), seed=seed)
+    if is_dask_collection(X):
+        folds = da.arange(n, chunks=(X.chunks[0],)).map_blocks(draw, dtype=np.int8, meta=np.empty(0, np.int8))
+    else:
+        folds = draw(np.arange(n))
+    return counted(folds, run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS))
+
+
+def _drawn(numbers: np.ndarray, k: int, seed: int) -> np.ndarray:
+    return np.where(random_folds(numbers, k, seed) == 0, 0, -1).astype(np.int8)
 
 
 @dataclass(frozen=True)

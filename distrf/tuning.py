@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from sklearn.base import clone, is_classifier
@@ -24,13 +25,14 @@ from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
 from .parameters import COLUMNS, FLAG, SEED, Rule, ruled, whole
-from .pipeline.making import can_judge, units_tried
+from .pipeline.making import can_judge, short_race, units_tried
 from .pipeline.options import Options, choose_learner, split_for, unfitted_map
 from .pipeline.outputs import Outputs
 from .pipeline.race import Candidate, Race
 from .pipeline.rows import Rows, open_training, rows_with_target
-from .pipeline.sample import as_rows, as_targets, read_sample, see_target, weigh_classes
+from .pipeline.sample import Sample, as_rows, as_targets, read_sample, see_target, wants_labels, weigh_classes
 from .pipeline.settings import checked, owner_of, read
+from .pipeline.target import tell_apart
 from .pipeline.training import train
 from .randomness import draw_seed
 from .ridge.alphas import ALPHA
@@ -148,8 +150,6 @@ def tune(
     X: Any,
     y: Any = None,
     *,
-    grid: Mapping[str, Any] | None = None,
-    n_rows: int = 6_000,
     target: str | None = None,
     sample_weight: Any = None,
     columns: Sequence[Any] | None = None,
@@ -157,6 +157,8 @@ def tune(
     drop_missing_target: bool = False,
     split: str = "random",
     by: Any = None,
+    grid: Mapping[str, Any] | None = None,
+    n_rows: int = 6_000,
     model: Any = "auto",
     map: Any = "auto",
     scale: Any = "auto",
@@ -166,7 +168,7 @@ def tune(
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
     random_state: Any = 0,
-    say: Callable[[str], None] = lambda text: None,
+    say: Callable[[str], None] | None = None,
 ) -> Tuned:
     """Search every combination of values of a map's parameters, and all penalties of each, and train the best on all rows.
 
@@ -174,8 +176,24 @@ def tune(
 
     Parameters
     ----------
-    X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
-        The rows; at most `n_rows` of them are read for the search.
+    X : {array, CSR matrix, Dask array} of shape (n, d), a table, or the path of a store
+        As of `distrf.train`, and so are all but `grid`, `n_rows` and `say`. At most `n_rows` rows are read for the search.
+    y : array or Dask array of shape (n,) or (n, C), or None, default=None
+        Targets.
+    target : str or None, default=None
+        The column, or array, that holds the targets.
+    sample_weight : array or Dask array of shape (n,), str or None, default=None
+        Weight of each row, by which candidates are fitted and judged.
+    columns : sequence or None, default=None
+        Columns that are read.
+    kinds : mapping of str to str or None, default=None
+        What columns of a table are.
+    drop_missing_target : bool, default=False
+        Leave out the rows of a table that have no `target`.
+    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
+        How rows are held out.
+    by : str, array or Dask array of shape (n,), default=None
+        The group or the time of each row.
     grid : mapping of str to list or str, or None, default=None
         Values of parameters of the map by name ("length_scale", "base__gamma"), as in scikit-learn's grid search, and of
         "alpha"; a text stands for values between commas. What is neither there nor set is searched: penalties from 1e-8 to
@@ -183,13 +201,25 @@ def tune(
         1, 1.4, 2 and 2.8.
     n_rows : int, default=6000
         Rows of the sample, at least 20, of which a quarter is held out, or of few rows each is once.
-    model, map, scale, n_components, alpha, set : as `distrf.make_model` takes them
-        map="auto" is Fourier features.
-    out, overwrite : as of `distrf.train`
-        Folder of the model.
+    model : str or estimator, default="auto"
+        The model that is trained.
+    map : str, estimator or None, default="auto"
+        "auto" is Fourier features.
+    scale : str, StreamingScaler or None, default="auto"
+        Units of the columns.
+    n_components : int, str or None, default="auto"
+        Number of features.
+    alpha : float, list of float or "auto", default="auto"
+        Penalties that are searched.
+    set : mapping of str to object or None, default=None
+        Other parameters of these steps.
+    out : str, PathLike or None, default=None
+        Folder or URL to save the model to.
+    overwrite : bool, default=False
+        Replace what is in `out`.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. The result depends on nothing else but the arguments.
-    say : callable, default=none
+    say : callable or None, default=None
         Called with a line about each level and each trial.
 
     Returns
@@ -211,24 +241,12 @@ def tune(
             X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=options.numbers,
             drop_missing_target=drop_missing_target, split=split, by=by,
         )  # fmt: skip
-    options, seed = options.with_encoder(rows.encoder), options.random_state
+    options = options.with_encoder(rows.encoder)
     Outputs(None if out is None else os.fspath(out), overwrite=overwrite).check_places(rows.path)
-    if rows.y is None:
-        rows_with_target(rows, "training")  # which says what to do
-    truth, _, seen = see_target(plain_rows(rows.y, "y"), seed, options.model, rows.seen)
-    learner = choose_learner(options, seen)[0]
-    labels = is_classifier(learner)
+    learner, sample, how = _look(rows, options, n_rows)
+    labels, seed = is_classifier(learner), options.random_state
     map_ = unfitted_map(options, labels, seed)
-    parameters, alphas = _searched(options, learner, map_, dict(grid or {}), rows)
-    data = as_rows(rows.X)
-    truth, weight = as_targets(data, truth), plain_rows(rows.weights, "sample_weight")
-    made = split_for(data, truth, options, rows.split, rows.by, rows.by_name, rows.by_dates)
-    sample = read_sample(data, truth, seed, weight, rows.encoder is not None, made, n_rows)
-    if len(sample.y) < 20 or not can_judge(sample):
-        raise InputError(
-            f"tune needs at least 20 rows of positive weight, and targets that differ, got {len(sample.y)} rows in its sample"
-        )
-    sample = weigh_classes(sample, getattr(learner, "class_weight", None))
+    parameters, alphas = _searched(options, map_, dict(grid or {}), rows)
     tried = units_tried(sample, options, map_, labels)
     race = Race(sample, labels, seed, tried, map_, joined=False)
     units = race.best_units() if len(race.units) > 1 else next(iter(race.units))
@@ -237,8 +255,9 @@ def tune(
         for name, found in parameters.items()
     }
     points = [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
-    candidates = [Candidate(units, map_ is not None, more=point) for point in points]
-    trials = _halving(race, candidates, alphas, say)
+    trials = _halving(
+        race, [Candidate(units, map_ is not None, more=p) for p in points], alphas, say or (lambda line: None)
+    )
     best = next(t for t in reversed(trials) if t.ahead)
     more = {name: value for name, value in (set or {}).items() if name.startswith("table__")}
     fitted = train(
@@ -246,12 +265,32 @@ def tune(
         scale="auto" if rows.encoder else tried[units], n_components=None, random_state=seed,
         set=more | ({"table__numbers": units} if rows.encoder else {}), out=out, overwrite=overwrite,
     )  # fmt: skip
-    metric, how = "negative log loss" if labels else "R²", None if made is None else f"{made.kind}: {made.why}"
+    metric = "negative log loss" if labels else "R²"
     return Tuned(best, trials, alphas, sample.judged, metric, values, units, how, fitted)
 
 
+def _look(rows: Rows, options: Options, n_rows: int) -> tuple[Any, Sample, str | None]:
+    """The unfitted model for the target of rows, the sample that judges, and in words how rows are held out."""
+    if rows.y is None:
+        rows_with_target(rows, "training")  # which says what to do
+    seed, X = options.random_state, as_rows(rows.X)
+    y, _, target = see_target(plain_rows(rows.y, "y"), seed, options.model, rows.seen)
+    y, weight = as_targets(X, y), plain_rows(rows.weights, "sample_weight")
+    split = split_for(X, y, options, rows.split, rows.by, rows.by_name, rows.by_dates, target)
+    sample = read_sample(X, y, seed, weight, rows.encoder is not None, split, n_rows)
+    if len(sample.y) < 20 or not can_judge(sample):
+        raise InputError(
+            f"tune needs at least 20 rows of positive weight, and targets that differ, got {len(sample.y)} rows in its sample"
+        )
+    if target.either and wants_labels(options.model) is None and rows.split != "stratified":
+        target = tell_apart(target, partial(short_race, sample, options), sample.judged)
+    learner = choose_learner(options, target)[0]
+    how = None if split is None else f"{split.kind}: {split.why}"
+    return learner, weigh_classes(sample, getattr(learner, "class_weight", None)), how
+
+
 def _searched(
-    options: Options, learner: Any, map_: Any, grid: dict[str, Any], rows: Rows
+    options: Options, map_: Any, grid: dict[str, Any], rows: Rows
 ) -> tuple[dict[str, Any], list[float]]:
     """The values of parameters of a map, or a rule for its length scale, and the alphas, that are tried.
 

@@ -17,20 +17,18 @@ from distrf import (
     CompactNonlinearMap,
     CompactNonlinearRegressor,
     StreamingRidge,
-    StreamingRidgeClassifier,
     StreamingSGDClassifier,
     StreamingSGDRegressor,
     TableEncoder,
 )
 from distrf.errors import InputError
-from distrf.features import TEFM, WithColumns
+from distrf.features import WithColumns
 from distrf.folds import given_folds
-from distrf.maps.table_columns import FOLDS, TargetMeans, given_cells, row_folds
-from distrf.pipeline.options import check_takes_folds
+from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
 from distrf.sgd.rows import Rows
-from distrf.sgd.schedules import Holdout, Schedule
+from distrf.sgd.schedules import Schedule
 from distrf.targets import Targets
 
 #: Epochs are few, and the map of some is small.
@@ -100,23 +98,6 @@ def test_where_one_part_is_held_out_it_is_fold_0(name):
         np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-6)
 
 
-def test_ridge_classifier_holds_out_the_same_rows():
-    model = StreamingRidgeClassifier(ALPHAS).fit(X, LABELS, folds=BY_GROUP)
-    np.testing.assert_allclose(
-        model.cv_errors_, explicit_errors(BY_GROUP, np.where(LABELS == "below", 1.0, -1.0)), rtol=1e-9
-    )
-
-
-def test_random_folds_are_misled_by_groups_and_given_ones_are_not():
-    """Many columns that tell groups apart: rows of a known group are predicted by a small alpha, new groups are not."""
-    rng = np.random.default_rng(3)
-    marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=GROUPS)
-    Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=N)
-    at_random, by_group = StreamingRidge().fit(Z, y), StreamingRidge().fit(Z, y, folds=group_folds(5))
-    assert by_group.alpha_ > 100 * at_random.alpha_
-    assert by_group.cv_errors_.min() > 10 * at_random.cv_errors_.min()
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_ridge_calibrates_on_rows_of_other_folds(name):
     folds = CASES[name]
@@ -133,21 +114,6 @@ def test_one_alpha_needs_no_folds():
         StreamingRidge(0.1).fit(X, Y, folds=BY_GROUP).coef_.tolist()
         == StreamingRidge(0.1).fit(X, Y).coef_.tolist()
     )
-
-
-@pytest.mark.slow
-def test_same_bits_for_one_and_two_workers(client, one_worker_client):
-    def made(of):
-        with of.as_current():
-            arrays = [lazy(a, 50) for a in (X, Y, BY_GROUP)]
-            ridge = StreamingRidge(calibrate=True).fit(arrays[0], arrays[1], folds=arrays[2])
-            sgd = StreamingSGDRegressor(early_stopping=True, calibrate=True, n_epochs=4).fit(
-                arrays[0], arrays[1], folds=arrays[2]
-            )
-            return [ridge.coef_, ridge.cv_errors_, ridge.calibration_, sgd.coef_, sgd.calibration_]
-
-    for two, one in zip(made(client), made(one_worker_client), strict=True):
-        assert two.tobytes() == one.tobytes()
 
 
 def test_what_ridge_cannot_do_with_folds_it_refuses():
@@ -183,9 +149,8 @@ def test_batches_take_every_row_but_those_of_fold_0(name):
     folds, numbers = CASES[name], np.arange(N)
     rows = Rows.of(X, numbers, None, given_folds(X, folds))
     rows = replace(rows, blocks=(100, 250, 1, 249))
-    holdout = Holdout.of(0.1, 0, True)
-    schedule = Schedule(rows.trained(holdout), 64, rows.block_bytes, 0)
-    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0, holdout)
+    schedule = Schedule(rows.trained, 64, rows.block_bytes, 0)
+    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0)
     load = memory_loader((X, numbers, folds), rows.blocks, True)
     for epoch in range(2):
         seen = [
@@ -247,24 +212,7 @@ def test_learned_maps_stop_by_the_rows_of_fold_0_alone():
         assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
 
 
-def test_a_map_that_would_hold_out_its_own_rows_is_refused():
-    inner = TEFM(CompactNonlinearMap(8, "squared", early_stopping=True))
-    with pytest.raises(InputError, match="CompactNonlinearMap would hold out others"):
-        check_takes_folds(StreamingRidge(), inner)
-    with pytest.raises(InputError, match="Ridge would hold out others"):
-        check_takes_folds(Ridge(), None)
-    check_takes_folds(StreamingRidge(), CompactNonlinearMap(8, "squared", early_stopping=True))
-
-
 # -------------------------------------------------------------- target means
-def test_cells_of_given_folds():
-    folds = np.random.default_rng(0).integers(-1, 12, 5000)
-    cells = given_cells(7, folds)
-    assert (cells[folds >= 0] == folds[folds >= 0] % FOLDS).all()
-    assert set(cells[folds == -1]) == {1, 2, 3, 4}
-    parts = [given_cells(7 + a, folds[a : a + 333]) for a in range(0, 5000, 333)]
-    assert np.concatenate(parts).tolist() == cells.tolist()
-    assert row_folds(0, 4).dtype == cells.dtype
 
 
 @pytest.mark.parametrize("crossing", ["rows", "folds", "later"])

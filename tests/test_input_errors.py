@@ -42,54 +42,6 @@ TARGETS = {
     "three dimensions": np.ones((40, 2, 2)),
     "None": None,
 }
-WEIGHTS = {
-    "NaN": np.full(40, np.nan),
-    "negative": np.full(40, -1.0),
-    "zero": np.zeros(40),
-    "too few": np.ones(5),
-    "text": "x",
-    "two columns": np.ones((40, 2)),
-}
-MODELS = [name for name in ESTIMATORS if name not in ("map", "subspace")]
-
-
-@pytest.mark.parametrize("name", ESTIMATORS)
-@pytest.mark.parametrize("rows", ROWS)
-@pytest.mark.filterwarnings("ignore")
-def test_rows(name, rows):
-    with pytest.raises(InputError):
-        ESTIMATORS[name]().fit(ROWS[rows], y[: 0 if rows == "no rows" else None])
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("targets", TARGETS)
-def test_targets(name, targets):
-    with pytest.raises(InputError):
-        ESTIMATORS[name]().fit(X, TARGETS[targets])
-
-
-def test_text_for_a_regressor():
-    with pytest.raises(InputError, match="needs numbers as y, got text; take a classifier"):
-        distrf.StreamingRidge(1e-3).fit(X, np.where(y, "a", "b"))
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_sample_weights(name, weights):
-    with pytest.raises(InputError):
-        ESTIMATORS[name]().fit(X, y, sample_weight=WEIGHTS[weights])
-
-
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.filterwarnings("ignore")
-def test_fitted(name):
-    model = ESTIMATORS[name]().fit(X, y)
-    for rows in (X[:, :2], X.astype(str), X[0], X * np.nan, None):
-        with pytest.raises(InputError):
-            model.predict(rows)
-    for targets in (np.where(y, "a", "b"), y[:5], y + 1j, np.full(40, np.nan), None):
-        with pytest.raises(InputError):
-            model.score(X, targets)
 
 
 @pytest.mark.parametrize("rows", ROWS)

@@ -14,7 +14,7 @@ import pytest
 from relu_features import RandomReluFeatures, ReluMap
 
 import distrf
-from distrf import StreamingRidge, ingest
+from distrf import ingest
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.maps import MAPS as FROZEN
 from distrf.maps import map_from_spec
@@ -63,15 +63,6 @@ def test_in_python(rng, client, tmp_path):
     distrf.save_model(est, tmp_path / "model")
     np.testing.assert_array_equal(distrf.load_model(tmp_path / "model").transform(X), Z)
     assert distrf.plan(est, X).bytes_written == 60 * 20_000 * 8
-
-
-def test_trained_by_name(rng):
-    X = rng.normal(size=(400, 4))
-    y = np.maximum(X @ [1, -2, 0.5, 1], 0)
-    fitted = distrf.train(X, y, map="relu", n_components=256)
-    assert isinstance(fitted["map"].base, RandomReluFeatures)
-    assert isinstance(fitted["model"], StreamingRidge)
-    assert fitted.score(X, y) > 0.95
 
 
 def test_on_the_command_line(cli, store, tmp_path):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import io
 import logging
-import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import dask.array as da
 import numpy as np
 import pytest
-from reductions import RefusingFold, SlowSumFold
+from reductions import RefusingFold
 from rich.console import Console
 
 from distrf import StreamingRidge, StreamingSGDRegressor, progress, show_progress
 from distrf.errors import InputError
 from distrf.execution.passes import run_pass
-from distrf.progress import _BATCH, TOPIC, Lines, _Bars, current_listener, is_log, listening, split_label
+from distrf.progress import TOPIC, Lines, _Bars, current_listener, listening, split_label
 
 
 @pytest.fixture
@@ -78,34 +75,6 @@ def test_terminal_has_one_bar_for_all_epochs():
     assert "epoch 2/2" in console.file.getvalue()
 
 
-def test_a_notebook_without_widgets_has_a_line_for_each_pass(monkeypatch):
-    """rich would only warn there."""
-    monkeypatch.setattr("distrf.progress.find_spec", lambda name: None)
-    console, lines = Console(force_jupyter=True), []
-    monkeypatch.setattr(console, "print", lambda text, **_: lines.append(text))
-    with show_progress(console):
-        fitted_in_epochs(2)
-    assert [line.split(":")[0] for line in lines] == ["targets", "epoch 1/2", "epoch 2/2", "objective"]
-
-
-def test_where_lines_are_read(tmp_path, monkeypatch):
-    """In a file and in what a batch job prints, not in a pipe."""
-    monkeypatch.setattr(progress, "EVERY", 0.0)
-    for name in _BATCH:
-        monkeypatch.delenv(name, raising=False)
-    read, write = os.pipe()
-    with os.fdopen(read) as end, os.fdopen(write, "w") as pipe, open(tmp_path / "log", "w") as file:
-        assert is_log(file)
-        assert is_log(io.StringIO())
-        assert is_log(pipe, {"SLURM_JOB_ID": "7"})
-        with open(os.devnull, "w") as nothing:
-            assert not is_log(nothing)
-        with show_progress(Console(file=pipe)):
-            fitted_in_epochs(1)
-        pipe.close()
-        assert end.read() == ""
-
-
 def test_files_and_python_have_lines_in_their_logs(monkeypatch, caplog):
     monkeypatch.setattr(progress, "EVERY", 0.0)
     console = Console(file=io.StringIO(), width=100)
@@ -127,29 +96,6 @@ def test_passes_tell_the_loss():
     with listening(lambda label, done, total: heard.append(label)):
         StreamingRidge(alpha=1e-6, solver="passes", tol=1e-12).fit(X, X.sum(axis=1))
     assert any("gradient|loss" in label for label in heard)
-
-
-def test_workers_tell_of_their_rows_once_a_second(client):
-    """On one topic, whatever the number of blocks and of passes at a time; the bars still end full."""
-    X = da.ones((4000, 1), chunks=(4, 1), dtype=np.float32)
-    before = len(client.get_events(TOPIC))
-    heard = {label: [] for label in "abc"}
-
-    def run(label):
-        with listening(lambda label, done, total: heard[label].append((done, total))):
-            return run_pass(SlowSumFold(1, seconds=0.001), [X], label=label)[0]
-
-    begun = time.monotonic()
-    with ThreadPoolExecutor(3) as pool:
-        assert list(pool.map(run, heard)) == [4000] * 3
-    events = len(client.get_events(TOPIC)) - before
-    assert 2 <= events <= 2 * (time.monotonic() - begun + 1)
-    for told in heard.values():
-        assert told[0] == (0, 4000)
-        assert told[-1] == (4000, 4000)
-        assert len(told) <= events + 2
-        assert told == sorted(told)
-    assert any(len(told) > 2 for told in heard.values())
 
 
 def test_a_pass_that_failed_leaves_nothing_but_the_topic(client):

@@ -100,19 +100,6 @@ def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
     assert (blocks.folds.values.compute() == folds).all()
 
 
-@pytest.mark.parametrize("n", [5, 700, N])
-def test_blocks_are_runs_of_neighbours(n):
-    run = max(1, n // 100)
-    folds = folds_of("blocks", None, LABELS[:n])
-    assert np.bincount(folds, minlength=5).max() - np.bincount(folds).min() <= run
-    assert all(len(set(folds[a : a + run])) == 1 for a in range(0, n, run))
-    assert len(set(folds[: 5 * run : run])) == 5
-    assert (folds == folds_of("blocks", None, LABELS[:n], chunks=max(1, n // 3))).all()
-    assert (folds != folds_of("blocks", None, LABELS[:n], seed=1)).any()
-    with pytest.raises(InputError, match="split='blocks'"):
-        make_split("blocks", X[:n], LABELS[:n], GROUP[:n])
-
-
 def test_copies_share_a_fold():
     """In any order and chunks, dense and as CSR; others are random rows."""
     rng = np.random.default_rng(0)
@@ -207,31 +194,6 @@ def test_a_group_split_reports_what_new_groups_give():
     assert alphas["group"] > 10 * alphas["random"]
 
 
-@pytest.mark.slow
-def test_a_time_split_reports_what_later_rows_give():
-    """Each day has a level of its own: rows of known days are predicted by the time, later ones are not."""
-    rng = np.random.default_rng(2)
-    day = np.sort(rng.integers(0, 200, 6000))
-    level = rng.normal(size=200)
-    x = rng.normal(size=6000)
-    rows, y = np.c_[3.0 * day, 0.3 * x], level[day] + x + 0.2 * rng.normal(size=6000)
-    known = day < 100
-    options = {
-        "map": RandomFourierFeatures(n_components=1024, length_scale=2.0),
-        "scale": "none",
-    }
-    scores = {}
-    for kind in ("random", "time"):
-        model = train(rows[known], y[known], split=kind, by=day[known] if kind == "time" else None, **options)
-        scores[kind] = model.training_.baseline[-1].chosen
-        truth, error = r2_and_error(model, rows[~known], y[~known], day[~known] - 100, y[known].mean())
-        if kind == "random":
-            assert scores[kind] > 0.8 > truth + 4 * error
-        else:
-            both = error * np.sqrt(1 + 100 / 20)  # 20 days judge here, 100 there
-            assert abs(scores[kind] - truth) < 2 * both
-
-
 def test_standard_errors_count_groups():
     """As many copies of each row as there are do not make a mean more certain."""
     values = np.random.default_rng(0).normal(size=200)
@@ -239,27 +201,6 @@ def test_standard_errors_count_groups():
     copied = Judged(values.repeat(9), groups=np.arange(200).repeat(9))
     assert copied.error(copied.losses) == pytest.approx(alone, rel=0.01)
     assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
-
-
-@pytest.mark.slow
-def test_train_gives_the_folds_to_every_step(monkeypatch):
-    """Ridge, SGD and a learned map each hold out whole groups: what they are given is the split."""
-    from distrf.linear_model import ridge_base, sgd_base
-
-    seen = []
-    for module in (ridge_base, sgd_base):
-        known = module.given_folds
-        monkeypatch.setattr(
-            module,
-            "given_folds",
-            lambda X, folds, known=known: seen.append(np.asarray(folds)) or known(X, folds),
-        )
-    y = X[:, 0] + GROUP / 40
-    for options in ({}, {"model": "sgd-regressor"}, {"map": "none"}):
-        train(X, y, split="group", by=GROUP, n_components=64, **options)
-    assert len(seen) == 3
-    for folds in seen:
-        assert all(len(set(folds[group == GROUP])) == 1 for group in range(40))
 
 
 def test_tune_judges_by_new_groups():
@@ -275,17 +216,6 @@ def test_tune_judges_by_new_groups():
     assert found["group"].best.score < 0.5
     assert found["random"].split is None
     assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
-
-
-@pytest.mark.slow
-def test_same_bits_for_one_and_two_workers(client, one_worker_client):
-    def made(of):
-        with of.as_current():
-            arrays = [lazy(a, 500) for a in (X, X[:, 0] + GROUP, GROUP)]
-            model = train(arrays[0], arrays[1], split="group", by=arrays[2], n_components=64)
-            return model[-1].coef_.tobytes(), str(model.training_)
-
-    assert made(client) == made(one_worker_client)
 
 
 def test_saved_model_says_how_rows_were_split(tmp_path):

@@ -143,7 +143,7 @@ SPOILED[:, 3] = np.nan
         (X, Y[:50], SCALES, ALPHAS, "as many rows as X, got 50 and 1437"),
         (X[:10], Y[:10], SCALES, ALPHAS, "at least 20 rows of positive weight.*got 10"),
         (SPOILED, Y, SCALES, ALPHAS, "X must be finite"),
-        (X, np.zeros(len(X), int), SCALES, ALPHAS, "at least 2 classes"),
+        (X, np.zeros(len(X), int), SCALES, ALPHAS, "targets that differ"),
         (X, Y, {"n_components": [64, 2**32]}, ALPHAS, "tune"),
     ],
 )

@@ -188,7 +188,6 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
-    from ..store.job_lock import hold
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
@@ -202,7 +201,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     else:
         made = Loaded.of(like).transformers()
         data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with hold(out, save_map, takeover=overwrite), session.connected("featurize", pipeline, data):
+    with session.connected("featurize", pipeline, data):
         written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
@@ -340,11 +339,13 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
+    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training
     from ..tuning import tune as search
 
     asked = _asked(given)
     data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
+    Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
     options = vars(asked) | by_rules(search, _of(given, "grid", "n_rows", "overwrite")) | {"out": out}
@@ -394,11 +395,10 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     """
     from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows, predict
-    from ..store.job_lock import hold
 
     trained, overwrite, given = predictor(model), given.pop("overwrite", False), by_rules(predict, given)
     data = open_rows(trained, x, out, **given)
-    with hold(out, takeover=overwrite), session.connected("predict", trained.pipeline, data):
+    with session.connected("predict", trained.pipeline, data):
         written = predict(trained, data, out, **given, overwrite=overwrite)
     counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))

@@ -25,6 +25,10 @@ _MOST = 400  # letters of a message that others wrote
 _ROWS = 50  # of a table that are printed
 #: Names of Python that are typed otherwise.
 _TYPED = {"random_state": "seed", "sample_weight": "weight", "for": "for"}
+#: Parameters that messages name, and the step by which `--set` names them.
+_STEP_OF = dict.fromkeys(("projection", "phase"), "map") | dict.fromkeys(
+    ("calibrate", "class_weight", "cv", "early_stopping", "keep_state", "solver"), "model"
+)
 #: Whether errors print where they arose, and workers log them.
 debug = False
 
@@ -168,7 +172,7 @@ class Session:
 
         # A model that was done long ago knows how long it took.
         facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
-        command, known = shlex.join(["distrf", *sys.argv[1:]]), None if data is None else data.facts()
+        command, known = shlex.join(["distrf", *sys.argv[1:]]), data and {"from": data.path} | data.description
         try:
             write_report(about, path, title=title, facts=facts, data=known, plan=self.plan, command=command)
         except Exception as error:  # whatever a disk, a service or a drawing does
@@ -222,7 +226,7 @@ def print_error(error: Exception) -> int:
 
 _NAMED = re.compile(
     r"\b(?P<pairs>set|kinds)=(?P<values>\{[^{}]*\})"
-    rf"|(?<![\w(-])(?P<name>{'|'.join((*OPTIONS, *_TYPED))})=(?P<value>'[^']*'|\"[^\"]*\"|\[[^]]*\]|[\w.]*\w)?"
+    rf"|(?<![\w(-])(?P<name>{'|'.join((*OPTIONS, *_TYPED, *_STEP_OF))})=(?P<value>'[^']*'|\"[^\"]*\"|\[[^]]*\]|[\w.]*\w)?"
 )
 
 
@@ -238,6 +242,8 @@ def spelled(text: str) -> str:
             option = f"--{found['pairs'].removesuffix('s')}"
             return " ".join(f"{option} {n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in pairs)
         name, value = _TYPED.get(found["name"], found["name"]), (found["value"] or "").strip("'\"")
+        if name in _STEP_OF:
+            return f"--set {_STEP_OF[name]}__{name}={value.lower() if value in ('True', 'False') else value}"
         return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
 
     return _NAMED.sub(typed, text)
@@ -305,7 +311,7 @@ def training(title: str, result: dict[str, Any]) -> str:
     epochs = [{n: v for n, v in entry.items() if n != "rows"} for entry in result.get("history", ())]
     parts = [facts(title, result)]
     parts += [table("columns", columns)] if columns else []
-    parts += ["", str(Training.from_dict(result | {"warnings": []}))]
+    parts += ["", spelled(str(Training.from_dict(result | {"warnings": []})))]
     return "\n".join(parts + ([table("epochs", epochs)] if epochs else []))
 
 

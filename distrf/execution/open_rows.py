@@ -19,9 +19,8 @@ from ..parameters import COLUMNS, ruled
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
-from ..store.formats import open_source
+from ..store.formats import open_source, open_weighted, read_block
 from ..store.row_source import RowReader, RowSource, Selection
-from ..store.rows import open_weighted, read_block
 from ..store.table_source import TableSource
 from .graph import PRODUCER
 from .labelled import with_reading

@@ -6,7 +6,7 @@ import itertools
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -23,8 +23,8 @@ from ..store.csv_format import reads_csv
 from ..store.files import Options, normalise
 from ..store.row_source import Selection
 from ..store.table_codes import as_arrow, coded
-from ..store.table_layout import Layout, chosen_names, lay_out
-from ..store.table_schema import TableSchema, drift, merged, target_dtype
+from ..store.table_layout import chosen_names, lay_out
+from ..store.table_schema import TableSchema, drift, target_dtype
 from ..store.table_source import TableSource
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
@@ -32,6 +32,7 @@ from .scheduler import computed
 
 #: Blocks of which a sample takes rows, unless they hold too few.
 _BLOCKS, _MOST_BLOCKS = 12, 100
+_DASK = "the Dask DataFrame"
 #: Where there are more blocks, the rows of each are among so many times as many neighbours.
 _WINDOW = 16
 
@@ -310,21 +311,19 @@ def _table_of(source: TableSource) -> Table:
 
 
 def _open_frame(data: Any, selection: Selection) -> Table:
-    table = as_arrow(data)
-    layout = _layout(table.schema, type(data).__name__, selection)
-    assert layout.coded is not None
+    table, name = as_arrow(data), type(data).__name__
+    layout = _layout(name, [(name, table.schema)], selection)
     if not len(table):
-        raise InputError(f"a table has rows; received a {type(data).__name__} without any; give one with rows")
+        raise InputError(f"a table has rows; received a {name} without any; give one with rows")
     y = None if selection.target is None else frames.target_values(table, selection.target)
     place = _Frame((len(table),), layout.schema, table)
     return Table(layout.coded, y, len(table), selection.target, None, place)
 
 
-def _layout(found: Any, name: str, selection: Selection) -> Layout:
+def _layout(name: str, schemas: Sequence[tuple[str, Any]], selection: Selection) -> Any:
     """The columns of rows that no path names. Raises InputError where they are not as a schema says."""
-    layout = lay_out(name, [(name, found)], selection)
-    assert layout.coded is not None
-    if fault := drift(layout.coded, layout.schema):
+    layout = lay_out(name, schemas, selection)
+    if layout.coded is not None and (fault := drift(layout.coded, layout.schema)):
         raise InputError(fault)
     return layout
 
@@ -404,28 +403,20 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
             f"a lazy table is a Dask DataFrame; received a {type(data).__module__}.{type(data).__name__}; an array has "
             "no columns with names: give it as it is"
         )
-    name, target, given = "the Dask DataFrame", selection.target, selection.coded
-    timed = data.index.dtype.kind == "M"
-    label = "__index_level_0__" if data.index.name is None and timed else data.index.name
+    target, label, timed = selection.target, data.index.name, data.index.dtype.kind == "M"
+    if label is None and timed:
+        label = "__index_level_0__"
     if label is not None and label not in data.columns:
         data = data.rename_axis(index=label).reset_index()[[*data.columns, label]]
-    found = frames.described(data._meta)
-    names = chosen_names(name, found, selection)
-    if isinstance(given, TableSchema) and (fault := drift(given, found)):
-        raise InputError(fault)
-    targets = [] if target is None else [target]
-    needed = list(dict.fromkeys([*names, *targets]))
-    unknown = [name for name in needed if name in found.names and found.field(name).type == "null"]
-    labels = {str(label): label for label in data.columns}
-    blocks = partition_blocks(data[[labels[column] for column in needed]], object, frames.chosen, needed)
-    looked = block_values(frames.look_at, blocks, list(dict.fromkeys([*unknown, *targets])), target)
-    lengths, schemas, longest = zip(*looked, strict=True)
+    names = chosen_names(_DASK, as_arrow(data._meta).schema, selection)
+    labels, needed = {str(label): label for label in data.columns}, [*names, *([target] if target else [])]
+    blocks = partition_blocks(data[[labels[name] for name in needed if name in labels]], object, as_arrow)
+    lengths, schemas, longest = zip(*block_values(frames.look_at, blocks, target), strict=True)
     filled = [i for i, rows in enumerate(lengths) if rows]
     if not filled:
         raise InputError("a table has rows; received a Dask DataFrame without any; give one with rows")
-    types = merged([(f"partition {i}", schemas[i]) for i in filled], unknown)
-    layout = _layout(frames.with_types(found, types), name, selection)
-    assert layout.coded is not None
+    found = [(f"partition {i}", schemas[i]) for i in filled]
+    layout = _layout(_DASK, found, replace(selection, columns=None, exclude=()))
     blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
     place, y = _Partitions(blocks.chunks[0], layout.schema, blocks), None
     if target is not None:

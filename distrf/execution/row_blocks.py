@@ -52,7 +52,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
     Raises
     ------
     InputError
-        It is another kind of collection, has other dimensions, or the row counts of its chunks are unknown.
+        It is another kind of collection, has other dimensions or no columns, or the row counts of its chunks are unknown.
     """
     X = plain_rows(X, name)
     if not isinstance(X, da.Array):
@@ -64,6 +64,8 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
         raise InputError(
             f"Expected 2D array: {name} must have 2 dimensions (rows, columns), got shape {X.shape}"
         )
+    if name == "X" and X.shape[1] == 0:
+        raise InputError(f"Found array with 0 feature(s): X must have a column or more, got shape {X.shape}")
     if any(np.isnan(c) for c in X.chunks[0]):
         raise InputError(
             f"the row counts of {name}'s chunks must be known; call {name}.compute_chunk_sizes() first"

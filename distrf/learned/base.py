@@ -45,7 +45,7 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows, measure_weights
-from ..sgd.schedules import Holdout, Schedule
+from ..sgd.schedules import Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase, weight_unit
@@ -182,7 +182,7 @@ class MapLearner:
     n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
     early_stopping: bool = param(default=False, rule=FLAG)
-    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     n_iter_no_change: int = param(default=20, rule=whole())
     checkpoint: str | None = param(default=None, rule=FOLDER)
     checkpoint_every: int = param(default=200, rule=whole())
@@ -229,10 +229,10 @@ class MapLearner:
             loss = with_epsilon(loss, Y, v)
         start = starting_map(self, X, seed)
         checkpoint = self._checkpoint(rows, targets, start, seed)
-        holdout = Holdout.of(self.validation_fraction if self.early_stopping else 0.0, seed, folds is not None)
+        rows = rows.holding_out(self.validation_fraction if self.early_stopping else 0.0, seed)
         spreads, unit = (np.ones(targets.width), 1.0) if targets.classes is not None else _units(loss, y_sample)
         layout = Layout(self._map(X.shape[1], start.seed), targets.width, bool(self.fit_intercept))
-        work = CompactWork(targets, loss, 0.0, seed, holdout, layout=layout)
+        work = CompactWork(targets, loss, 0.0, seed, layout=layout)
         p = self._train(rows, work, start, sample, checkpoint, spreads, unit)
         self._keep(layout, p)
         return layout, p
@@ -254,7 +254,7 @@ class MapLearner:
             raise InputError(f"X must be finite, but {missing} sampled rows are not; impute or drop such rows")
         none: Any = None
         map_ = replace(self._map(X.shape[1], start.seed), kernel=start.kernel, length_scale=start.length_scale)
-        work = KernelWork(targets, none, 0.0, seed, Holdout(0.0, seed), layout=Layout(map_, 0, False))
+        work = KernelWork(targets, none, 0.0, seed, layout=Layout(map_, 0, False))
         rows = Rows.of(sample, np.zeros(len(sample)), sample_weight)
         p = self._train(rows, work, start, sample[:SAMPLE], checkpoint, np.ones(0), 1.0)
         self._keep(work.layout, p)
@@ -281,7 +281,7 @@ class MapLearner:
 
         sample : rows by which steps are set; spreads, unit : standard deviations of the targets, and the unit of the loss
         """
-        trained = rows.trained(work.holdout)
+        trained = rows.trained
         usable = sum(trained)
         schedule = Schedule(trained, learning_batch_size(self.batch_size, usable), rows.block_bytes, work.seed)
         n_epochs = learning_epochs(self.n_epochs, schedule.count(0))

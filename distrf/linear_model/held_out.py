@@ -10,19 +10,15 @@ import numpy as np
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, row_bytes
 from ..execution.sampling import sampled_rows, take_aligned
-from ..randomness import sample_indices
 from ..ridge.gram import FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.rows import Rows
-from ..sgd.schedules import Holdout
 from ..targets import Targets
 from .calibration import HeldOut
 from .predictor import LinearPredictor
 
 #: Rows that calibration learns from at most, bytes of them as they are read, and scores of them; but some rows at least.
 _ROWS, _BYTES, _SCORES, _LEAST = 20_000, 256 * 2**20, 2**22, 1_000
-#: Blocks of which rows held out by SGD are taken at most: the permutation of a block tells which these are.
-_BLOCKS = 256
 #: Rows that are featurised at a time.
 _TILE_ROWS = 2_048
 
@@ -62,24 +58,6 @@ def fold_scores(
         folds = rule.of(indices)
     held = np.isin(folds, [f for f, solution in enumerate(solutions) if solution is not None])
     return _scored(rows, targets, indices[held], folds[held], solutions)
-
-
-def holdout_scores(rows: Rows, targets: Targets, holdout: Holdout, solution: Solution, seed: int) -> HeldOut:
-    """Scores of sampled rows that SGD did not train on, by its solution."""
-    if holdout.given:
-        return fold_scores(rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
-    blocks = np.array(holdout.blocks(rows.blocks), dtype=np.int64)
-    some = blocks[sample_indices(seed, "calibration blocks", len(blocks), _BLOCKS)].tolist()
-    held = {b: holdout.split(b, rows.blocks[b])[1] for b in some}
-    total = sum(map(len, held.values()))
-    share = _size(total, rows, targets) / max(total, 1)
-    starts = np.concatenate([[0], np.cumsum(rows.blocks)])
-    taken = [
-        starts[b] + own[sample_indices(seed, f"calibration {b}", len(own), round(share * len(own)))]
-        for b, own in held.items()
-    ]
-    indices = np.concatenate([np.empty(0, np.int64), *taken])
-    return _scored(rows, targets, indices, np.zeros(len(indices), np.int64), [solution])
 
 
 def _size(n: int, rows: Rows, targets: Targets) -> int:

@@ -220,8 +220,8 @@ class BaseRidge(LinearModel):
         reductions = self._reductions(X.shape[0], X.shape[1], targets, seed, keep, folds)
         if keep and reductions[0].rule.given:
             raise InputError(
-                "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds, "
-                "keep_state=False, or give one alpha and calibrate=False, which need no folds"
+                "rows that are added to the sums of a fit (keep_state, partial_fit) have no given folds; leave out folds "
+                "and split=, or take keep_state=False, or give one alpha and calibrate=False, which need no folds"
             )
         arrays = [X, y] if sample_weight is None else [X, y, sample_weight]
         asked = "gram" if keep else self.solver

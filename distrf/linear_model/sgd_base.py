@@ -18,20 +18,21 @@ from ..losses import Loss
 from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
+from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
 from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.rows import Rows, Weights, measure_weights
-from ..sgd.schedules import Holdout, Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
+from ..sgd.schedules import Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets, weight_unit
 from ..typing import ArrayLike, RandomState
 from .base import LinearModel, loss_of
 from .calibration import learn_calibration
-from .held_out import calibration_costs, holdout_scores
+from .held_out import calibration_costs, fold_scores
 from .validation import validate_fit
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
@@ -81,7 +82,7 @@ class BaseSGD(LinearModel):
     early_stopping : bool, default=False
         Hold out rows and judge each epoch by them. Each epoch then reads all blocks once more.
     validation_fraction : float, default=0.1
-        Share of the rows of every block that early stopping and `calibrate` hold out.
+        Share of the rows that early stopping and `calibrate` hold out, rounded to one of 2, 3, ... neighbouring rows.
     n_directions : int or None, default=None
         Directions of the preconditioner. None takes as many as the sample supports, at most 512 where D > 1,536; 0 is plain SGD.
     batch_size : int or {"auto"}, default="auto"
@@ -126,7 +127,7 @@ class BaseSGD(LinearModel):
     tol: float | None = param(default=1e-4, rule=number(0) | NONE)
     n_iter_no_change: int = param(default=3, rule=whole())
     early_stopping: bool = param(default=False, rule=FLAG)
-    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.9))
+    validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     calibrate: bool = param(default=False, rule=FLAG)
     n_directions: int | None = param(default=None, rule=whole(0) | NONE)
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
@@ -159,14 +160,14 @@ class BaseSGD(LinearModel):
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         """
-        holdout = Holdout.of(0.0 if stream else self.held_out_share, seed, rows.folds is not None)
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
         )  # fmt: skip
         spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
         loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
         targets = replace(targets, units=spectrum.target_units)
-        n = sum(trained := rows.trained(holdout))
+        rows = rows.holding_out(0.0 if stream else self.held_out_share, seed)
+        n = sum(trained := rows.trained)
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
         schedule = self._schedule(rows, trained, batch_size, seed)
         memory = check_batches(rows, schedule, targets.width)
@@ -174,7 +175,7 @@ class BaseSGD(LinearModel):
         whole = per_epoch == 1 and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
         work = BatchWork(
-            targets, loss, spectrum.constant, seed, holdout, spectrum.start, spectrum.shift,
+            targets, loss, spectrum.constant, seed, spectrum.start, spectrum.shift,
         )  # fmt: skip
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
@@ -244,7 +245,7 @@ class BaseSGD(LinearModel):
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). Where
             rows are held out, for `early_stopping` or `calibrate`, these are the rows of fold 0, whatever
-            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws rows of every block.
+            `validation_fraction` is; alpha="auto" is chosen by the folds of sampled rows. None draws them.
 
         Returns
         -------
@@ -272,7 +273,7 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            held = holdout_scores(rows, targets, trainer.batches.work.holdout, solution, seed)
+            held = fold_scores(trainer.rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=4)
@@ -356,9 +357,7 @@ class BaseSGD(LinearModel):
         optimizer, done = stream.optimizer, stream.training.epoch
         if stream.alpha is not None:
             optimizer = replace(optimizer, alpha=stream.alpha / stream.rows)
-        schedule = self._schedule(
-            rows, rows.trained(stream.work.holdout), min(stream.batch_rows, sum(rows.blocks)), seed
-        )
+        schedule = self._schedule(rows, rows.blocks, min(stream.batch_rows, sum(rows.blocks)), seed)
         classes = stream.work.targets.classes is not None
         training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -105,7 +104,7 @@ def add_rows(
     300
     """
     path = path_of(model) or getattr(model, "path", None)
-    with nullcontext() if path is None else hold(path):
+    with hold(path):
         loaded = growing(model)
         data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
         _, rows, truth = loaded.open_labelled(data, None, "adding rows")
@@ -119,11 +118,10 @@ def add_rows(
         for _, step in loaded.pipeline.steps[:-1]:
             rows = step.transform(rows)
         estimator = loaded.pipeline[-1]
-        before, classes = estimator.state_.rows, {}
-        if new_classes:
-            if not is_classifier(estimator):
-                raise InputError("new_classes is for classifiers; this model is a regressor")
-            classes = {"classes": sorted(class_counts(truth, None))}
+        if new_classes and not is_classifier(estimator):
+            raise InputError("new_classes is for classifiers; this model is a regressor")
+        before = estimator.state_.rows
+        classes = {"classes": sorted(class_counts(truth, None))} if new_classes else {}
         estimator.partial_fit(rows, truth, sample_weight=weights, **classes)
         if path is not None:
             _save(loaded, parts, data.path, estimator.state_.rows - before)

@@ -174,9 +174,8 @@ def permutation_importance(
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
     scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
-    learned = getattr(trained.pipeline[0], "feature_names_in_", None)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
-    known = (trained.reading["columns"], learned, header)
+    known = (trained.reading["columns"], getattr(trained.pipeline[0], "feature_names_in_", None), header)
     columns = next((names for names in known if names is not None and len(names) == d), range(d))
     names = [name if isinstance(name, str) else f"x{name}" for name in columns]
     rows, truth, *weights = _sampled(rows, truth, data.weights, n_rows, seed)
@@ -210,12 +209,8 @@ class _InBlocks:
         found, step = getattr(self._pipeline, name), self._rows
         if name not in ("predict", "predict_proba", "decision_function"):
             return found
-
-        @wraps(found)  # scikit-learn asks for its name
-        def in_blocks(X: Any) -> np.ndarray:
-            return np.concatenate([found(X[first : first + step]) for first in range(0, len(X), step)])
-
-        return in_blocks
+        # scikit-learn asks for its name
+        return wraps(found)(lambda X: np.concatenate([found(X[k : k + step]) for k in range(0, len(X), step)]))
 
 
 def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> list[Any]:

@@ -70,7 +70,7 @@ class Ridge:
     weights: list[np.ndarray]
     mean: np.ndarray
     centre: np.ndarray
-    moments: np.ndarray | None
+    moments: Any
 
     def scores(self, Z: Any) -> np.ndarray:
         """Of rows, for each penalty, shape (a, rows, C)."""

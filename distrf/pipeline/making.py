@@ -38,7 +38,7 @@ from .options import (
     split_for,
     unfitted_map,
 )
-from .race import Candidate, Outcome, Race
+from .race import SURE, Candidate, Outcome, Race
 from .sample import (
     Sample,
     all_equal,
@@ -172,7 +172,7 @@ def prepare(
     if target.either and not by_class and wants_labels(options.model) is None:
         sample = reading()
         if can_judge(sample):
-            target = tell_apart(target, partial(_short_race, sample, options), sample.judged)
+            target = tell_apart(target, partial(short_race, sample, options), sample.judged)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
     making = _Making(X.shape[0], options, learner, map_)
@@ -215,7 +215,7 @@ def can_judge(sample: Sample) -> bool:
     return bool(sample.splits) and not all_equal(sample.y)
 
 
-def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
+def short_race(sample: Sample, options: Options, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, options.random_state)
     units = units_tried(sample, options, map_, labels)
@@ -225,7 +225,7 @@ def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
     asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
-    search = options.length_scale == "auto"
+    search = options.searches_length
     return Race(sample, labels, options.random_state, units, map_, search, options.raw_columns, asked)
 
 
@@ -413,10 +413,10 @@ class _Making:
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
-        if not found.beats(constant) and not linear.beats(constant):
+        if not any(judged.beats(constant, SURE) for judged in (found, linear)):
             delivered = ", which is delivered" * (outcome.best is None)
             self.warnings.append(
-                f"no candidate beats a constant by a standard error{delivered} ({comparison}); "
+                f"no candidate beats a constant by two standard errors{delivered} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
         elif labels and len(np.unique(given)) == 1:
@@ -455,4 +455,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["can_judge", "make_model", "prepare", "units_tried"]
+__all__ = ["can_judge", "make_model", "prepare", "short_race", "units_tried"]

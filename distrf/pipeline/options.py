@@ -87,11 +87,11 @@ class Options:
         return replace(self, scale=encoder)
 
     @property
-    def length_scale(self) -> str | None:
-        """ "auto" where the length scale is searched, None where the map has one that was set."""
+    def searches_length(self) -> bool:
+        """Whether the length scale is searched: not where the map has none, or one that was set."""
         map_ = unfitted_map(self, None, 0)
         name = map_ and map_.scale_parameter()
-        return None if not name or name in self.of("map") or _is_set(self.map, name) else "auto"
+        return bool(name) and name not in self.of("map") and not _is_set(self.map, name)
 
     @property
     def raw_columns(self) -> bool:

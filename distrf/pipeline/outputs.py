@@ -56,17 +56,11 @@ class Outputs:
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
-        assert self.out is not None
-        found = read_spec(self.out).get("job")
-        if found is None:
+        if (found := read_spec(str(self.out)).get("job")) is None:
             raise SpecMismatchError(
                 f"{self.out!r} holds a model that does not say of which job it is; give another path, or overwrite=True"
             )
-        if changed := differences(found, job):
-            raise SpecMismatchError(
-                f"{self.out!r} holds a model of another job ({'; '.join(changed[:12])}); give the options it was made "
-                "with, or another path, or overwrite=True"
-            )
+        _check_same(found, job, f"{self.out!r} holds a model", "another path")
 
     def keep_state(self, estimator: Any, learner: Any, identity: dict[str, Any]) -> None:
         """Note in the folder of the checkpoint whose state it keeps, before anything runs; map and model learn of it.
@@ -85,9 +79,14 @@ class Outputs:
         parameters = {} if estimator is None else estimator.get_params(deep=True)
         spec = to_json({"input": identity, "map": {k: str(v) for k, v in parameters.items()}})
         ours = is_model_folder(f"{path}/job")
-        if ours:
-            self._check_state(path, spec)
-        if not (ours and self.resume):
+        if ours and self.resume:
+            _check_same(read_spec(f"{path}/job"), spec, f"the state in {path!r} is", "another out")
+        elif ours and not self.overwrite:
+            raise SpecMismatchError(
+                f"{path!r} holds the state of a training; resume=True continues it, overwrite=True starts anew"
+            )
+        else:
+            self.forget_state()
             write_model_folder(f"{path}/job", spec, {}, overwrite=True)
         for step in keeping:
             step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
@@ -101,21 +100,6 @@ class Outputs:
             files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
         with suppress(OSError):  # what others keep there stays
             os.rmdir(path)
-
-    def _check_state(self, path: str, spec: Any) -> None:
-        """Refuse the state of another job, and one of which nothing is said; remove one that is not resumed."""
-        if self.resume:
-            if changed := differences(read_spec(f"{path}/job"), spec):
-                raise SpecMismatchError(
-                    f"the state in {path!r} is of another job ({'; '.join(changed)}); give the options it was "
-                    "started with, or another out, or overwrite=True to start anew"
-                )
-        elif not self.overwrite:
-            raise SpecMismatchError(
-                f"{path!r} holds the state of a training; resume=True continues it, overwrite=True starts anew"
-            )
-        else:
-            self.forget_state()
 
     def save(
         self,
@@ -139,6 +123,14 @@ class Outputs:
         if hasattr(pipeline[-1], "state_"):
             details["trained_on"] = [{"data": data, "rows": rows} for data, rows in parts()]
         save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
+
+
+def _check_same(found: dict[str, Any], job: dict[str, Any], what: str, other: str) -> None:
+    if changed := differences(found, job):
+        raise SpecMismatchError(
+            f"{what} of another job ({'; '.join(changed[:12])}); give the options it was made with, or {other}, or overwrite=True "
+            "to start anew"
+        )
 
 
 def job_of(identity: dict[str, Any], options: Any) -> dict[str, Any]:

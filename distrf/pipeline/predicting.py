@@ -91,11 +91,11 @@ def predict(
     """
     trained = predictor(model)
     if out is not None:
-        data = X  # what is described has been checked
+        reading = {"columns": columns, "strict": strict}
+        out, data = os.fspath(out), X  # what is described has been checked
         if not isinstance(X, Rows):
-            reading = {"columns": columns, "strict": strict}
-            data = open_rows(trained, X, os.fspath(out), keys, probabilities, interval, **reading)
-        return _write(trained, data, os.fspath(out), keys, probabilities, interval, overwrite)
+            data = open_rows(trained, X, out, keys, probabilities, interval, **reading)
+        return _write(trained, data, out, keys, probabilities, interval, overwrite)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)

@@ -31,7 +31,6 @@ from .judge import (
     law_losses,
     number_losses,
     ridge,
-    row_shares,
     softmax_losses,
     softmax_scores,
 )
@@ -43,6 +42,8 @@ MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
 #: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
+#: Standard errors by which the best of so many candidates must beat a constant.
+SURE = 2.0
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
@@ -248,7 +249,7 @@ class Race:
     def run(
         self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
     ) -> Outcome:
-        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
+        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error, a constant by two.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most
@@ -269,7 +270,7 @@ class Race:
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
-        delivered = None if optional and constant and not found[best].beats(mean) else best
+        delivered = None if optional and constant and not found[best].beats(mean, SURE) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
     def _finished(self, best: Candidate, found: Judged) -> Judged | None:
@@ -340,13 +341,12 @@ class Race:
         train = self.sample.splits[0][0]
         X = self.units[candidate.units][train].astype(np.float64)
         Z, map_ = self.features(candidate, self.rungs[-1][1], train)
-        weight = self.sample.weights_of(train)
-        fit, d = ridge(Z, self.Y[train], weight, [judged.alpha]), X.shape[1] if candidate.joined else 0
-        W, Z = fit.weights[0], Z[:, d:]
-        w = row_shares(weight, len(Z))
-        S = ((Z * w[:, None].astype(np.float32)).T @ Z).astype(np.float64)
+        fit = ridge(Z, self.Y[train], self.sample.weights_of(train), [judged.alpha])
+        d = X.shape[1] if candidate.joined else 0
+        W, mean = fit.weights[0].astype(np.float64), fit.mean[d:].astype(np.float64)
+        S = fit.moments[d:, d:] + np.outer(mean, mean)  # fewer features than rows
         linear = W[:d] / self.scales[candidate.units] if d else 0.0
-        M = average_outer_product(S, w @ Z, W[d:].astype(np.float64), map_.frequencies(), linear)
+        M = average_outer_product(S, mean, W[d:], map_.frequencies(), linear)
         root = metric_root(M, X[:_MEASURED], map_.root, "euclidean")
         metric: np.ndarray = root @ root.T
         return metric

@@ -27,7 +27,6 @@ from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
 from ..store.frames import chosen
-from ..store.row_source import RowsInfo
 from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
@@ -114,17 +113,6 @@ class Rows:
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
         return [(tokenize(self.X, self.y), self.n)] if self.path is None else store.part_fingerprints(self.path)
-
-    def facts(self) -> dict[str, Any]:
-        """What is known of rows at a path without reading them, for reports."""
-        info = self.info
-        return {
-            "from": str(info.path), "rows": self.n, "columns": self.d,
-            "type": f"{info.dtype}{', sparse' if info.sparse else ''}",
-            "bytes in memory": info.nbytes, "rows of a block": info.block_rows, "target": self.target or info.target,
-            "weights": self.reading.get("weight"), "classes": None if info.classes is None else len(info.classes),
-            "fingerprint": store.fingerprint(info.path),
-        }  # fmt: skip
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
@@ -366,26 +354,14 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Opened:
 def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
     """A table that was opened, as coded rows; `y` are its targets where it has none."""
     table, dropped, present = opened
-    X, path, info, names = table.rows(schema), path_of(data), None, schema.names
-    if path is not None:
-        info = RowsInfo(
-            path,
-            X.shape[0],
-            X.shape[1],
-            "float64",
-            max(X.chunks[0]),
-            None,
-            names,
-            table.target,
-            X.nbytes,
-            sparse=False,
-        )
+    X, names, at_path = table.rows(schema), schema.names, path_of(data) is not None
+    info = table.place.source.coded_as(schema).info if at_path else None
     kept = {kind.name: kind.kind for kind in kinds}
     return Rows(
         X, table.y if y is None else plain_rows(y, "y"), info=info,
         reading={"target": table.target if y is None else None, "columns": names, "y": _token(y)},
         encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
-        table=data if path is None else table, dropped=dropped, present=present,
+        table=table if at_path else data, dropped=dropped, present=present,
     )  # fmt: skip
 
 

@@ -38,14 +38,13 @@ def _readings(text: str) -> Iterator[Any]:
         yield float(plain)
         if float(plain).is_integer():
             yield int(float(plain))
-    found = None
+    found: Any = plain.split(",") if "," in plain else None
     with suppress(ValueError):
-        found = json.loads(plain) if plain[:1] in ("[", "{") else None
-    if found is not None:
+        found = json.loads(plain)
         yield found
     yield text
-    parts = found if isinstance(found, list) else [part.strip() for part in plain.split(",")]
-    if isinstance(found, list) or len(parts) > 1:
+    if isinstance(found, list):
+        parts = [part.strip() if isinstance(part, str) else part for part in found]
         yield from ([read(part) for part in parts], tuple(map(read, parts)), parts)
 
 

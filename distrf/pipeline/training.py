@@ -124,7 +124,7 @@ def train(
     ColumnWarning
         A column of a table is left out, or may not be what it is taken for.
     BaselineWarning
-        The model may be of no use: no candidate beats a constant on held-out rows by a standard error of the paired
+        The model may be of no use: no candidate beats a constant on held-out rows by two standard errors of the paired
         differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
         model on the columns; the target is the same in all sampled rows.
     """

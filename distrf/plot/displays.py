@@ -146,10 +146,8 @@ class LinesDisplay(_Display):
         ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
         ax.set_title(self.title, fontsize="medium")
         ax.grid(alpha=0.3)
-        if len(self.lines) > 2:
+        if len(self.lines) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-        elif len(self.lines) > 1:
-            ax.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
 
 
 @dataclass

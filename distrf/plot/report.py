@@ -28,9 +28,8 @@ from ..store import check_apart, check_writable, files
 from ..tuning import Tuned
 from .displays import displays, new_figure
 
-#: Rows of a table that are shown; facts that stand elsewhere on the page, or nowhere.
+#: Rows of a table that are shown.
 _ROWS = 1000
-_APART = {"seconds", "rows_per_second", "model", "report", "job", "score", "by"}
 _PACKAGES = ["numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "pyarrow", "matplotlib"]
 
 
@@ -140,35 +139,18 @@ def write_report(
     facts = made | known
     texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
     peaks = facts.get("peak_bytes_per_worker") or {}
-    tables = {name: value for name, value in facts.items() if name not in _APART}
-    tables["candidates"] = [
-        dict(zip(("what", "loss"), one, strict=True)) for one in facts.get("candidates", ())
-    ]
-    if lost := facts.get("importance"):
-        tables["importance"] = lost["columns"]
     page = {
-        "title": title or section,
+        "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "cards": _cards(facts, result),
         "warnings": dict.fromkeys(itertools.chain(*texts)),
-        "command": command,
-        "data": data or {},
-        "section": section,
-        "known": tables,
-        "titles": {
-            "baseline": "Beside a linear model and a constant", "history": "Epochs", "classes": "By class",
-            "slices": f"By {facts.get('by') or 'slice'}", "candidates": "Candidates, loss on held-out rows",
-            "importance": f"Columns: {lost and lost['scoring']} lost where one is permuted",
-        },
         "figures": [] if searched else _figures(result),
-        "time": {name: facts.get(name) for name in ("seconds", "rows_per_second")},
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
         "environment": {
             "Python": platform.python_version(), **{name: version(name) for name in _PACKAGES},
             "system": platform.platform(terse=True), "processor": f"{platform.machine()}, {os.cpu_count()} logical cores",
         },
-        "most": _ROWS,
     }  # fmt: skip
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template.filters["shown"] = shown

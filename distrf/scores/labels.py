@@ -119,20 +119,11 @@ class LabelCounts(SizedState):
             "f1_macro": self.mean_of(self.f1s),
         }
 
-    @property
-    def recalls(self) -> np.ndarray:
-        """Of the rows of each label, the share that is predicted; NaN where there are none."""
-        return _ratio(self.hits, self.truth)
-
-    @property
-    def precisions(self) -> np.ndarray:
-        """Of the rows for which each label is predicted, the share that has it; NaN where there are none."""
-        return _ratio(self.hits, self.predicted)
-
-    @property
-    def f1s(self) -> np.ndarray:
-        """The harmonic mean of precision and recall of each label; NaN where there are no rows of either."""
-        return _ratio(2 * self.hits, self.truth + self.predicted)
+    #: Of the rows of each label the share that is predicted; of those for which it is predicted the share that has it; the
+    #: harmonic mean of both. NaN of no rows.
+    recalls = property(lambda self: _ratio(self.hits, self.truth))
+    precisions = property(lambda self: _ratio(self.hits, self.predicted))
+    f1s = property(lambda self: _ratio(2 * self.hits, self.truth + self.predicted))
 
     def mean_of(self, scores: np.ndarray, weighted: bool = False) -> float:
         """The mean of the scores of the labels that occur, in the rows or among the predictions, or by their rows.

@@ -232,13 +232,9 @@ class ClassRankings(StateOfStates):
         """
         each = [(*ranking.roc_auc(), *ranking.average_precision(of_others)) for ranking in self.states]
         names = ("roc_auc", "roc_auc_error", "average_precision", "average_precision_error")
-        defined = [[value for value in values if value == value] for values in zip(*each, strict=True)] or [
-            []
-        ] * 4
-        return {
-            name: float(np.mean(values)) if values else np.nan
-            for name, values in zip(names, defined, strict=True)
-        }
+        columns = np.reshape(each, (-1, 4)).T
+        means = [float(np.mean(c[c == c])) if (c == c).any() else np.nan for c in columns]
+        return dict(zip(names, means, strict=True))
 
 
 def _ordered(scores: np.ndarray) -> np.ndarray:

@@ -14,7 +14,7 @@ from ..execution.segments import add_block
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
 from ..targets import Targets, checked_weights, r2_of_sums
-from .schedules import Batch, BlockRows, Holdout, row_order, scored_rows
+from .schedules import Batch, BlockRows, row_order, scored_rows
 
 #: This many sums of microbatches are added in one task; the client adds the results.
 FAN_IN = 8
@@ -76,7 +76,6 @@ class BatchWork:
     loss: Loss
     constant: float
     seed: int
-    holdout: Holdout
     start: np.ndarray | None = None
     shift: np.ndarray | None = None
 
@@ -94,7 +93,7 @@ class BatchWork:
         """(X, y, weight) of a microbatch, rows in the order of the epoch."""
         blocks = []
         for (X, y, weight, *folds), s in zip(loaded, microbatch, strict=True):
-            rows = row_order(self.seed, epoch, s.block, X.shape[0], self.holdout, *folds)[s.first : s.last]
+            rows = row_order(self.seed, epoch, s.block, X.shape[0], *folds)[s.first : s.last]
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
         return (
             blocks[0] if len(blocks) == 1 else tuple(stack_rows(column) for column in zip(*blocks, strict=True))
@@ -154,14 +153,13 @@ class BatchWork:
 class ScoreReduction:
     """Adds up the score sums of rows at given weights, which each worker gets once.
 
-    starts : first row of each block, and the number of rows
-    held : whether rows that are held out are scored, or those that are not
+    held : whether rows of fold 0 are scored, or the others; folded : whether there are folds, the last array
     """
 
     work: BatchWork
     weights: np.ndarray | None
-    starts: np.ndarray
     held: bool
+    folded: bool
 
     @property
     def nbytes(self) -> int:
@@ -189,10 +187,9 @@ class ScoreReduction:
         X, y = check_rows(X, X.shape[1]), np.asarray(y)
         if bad := first_not_finite(y):
             raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
-        if self.work.holdout.given:
+        rows = np.arange(len(y))
+        if self.folded:
             rows, more = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held), more[:-1]
-        else:
-            rows = self.work.holdout.rows(self.starts, first_row, len(y), self.held)
         weight = checked_weights(more[0], y, first_row) if more else None
         return state + self.work.score((X, y, weight), rows, self.weights)
 

@@ -27,12 +27,11 @@ from ..execution.row_blocks import (
 from ..execution.sampling import sampled_rows, take_aligned
 from ..execution.scheduler import SMALL_ROWS, current_client
 from ..execution.stored_blocks import map_flops
-from ..folds import GivenFolds
+from ..folds import GivenFolds, drawn_folds
 from ..maps import working_dtype
 from ..targets import Targets
 from .batch_work import BatchWork, LocalBatches, ScoreReduction, memory_loader
 from .dask_batches import DaskBatches, held_loader, lazy_loader
-from .schedules import Holdout
 
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
 #: client cost 20 ms each in messages.
@@ -79,7 +78,7 @@ class Rows:
         folds : GivenFolds, or None
         """
         rest = (y,) if weight is None else (y, weight)
-        given, D = (X, *rest, *([] if folds is None else [folds.values])), X.shape[1]
+        given, D = (X, *rest), X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
             source = merge_rows(uncut_rows(source))
@@ -88,13 +87,25 @@ class Rows:
             rest = (y,) if weight is None else (y, weight)
             rows = tuple(int(r) for r in source.chunks[0])
             width = source.shape[1] * source.dtype.itemsize
-            if folds is not None:
-                folds = replace(folds, values=align_rows(source, folds.values, "folds"))
-            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width, folds, given)
+            return cls((source, *rest), tuple(maps), rows, D, max(rows) * width, given=given)._folded(folds)
         step = rows_per_block(X.dtype.itemsize * D)
         rows = tuple(min(step, X.shape[0] - a) for a in range(0, X.shape[0], step))
         # Blocks are views of what is in memory anyway.
-        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize, folds, given)
+        return cls((X, *rest), (), rows, D, max(rows) * D * X.dtype.itemsize, given=given)._folded(folds)
+
+    def _folded(self, folds: GivenFolds | None) -> Rows:
+        """These rows with folds, which have the rows of `given`; None for none."""
+        given = self.given[: len(self.arrays)]
+        if folds is None:
+            return replace(self, folds=None, given=given)
+        values = align_rows(self.arrays[0], folds.values, "folds") if self.lazy else folds.values
+        return replace(self, folds=replace(folds, values=values), given=(*given, folds.values))
+
+    def holding_out(self, share: float, seed: int) -> Rows:
+        """These rows, of which fold 0 is not trained on: of the folds that they have, or a share drawn; of a share of 0 all are."""
+        if not share:
+            return self._folded(None)
+        return self if self.folds is not None else self._folded(drawn_folds(self.given[0], share, seed))
 
     @property
     def sparse(self) -> bool:
@@ -125,19 +136,15 @@ class Rows:
         limit = parse_bytes(dask.config.get("distrf.small-rows", SMALL_ROWS))
         return None if n * self.row_bytes <= limit and epoch <= _SMALL_FLOPS else current_client()
 
-    def trained(self, holdout: Holdout) -> tuple[int, ...]:
-        """The number of training rows of each block: of given folds by one pass over them."""
-        if holdout.given:
-            assert self.folds is not None
-            return self.folds.trained(self.blocks)
-        return tuple(holdout.usable(i, r) for i, r in enumerate(self.blocks))
+    @property
+    def trained(self) -> tuple[int, ...]:
+        """The number of training rows of each block, those that are not in fold 0."""
+        return self.blocks if self.folds is None else self.folds.trained(self.blocks)
 
     def score(self, work: BatchWork, weights: np.ndarray, held: bool) -> np.ndarray:
         """Score sums at these weights of the rows that are held out, or of the training rows, by one pass: see `score_sums`."""
-        starts, given = np.concatenate([[0], np.cumsum(self.blocks)]), self.given
-        if self.folds is not None and not work.holdout.given:
-            given = given[:-1]
-        return _score(ScoreReduction(work, weights, starts, held), given, "validation" if held else "objective")
+        reduction = ScoreReduction(work, weights, held, self.folds is not None)
+        return _score(reduction, self.given, "validation" if held else "objective")
 
     def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
         """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
@@ -188,8 +195,8 @@ class Rows:
 
         work : BatchWork, what is done with a microbatch
         """
-        folded = work.holdout.given
-        arrays = (*self.arrays, self.folds.values) if folded and self.folds is not None else self.arrays
+        folded = self.folds is not None
+        arrays = self.arrays if self.folds is None else (*self.arrays, self.folds.values)
         if not self.lazy:
             return LocalBatches(memory_loader(arrays, self.blocks, folded), (), work)
         if (client := self.workers_client()) is None:

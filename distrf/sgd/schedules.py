@@ -172,76 +172,22 @@ def split_evenly(items: list, count: int) -> Iterator[list]:
         yield items[len(items) * i // count : len(items) * (i + 1) // count]
 
 
-@dataclass(frozen=True)
-class Holdout:
-    """Rows kept out for validation: seeded rows of every block, since blocks may be sorted by class or date.
-
-    given : whether they are the rows of fold 0 instead, of folds that come with the blocks
-    """
-
-    fraction: float
-    seed: int
-    given: bool = False
-
-    @classmethod
-    def of(cls, fraction: float, seed: int, given: bool) -> Holdout:
-        """A share of the rows, drawn; or, if there is one and folds are `given`, fold 0."""
-        return cls(0.0, seed, True) if given and fraction > 0 else cls(fraction, seed)
-
-    def usable(self, block: int, rows: int) -> int:
-        """The number of training rows of a block with this many rows, unless folds are given: see `Rows.trained`."""
-        return rows - round(self.fraction * rows) if rows > 1 else rows
-
-    def blocks(self, rows: Sequence[int]) -> list[int]:
-        """The blocks that have held-out rows; `rows` has the number of rows of every block."""
-        return [i for i, r in enumerate(rows) if r and self.usable(i, r) < r]
-
-    def split(self, block: int, rows: int, folds: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """(training rows, validation rows) of a block, ascending indices; `folds` of its rows, where they are given."""
-        if self.given:
-            assert folds is not None
-            return np.flatnonzero(folds != 0), np.flatnonzero(folds == 0)
-        keep = self.usable(block, rows)
-        if keep in (0, rows):
-            every = np.arange(rows)
-            return every[:keep], every[keep:]
-        order = permutation(self.seed, "sgd validation", block, rows)
-        return np.sort(order[:keep]), np.sort(order[keep:])
-
-    def rows(self, starts: np.ndarray, first: int, count: int, held: bool) -> np.ndarray:
-        """Those of the rows first:first + count that are held out, or that are not, counted from `first`, ascending.
-
-        starts : first row of each block, and the number of all rows
-        """
-        if not self.fraction:
-            return np.arange(0 if held else count)
-        blocks = range(
-            int(np.searchsorted(starts, first, "right")) - 1, int(np.searchsorted(starts, first + count))
-        )
-        own = [starts[b] - first + self.split(b, int(starts[b + 1] - starts[b]))[held] for b in blocks]
-        rows = np.concatenate(own)
-        return rows[(rows >= 0) & (rows < count)]
-
-
 def order_bytes(blocks: Sequence[int]) -> int:
     """Bytes of the row permutations that a process caches; `blocks` has the number of rows of every block."""
     return min(len(blocks), ORDERS) * 4 * max(blocks)
 
 
-def row_order(
-    seed: int, epoch: int, block: int, rows: int, holdout: Holdout, folds: np.ndarray | None = None
-) -> np.ndarray:
-    """Training rows of a block in the order of an epoch, int32; `rows` counts all rows of the block, `folds` has given ones."""
+def row_order(seed: int, epoch: int, block: int, rows: int, folds: np.ndarray | None = None) -> np.ndarray:
+    """Training rows of a block, those that are not in fold 0, in the order of an epoch, int32; `rows` counts all of the block."""
     if folds is None:
-        return _row_order(seed, epoch, block, rows, holdout)
-    usable = holdout.split(block, rows, folds)[0].astype(np.int32)
-    return usable[_row_order(seed, epoch, block, len(usable), Holdout(0.0, seed))]
+        return _row_order(seed, epoch, block, rows)
+    usable = np.flatnonzero(folds).astype(np.int32)
+    return usable[_row_order(seed, epoch, block, len(usable))]
 
 
 @lru_cache(maxsize=ORDERS)
-def _row_order(seed: int, epoch: int, block: int, rows: int, holdout: Holdout) -> np.ndarray:
-    usable = holdout.split(block, rows)[0].astype(np.int32)
-    return usable[permutation(seed, f"sgd rows {epoch}", block, len(usable))]
+def _row_order(seed: int, epoch: int, block: int, rows: int) -> np.ndarray:
+    return permutation(seed, f"sgd rows {epoch}", block, rows).astype(np.int32)
 
 
 def count_epochs(n_epochs: int | str, per_epoch: int, fewest: tuple[int, int] = _FEWEST) -> int:

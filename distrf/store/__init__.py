@@ -15,9 +15,9 @@ _NAMES = {
     ),
     "zarr_source": ("ZarrSource",),
     "row_source": ("RowReader", "RowSource", "RowsInfo", "Selection"),
-    "rows": ("describe", "open_weighted", "read_block"),
     "formats": (
-        "facts", "find_format", "fingerprint", "open_source", "part_fingerprints", "read_as", "register_format",
+        "describe", "facts", "find_format", "fingerprint", "open_source", "open_weighted", "part_fingerprints", "read_as",
+        "register_format",
     ),
     "csv_source": ("CsvSource",),
     "table_source": ("TableSource",),

@@ -57,8 +57,9 @@ class CsvFormat:
     header : bool or None, default=None
         CSV: whether the first row has the names of the columns. None sees it by the row, and refuses one that tells
         neither.
-    decimal : {".", ","}, default="."
-        CSV: what stands before the fraction of a number. Text such as "1,5" is read as numbers too where columns are encoded.
+    decimal : {".", ","} or None, default=None
+        CSV: what stands before the fraction of a number. None is a point, or a comma where points separate thousands. Text such as
+        "1,5" is read as numbers too where columns are encoded.
     thousands : {",", ".", "'", " ", "_"} or None, default=None
         CSV: what stands between the thousands of a number.
     comment : str or None, default=None
@@ -82,7 +83,7 @@ class CsvFormat:
     na_values: Sequence[str] = param(default=(), rule=Rule(("a list of texts",), _are_texts))
     keep_default_na: bool = param(default=True, rule=FLAG)
     header: bool | None = param(default=None, rule=FLAG | NONE)
-    decimal: str = param(default=".", rule=one_of(".", ","))
+    decimal: str | None = param(default=None, rule=one_of(".", ",") | NONE)
     thousands: str | None = param(default=None, rule=one_of(",", ".", "'", " ", "_") | NONE)
     comment: str | None = param(
         default=None,
@@ -95,13 +96,14 @@ class CsvFormat:
     def __post_init__(self) -> None:
         for name, rule in self.parameter_rules.items():
             rule.check(name, getattr(self, name))
-        if self.decimal == self.thousands:
+        if self.decimal is not None and self.decimal == self.thousands:
             raise InputError(
-                f"decimal= and thousands= are two marks; received {self.decimal!r} for both; give another as decimal="
+                f"decimal= and thousands= are two marks; received {self.decimal!r} for both; leave one out"
             )
         texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         plain = {
             "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,
+            "decimal": self.decimal or ("," if self.thousands == "." else "."),
             "na_values": tuple(map(str, texts)), "scratch": None if self.scratch is None else files.normalise(self.scratch),
         }  # fmt: skip
         for name, value in plain.items():

@@ -20,8 +20,6 @@ ANY_TEXT = TEXT + tuple(
 )
 #: What pandas and Spark write for a missing value of a folder.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
-#: Entries of a folder that are looked at for files of a format.
-_MOST_ENTRIES = 20_000
 
 
 def hidden(inside: str) -> bool:
@@ -47,7 +45,7 @@ def holds(path: str, suffixes: tuple[str, ...]) -> bool:
     Raises
     ------
     StoreError
-        For the root of a file system, and where none is among the first 20,000 entries.
+        For the root of a file system.
     """
     if files.is_web(path) or files.is_glob(path):
         return False
@@ -55,18 +53,11 @@ def holds(path: str, suffixes: tuple[str, ...]) -> bool:
     if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
         return False
     files.refuse_root(root)
-    seen = 0
-    for folder, folders, names in fs.walk(root):
+    for folder, _, names in fs.walk(root):
         inside = folder[len(root) :] if folder.startswith(root) else ""
         data = [name.lower() for name in names if not hidden(f"{inside}/{name}")]
         if data := [name for name in data if name.endswith(PARQUET + TEXT)]:
             return any(name.endswith(suffixes) for name in data)
-        seen += len(folders) + len(names)
-        if seen > _MOST_ENTRIES:
-            raise StoreError(
-                f"{path!r} is neither a store nor a folder of Parquet or CSV files: it holds more than {_MOST_ENTRIES:,} "
-                "entries, and none of those looked at is one; give the path of the data itself"
-            )
     return False
 
 

@@ -282,12 +282,19 @@ def is_glob(path: str) -> bool:
     return not fs.exists(root)
 
 
-def read_json(fs: Any, path: str) -> Any:
-    """The content of a JSON file, None if there is no such file."""
+def read_bytes(fs: Any, path: str) -> bytes | None:
+    """The content of a file, None if there is no such file."""
     try:
-        return json.loads(fs.cat_file(path))
+        data: bytes = fs.cat_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    return data
+
+
+def read_json(fs: Any, path: str) -> Any:
+    """The content of a JSON file, None if there is no such file."""
+    data = read_bytes(fs, path)
+    return None if data is None else json.loads(data)
 
 
 def read_object(fs: Any, path: str) -> dict[str, Any] | None:

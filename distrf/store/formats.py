@@ -1,18 +1,20 @@
-"""The formats of rows that can be read where they lie: which source opens a path."""
+"""Rows of any format where they lie: which source opens a path, what it says of itself, and how its blocks are read."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 from ..errors import InputError, StoreError
 from . import files
 from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
+from .files import Options
 from .matrix_files import MatrixSource
-from .row_source import RowSource, Selection
+from .row_source import RowReader, RowsInfo, RowSource, Selection
 from .svmlight_source import SvmlightSource
 from .table_source import TableSource
 from .zarr_source import ZarrSource
@@ -105,14 +107,6 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     return source.open(path, selection)
 
 
-def column_names(path: str | os.PathLike[str]) -> set[str]:
-    """The names of all columns at a path; of Zarr those of X, where it has names."""
-    path = files.normalise(path)
-    source = find_format(path)
-    found = source.facts(path).get("columns") if source.table else source.open(path, Selection()).columns
-    return set(found or ())
-
-
 def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     """Read a CSV as that of a model's training, until the function ends that runs, but for what it was told otherwise.
 
@@ -185,3 +179,94 @@ def facts(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = files.normalise(path)
     return find_format(path).facts(path)
+
+
+def open_weighted(
+    path: str | os.PathLike[str], weight: str | None, selection: Selection
+) -> tuple[RowSource, RowSource | None]:
+    """The rows at a path, and the weights beside them.
+
+    Parameters
+    ----------
+    path : path or URL
+    weight : str or None
+        A column of a table; an array of a Zarr store, or a named column of its X. The rows are without that column.
+    selection : Selection
+        Of the rows.
+
+    Returns
+    -------
+    RowSource
+        The rows.
+    RowSource or None
+        The weights, shape (n,) or (n, 1).
+
+    Raises
+    ------
+    InputError, StoreError
+        There are no such weights, they are no numbers or not one for each row, or they are the target or among `columns`.
+    """
+    source = open_source(path, selection)
+    if weight is None:
+        return source, None
+    names = list(source.columns or [])
+    for what, there in (
+        ("the target", weight in (selection.target, source.target)),
+        ("among columns=", weight in (selection.columns or ())),
+    ):
+        if there:
+            raise InputError(f"the weight {weight!r} is {what}; give another column, or leave it out there")
+    weights = source.column_source(weight)
+    if weights.dtype.kind not in "fiub":
+        raise InputError(
+            f"a weight is one number for each row; {weight!r} has shape {weights.shape} and dtype {weights.dtype}; give another column"
+        )
+    if weight in names:
+        source = open_source(path, replace(selection, columns=[name for name in names if name != weight]))
+    return source, weights
+
+
+def describe(
+    path: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    columns: Sequence[str] | Sequence[int] | None = None,
+    rows_per_block: int | None = None,
+    storage_options: Options = None,
+) -> RowsInfo:
+    """Rows, columns, dtype and blocks of a data set, without reading data.
+
+    Parameters
+    ----------
+    path, target, columns, rows_per_block, storage_options
+        As of `distrf.open_rows`.
+
+    Returns
+    -------
+    RowsInfo
+
+    Raises
+    ------
+    StoreError
+        Nothing can be read there.
+    InputError
+        There are no such columns.
+    """
+    selection = Selection(target=target, columns=columns, rows_per_block=rows_per_block)
+    return open_source(files.normalise(path, storage_options), selection).info
+
+
+def read_block(block: tuple[RowReader, int, int]) -> Any:
+    """The rows of a block, as its one task.
+
+    Parameters
+    ----------
+    block : (RowReader, int, int)
+        Who reads, the first row, and the row after the last.
+
+    Returns
+    -------
+    array of shape (last - first, ...) or csr_array
+    """
+    reader, first, last = block
+    return reader.read(first, last)

@@ -35,33 +35,12 @@ def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
     return table.select([j for j, name in enumerate(table.column_names) if name in wanted])
 
 
-def described(meta: Any) -> pa.Schema:
-    """The columns of a lazy data frame, from a frame of its types without rows.
-
-    Parameters
-    ----------
-    meta : data frame
-
-    Returns
-    -------
-    pa.Schema
-        The type is null where only the partitions can tell it: of objects and of categories.
-    """
-    fields = as_arrow(meta).schema
-    return pa.schema([(f.name, pa.null() if pa.types.is_dictionary(f.type) else f.type) for f in fields])
-
-
-def with_types(schema: pa.Schema, types: pa.Schema) -> pa.Schema:
-    """A schema with some types replaced."""
-    return pa.schema([types.field(f.name) if f.name in types.names else f for f in schema])
-
-
-def look_at(table: pa.Table, names: Sequence[str], target: str | None) -> tuple[int, pa.Schema, int]:
-    """What a partition says: its rows, the types of some columns, and the characters of its longest target, if this is text."""
-    longest = 0
+def look_at(table: pa.Table, target: str | None) -> tuple[int, pa.Schema, int]:
+    """What a partition says: its rows, its columns, and the characters of its longest target, if this is text."""
+    longest = None
     if target is not None and is_text(value_type(table.schema.field(target).type)):
         longest = pc.max(pc.utf8_length(decoded(table.column(target)).cast(pa.large_string()))).as_py()
-    return len(table), table.select(names).schema, longest or 0
+    return len(table), table.schema, longest or 0
 
 
 def target_values(table: pa.Table, target: str, dtype: np.dtype | None = None) -> np.ndarray:

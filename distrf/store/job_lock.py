@@ -26,6 +26,8 @@ from .files import Place
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
+#: Tokens of the files on object stores that this process holds.
+_OWN: set[str] = set()
 
 
 def require_id(path: str, found: Any, wanted: Any) -> None:
@@ -101,17 +103,22 @@ def _locked(path: str) -> Iterator[None]:
 def _created(path: Place, takeover: bool) -> Iterator[None]:
     """Create a file on an object store, and remove it in the end."""
     fs, root = files.filesystem(path)
-    owner = {"host": socket.gethostname(), "pid": os.getpid(), "token": uuid.uuid4().hex}
+    me: dict[str, Any] = {"host": socket.gethostname(), "pid": os.getpid()}
+    owner = me | {"token": uuid.uuid4().hex}
     with files.explained(path):
         ours = files.write_json(fs, root, owner, new=not takeover)
         other = {} if ours else files.read_object(fs, root) or {}
-    if not ours and other.get("token") != owner["token"]:  # else the answer was lost
+        if me.items() <= other.items() and other["token"] not in _OWN:  # not removed, or the answer was lost
+            ours = files.write_json(fs, root, owner)
+    if not ours:
         raise locket.LockError(
             f"{json.dumps(other)}; if it was killed, remove {str(path)!r}, or take its place with overwrite=True, --overwrite"
         )
+    _OWN.add(owner["token"])
     try:
         yield
     finally:
+        _OWN.discard(owner["token"])
         with suppress(OSError, ValueError):
             if (files.read_object(fs, root) or {}).get("token") == owner["token"]:
                 fs.rm_file(root)

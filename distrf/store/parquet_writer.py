@@ -15,9 +15,8 @@ import pyarrow.parquet as pq
 from ..errors import InputError
 from . import files
 from .blocks import Output
-from .zarr_layout import PARTS, StoreInfo, write_store
-
-_DONE = "_SUCCESS"
+from .job_lock import require_id
+from .zarr_layout import PARTS, StoreInfo, read_store, write_store
 
 
 def _parts(path: str | os.PathLike[str]) -> Output:
@@ -58,9 +57,6 @@ def create_parts(
         The path holds something else.
     """
     begun = _parts(path).begin(StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite)
-    if not begun.complete:
-        fs, root = files.filesystem(begun.path)
-        files.remove(fs, f"{root}/{_DONE}")
     return begun.id, begun.pending
 
 
@@ -111,10 +107,10 @@ def write_parquet_block(
     fs, root = output.place
     files.write_bytes(fs, f"{root}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = output.existing()
-    if later is not None and later.id not in (None, folder_id):
+    later = read_store(output.path, PARTS).id
+    if later not in (None, folder_id):
         files.remove(fs, f"{root}/{store.mark(index)}")
-        output.current(folder_id)
+        require_id(output.path, later, folder_id)
     return int(table.num_rows)
 
 
@@ -138,7 +134,7 @@ def finish_parts(path: str | os.PathLike[str], *, folder_id: str | None) -> None
     output = _parts(path)
     store, _ = output.whole(folder_id)
     fs, root = output.place
-    files.write_bytes(fs, f"{root}/{_DONE}", b"")
+    files.write_bytes(fs, f"{root}/_SUCCESS", b"")
     write_store(replace(store, id=None, complete=True))
 
 

@@ -87,35 +87,6 @@ class Found:
     stray: str = ""
 
 
-class TextForm:
-    """A form in which text writes numbers: `find` looks at distinct texts of a column, `read` reads each text by itself.
-
-    Attributes
-    ----------
-    base, kind : str
-        As of `Found`.
-    fewest : int
-        Distinct texts that must be of the form.
-    needs_kind : bool
-        Whether only a column whose kind is given has the form.
-    """
-
-    base = kind = "number"
-    fewest = 1
-    needs_kind = False
-
-    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        """What `read` is to know of distinct texts without blanks around them, words for reports, and what may be otherwise.
-
-        None rejects the column. It is rejected, too, where `read` reads fewer than nine in ten.
-        """
-        raise NotImplementedError
-
-    def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        """The numbers of texts, NaN where a text is none."""
-        raise NotImplementedError
-
-
 def _groups(texts: pa.Array, pattern: str) -> dict[str, pa.Array]:
     """What the named groups of a pattern are in each text: null where it does not match, "" where a group is left out."""
     found = pc.extract_regex(texts, pattern)
@@ -144,10 +115,10 @@ def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
     return np.where(good, 3600 * hour + 60 * minute + second + rest / 10**6, np.nan)
 
 
-class DateForm(TextForm):
+class DateForm:
     """Dates as days or months first, with names of months, two digits of a year, times and time zones. Seconds since 1970."""
 
-    base, kind = "time", "date"
+    base, kind, fewest = "time", "date", 1
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if not _mostly_digits(texts):
@@ -218,10 +189,10 @@ def _begins_months(seconds: np.ndarray) -> bool:
     return _days(seconds).tolist() == [1]
 
 
-class StampForm(TextForm):
+class StampForm:
     """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
 
-    base, kind, needs_kind = "time", "date", True
+    base, kind, fewest = "time", "date", 1
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if 2 * np.isfinite(self.read(texts, "ymd")).sum() >= len(texts):
@@ -240,10 +211,10 @@ class StampForm(TextForm):
         return numbers / PER_SECOND[how]
 
 
-class ClockForm(TextForm):
+class ClockForm:
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
 
-    base = kind = "clock"
+    base, kind, fewest = "clock", "clock", 1
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
@@ -253,10 +224,10 @@ class ClockForm(TextForm):
         return _day_seconds(_groups(texts, _CLOCK))
 
 
-class QuantityForm(TextForm):
+class QuantityForm:
     """Numbers with marks between thousands, decimal commas, a currency, a percent sign or one unit; (5) is -5."""
 
-    fewest = FEWEST
+    base, kind, fewest = "number", "number", FEWEST
 
     def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
         if not _mostly_digits(texts):
@@ -346,8 +317,16 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
 
 
-#: By name, in the order in which they are tried.
-FORMS = {"date": DateForm(), "clock": ClockForm(), "quantity": QuantityForm(), "stamp": StampForm()}
+#: By name, in the order in which they are tried, the last one where it is said that a column has dates. `find` looks at distinct texts
+#: without blanks around them: what `read` is to know, words for reports, and what may be otherwise; None rejects the column, as does
+#: `read` where it reads fewer than nine in ten. `read` gives the number of each text by itself, NaN where it is none. `base` and
+#: `kind` are those of `Found`, `fewest` the distinct texts that must be of the form.
+FORMS: dict[str, Any] = {
+    "date": DateForm(),
+    "clock": ClockForm(),
+    "quantity": QuantityForm(),
+    "stamp": StampForm(),
+}
 
 
 def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
@@ -364,30 +343,26 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     -------
     Found, or None where no form takes the column
     """
-    texts = distinct_texts(_arrow(column))
+    texts = pc.unique(_arrow(column)).cast(pa.large_string()).drop_null()
+    texts = pc.unique(pc.ascii_trim_whitespace(texts))
+    texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
     if not len(texts):
         return None
     for name, form in FORMS.items():
-        if kind not in (None, form.kind) or (form.needs_kind and kind is None):
+        if kind not in (None, form.kind) or (name == "stamp" and kind is None):
             continue
         if len(texts) > _QUICK and form.find(texts[:: len(texts) // _QUICK * 2]) is None:
             continue  # a quick look at some of many
         told = form.find(texts)
         if told is None:
             continue
-        good = np.isfinite(form.read(texts, told[0]))
+        how, words, doubt = told
+        good = np.isfinite(form.read(texts, how))
         fewest = 1 if kind else form.fewest if good.all() else FEWEST
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
             strays = texts.filter(pa.array(~good)).to_pylist()
-            return Found(f"{name}:{told[0]}", form.base, form.kind, *told[1:], strays[0] if strays else "")
+            return Found(f"{name}:{how}", form.base, form.kind, words, doubt, strays[0] if strays else "")
     return None
-
-
-def distinct_texts(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """The distinct texts of a column in the order in which they come, without blanks around them, and without empty ones."""
-    texts = pc.unique(column).cast(pa.large_string()).drop_null()
-    texts = pc.unique(pc.ascii_trim_whitespace(texts))
-    return texts.filter(pc.greater(pc.binary_length(texts), 0))
 
 
 def _arrow(texts: pa.ChunkedArray | pa.Array | np.ndarray) -> Any:

@@ -27,15 +27,17 @@ from .zarr_layout import StoreInfo
 ENTRIES_PER_CHUNK = 2**20
 
 
-def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
+def open_group(path: str, mode: str, *, whole: bool = False, **wanted: Any) -> zarr.Group | zarr.Array:
     """Open a Zarr group or array.
 
     Parameters
     ----------
     path : str
     mode : "r" or "r+"
+    whole : bool
+        Every chunk that is read must be there.
     **wanted
-        Further arguments of `zarr.open`; ``store`` to read through another store object.
+        Further arguments of `zarr.open`.
 
     Returns
     -------
@@ -48,8 +50,8 @@ def open_group(path: str, mode: str, **wanted: Any) -> zarr.Group | zarr.Array:
     """
     with files.reading(path, "a Zarr store"):
         try:
-            store = wanted.pop("store", None) or zarr_store(path, mode == "r")
-            return zarr.open(store=store, mode=mode, **wanted)  # type: ignore[arg-type]
+            store = zarr_store(path, mode == "r")
+            return zarr.open(store=_WholeStore(store) if whole else store, mode=mode, **wanted)  # type: ignore[arg-type]
         except FileNotFoundError as error:
             raise StoreError(
                 f"no Zarr store at {path!r}: nothing there that Zarr can read; check the path, or write it with "
@@ -260,10 +262,8 @@ def open_nodes(store: StoreInfo, *, n_rows: int | None = None, writable: bool = 
     StoreError
         An array is missing, or is not the one of the document.
     """
-    path, files_of = store.path, zarr_store(store.path, not writable)
-    files_of = files_of if writable else _WholeStore(files_of)
-    group: Any = open_group(path, "r+" if writable else "r", store=files_of, zarr_format=3)
-    least = stored_arrays(store, store.n_rows)
+    path, least = store.path, stored_arrays(store, store.n_rows)
+    group: Any = open_group(path, "r+" if writable else "r", whole=not writable, zarr_format=3)
     arrays: dict[str, zarr.Array] = {}
     for name, (shape, chunks, dtype) in stored_arrays(store, n_rows or store.n_rows).items():
         with files.reading(f"{path}/{name}", "a Zarr array"):

@@ -28,7 +28,7 @@ from . import files
 from .fingerprints import fingerprint_of_spec
 from .spec import from_json, to_json
 
-FORMAT = 5
+FORMAT = 4
 MANIFEST, PARTS = "manifest", "_spec.json"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.

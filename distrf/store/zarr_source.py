@@ -7,26 +7,122 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import zarr
 
-from ..errors import InputError, StoreError, did_you_mean
+from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files, zarr_layout
 from .file_lists import version_of
 from .files import Place
 from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
-from .zarr_layout import StoreInfo
-from .zarr_reader import ZarrRows
+from .zarr_layout import StoreInfo, read_store
 
 _METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
 #: NaN as text and as xarray encodes it.
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
 #: Attributes of the CF conventions: numbers are packed, or some stand for missing ones.
 _CODED, _MISSING = ("scale_factor", "add_offset", "_Unsigned"), ("_FillValue", "missing_value")
+
+
+@dataclass(frozen=True)
+class ZarrRows:
+    """Reads rows of one array of a Zarr store; small enough to travel in every task.
+
+    Parameters
+    ----------
+    path : Place
+        Of the store.
+    array : str
+        Name of the array; "" for a store that is a single array.
+    fingerprint : str
+        Names this version of the data in the keys of tasks.
+    columns : tuple of int, optional
+        Which columns, in this order.
+    version : str, optional
+        One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
+    decode : bool
+        Integer codes become the class names of the store.
+    """
+
+    path: Place
+    array: str
+    fingerprint: str
+    columns: tuple[int, ...] | None = None
+    version: str | None = None
+    decode: bool = False
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What is read."""
+        return (self.path,)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        # Credentials do not change the data, and have no place in a key.
+        return (
+            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.decode,
+        )  # fmt: skip
+
+    def read(self, first: int, last: int) -> Any:
+        """Rows ``first:last``: an array, or a ``csr_array`` of a CSR store.
+
+        Raises
+        ------
+        StoreError
+            A chunk is missing or fails its checksum, or the store was made anew since it was opened.
+        """
+        node, classes, seen = _opened(replace(self, columns=None))
+        try:
+            block: Any = node[first:last]
+        except Exception as error:
+            self._check(seen)
+            if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
+                raise
+            raise StoreError(
+                f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
+                f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
+            ) from error
+        self._check(seen)
+        if block.dtype.kind == "T":
+            block = block.astype(object).astype(str)
+        if not self.decode:
+            return block if self.columns is None else block[:, list(self.columns)]
+        if block.size and (block.min() < 0 or block.max() >= classes.size):
+            raise StoreError(
+                f"class codes lie in 0..{classes.size - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
+                f"in the block from row {first}; remove the store and make it again"
+            )
+        return classes[block]
+
+    def document(self) -> bytes:
+        """What a store of distrf says of itself now; nothing of stores of others, or where it is gone."""
+        fs, root = files.filesystem(self.path)
+        return b"" if self.version is None else files.read_bytes(fs, f"{root}/zarr.json") or b""
+
+    def _check(self, seen: bytes) -> None:
+        """Raise StoreError where the store was made anew since it was opened. Appended rows change nothing."""
+        if self.document() != seen:
+            _opened.cache_clear()
+            _opened(replace(self, columns=None))
+
+
+@lru_cache(maxsize=32)
+def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray, bytes]:
+    """The open array and, of a store that distrf wrote, its class names and its document as it is now."""
+    seen = rows.document()
+    if rows.version is None:
+        group: Any = open_group(rows.path, "r")
+        return (group[rows.array] if rows.array else group), np.empty(0), seen
+    store = read_store(rows.path) if seen else None
+    if store is None or not store.complete or rows.version not in store.versions:
+        raise StoreError(
+            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
+        )
+    return open_nodes(store)[rows.array], np.asarray(store.classes or []), seen
 
 
 @dataclass(frozen=True)
@@ -57,7 +153,7 @@ class OpenStore:
             files.require(path)
             node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        ours = zarr_layout.read_store(path)
+        ours = read_store(path)
         if not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
@@ -187,23 +283,15 @@ class ZarrSource(RowSource):
             store=store,
         )
 
-    @classmethod
-    def _dense(
-        cls, store: OpenStore, node: zarr.Array, name: str, block_lengths: tuple[int, ...]
-    ) -> ZarrSource:
+    def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them."""
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = store.ours.classes if store.ours and coded else None
-        return cls(
-            path=store.path,
-            shape=tuple(node.shape),
-            dtype=np.asarray(classes).dtype if classes else _fixed_width(node, block_lengths),
-            block_lengths=block_lengths,
-            classes=classes,
-            rows=store.reader(name, decode=bool(classes)),
-            node=node,
-            store=store,
-        )
+        classes = self.store.ours.classes if self.store.ours and coded else None
+        dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
+        rows = self.store.reader(name, decode=bool(classes))
+        return replace(
+            self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
+        )  # fmt: skip
 
     def check_missing(self, strict: bool) -> None:
         """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
@@ -233,7 +321,7 @@ class ZarrSource(RowSource):
                 f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
                 f"in {self.path!r}"
             )
-        return self._dense(self.store, node, name, self.block_lengths)
+        return self._beside(node, name)
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
@@ -246,7 +334,7 @@ class ZarrSource(RowSource):
                     f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
                     f"{node.shape}"
                 )
-            return self._dense(self.store, node, array, self.block_lengths)
+            return self._beside(node, array)
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
         rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
@@ -276,10 +364,10 @@ class ZarrSource(RowSource):
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
         made = zarr_layout.made_from(files.normalise(path))
-        parts = [] if made is None else made["spec"].get("parts", [])
-        if parts:
-            return [(part["fingerprint"], part["rows"]) for part in parts]
-        return super().part_fingerprints(path)
+        parts = made["spec"].get("parts") if made else None
+        if not parts:
+            return super().part_fingerprints(path)
+        return [(part["fingerprint"], part["rows"]) for part in parts]
 
     @property
     def nbytes(self) -> int:

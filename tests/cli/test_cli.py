@@ -357,35 +357,6 @@ def test_bad_rows(cli, tmp_path, command, X, n, message):
     assert not reads_as_whole(tmp_path / "out")
 
 
-def test_featurize_refuses_missing_values_that_train_encodes(cli, tmp_path):
-    foreign(tmp_path / "bad.zarr", spoiled(np.nan), TRAIN_Y[:300])
-    words = [tmp_path / "bad.zarr", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
-    matches(FINITE + "(NaN.*from row 0 on|nan; impute)", cli("featurize", *words, code=1, cluster=True).err)
-    assert not reads_as_whole(tmp_path / "out")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("damage", ["flip", "cut", "remove"])
-def test_corrupt_chunk(cli, files, model, tmp_path, damage):
-    ingest(files / "digits.npz", tmp_path / "a.zarr", split="train", block_rows=200)
-    chunk = tmp_path / "a.zarr/X/c/3/0"
-    data = bytearray(chunk.read_bytes())
-    data[40] ^= 4
-    chunk.unlink() if damage == "remove" else chunk.write_bytes(data[:100] if damage == "cut" else data)
-    lost = (
-        "is missing though the store is complete" if damage == "remove" else "600:800.*damaged or out of reach"
-    )
-    for words in (
-        ["train", tmp_path / "a.zarr", tmp_path / "m", *SMALL],
-        ["featurize", tmp_path / "a.zarr", tmp_path / "f.zarr", "-D", 16, "--set", "map__gamma=1"],
-        ["predict", model, tmp_path / "a.zarr", tmp_path / "p.zarr"],
-        ["predict", model, tmp_path / "a.zarr", tmp_path / "p.parquet"],
-    ):
-        printed = cli(*words, code=1, cluster=True)
-        matches(f"{lost}.*restore the file, or remove the store and make it again", printed.err)
-    assert not any(reads_as_whole(tmp_path / name) for name in ("m", "f.zarr", "p.zarr", "p.parquet"))
-
-
 @pytest.mark.parametrize("where", ["default", "spec"])
 def test_not_enough_memory(cli, files, model, tmp_path, where, monkeypatch):
     """Refused with the numbers before a single worker process exists."""

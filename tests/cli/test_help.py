@@ -145,31 +145,6 @@ def test_warnings_are_printed_even_if_quiet(capsys, quiet):
     assert printed.err == "warning: no better than a [constant]\nwarning: a column is left out\n"
 
 
-LOGGED = """
-import asyncio, distributed, logging
-from distrf.cli.console import quieten
-quieten()
-for name in ("distributed.scheduler", "tornado.application", "asyncio"):
-    try:
-        raise OSError("Stream is closed")
-    except OSError:
-        logging.getLogger(name).exception("lost a worker")
-    logging.getLogger(name).error("a line of %s", name)
-"""
-
-
-def test_libraries_log_no_traceback(monkeypatch):
-    """Tornado logs one when a worker ends while the scheduler speaks with it."""
-    monkeypatch.delenv(
-        "DASK_LOGGING__DISTRIBUTED", raising=False
-    )  # commands set it for the workers that they start
-    said = subprocess.run([sys.executable, "-c", LOGGED], capture_output=True, text=True, check=True).stderr
-    assert "Traceback" not in said
-    assert all(
-        f"a line of {name}" in said for name in ("distributed.scheduler", "tornado.application", "asyncio")
-    )
-
-
 @pytest.mark.slow
 def test_workers_print_no_traceback(tmp_path):
     """A task that fails on a worker: its error alone, by the command that waits for it."""

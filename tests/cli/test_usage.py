@@ -176,11 +176,3 @@ def test_refused(cli, data, tmp_path, monkeypatch, line, code, said):
 @pytest.mark.parametrize("words", [["plan", ""], ["train", "{d}/rows.zarr", " "], ["inspect", "a\0b"]])
 def test_empty_words_are_refused(cli, data, words):
     assert "must not be empty" in cli(*(word.format(d=data) for word in words), code=2).err
-
-
-def test_a_folder_of_many_other_files_is_no_data(cli, tmp_path, monkeypatch):
-    monkeypatch.setattr("distrf.store.file_lists._MOST_ENTRIES", 5)
-    for i in range(8):
-        (tmp_path / f"note{i}.txt").write_text("")
-    said = " ".join(cli("inspect", tmp_path, code=1).err.split())
-    assert "neither a store nor a folder of Parquet or CSV files: it holds more than 5 entries" in said

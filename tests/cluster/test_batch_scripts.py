@@ -49,12 +49,6 @@ def test_a_job_that_runs_again_waits_for_its_new_scheduler(run, tmp_path):
     assert not (tmp_path / "distrf-7.json").exists()
 
 
-@pytest.mark.slow
-def test_the_memory_of_workers(run, tmp_path):
-    assert run(SLURM_MEM_PER_CPU="1000").returncode == 0
-    assert " --memory-limit 1800MiB " in (tmp_path / "started").read_text()
-
-
 def test_memory_by_node_is_refused(run):
     done = run()
     assert done.returncode != 0

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
-import socket
-from threading import Thread
 
 import dask
 import numpy as np
 import psutil
 import pytest
 from dask.system import CPU_COUNT
-from distributed import Client, LocalCluster
+from distributed import LocalCluster
 from servers import CLUSTER, local, spec_file, workers_of
 from threadpoolctl import threadpool_info
 
 import distrf
 from distrf.cluster import connect, local_arguments, read_cluster_spec
 from distrf.errors import ClusterError, InputError
-from distrf.execution.memory import CLIENT_BYTES, PROCESS_BYTES, machine_memory
+from distrf.execution.memory import CLIENT_BYTES, machine_memory
 from distrf.execution.scheduler import current_client
-from distrf.planning.job import planned_workers
 
 THREADS = {"n_workers": 1, "processes": False}
 NONE = {"n_workers": 0, "threads_per_worker": 1, "processes": False}
@@ -71,25 +67,11 @@ def test_the_spec_file_that_is_shipped():
     assert (client.status, cluster.status.name) == ("closed", "closed")
 
 
-def test_an_address(two_worker_cluster):
-    for _ in range(2):  # the cluster is not ours to close
-        with connect(two_worker_cluster.scheduler_address) as client:
-            assert len(workers_of(client)) == 2
-            assert adds(client)
-
-
 def test_a_memory_limit_is_for_local_workers(tmp_path, two_worker_cluster):
     path = local(tmp_path / "c.yaml", THREADS)
     for cluster in (two_worker_cluster.scheduler_address, path):
         refused(InputError, r"\(1GiB\) is for local workers; .*leave it out", cluster, memory_limit="1GiB")
     refused(InputError, "cluster=none has its own", "none", memory_limit="1GiB")
-
-
-def test_scale_and_json(tmp_path):
-    spec = {"arguments": NONE, "scale": 3, "wait": {"workers": 3, "timeout": 30}}
-    (tmp_path / "c.json").write_text(json.dumps({"class": "distributed.LocalCluster"} | spec))
-    with connect(tmp_path / "c.json") as client:
-        assert len(workers_of(client)) == 3
 
 
 def test_an_adaptive_cluster_without_workers_is_not_waited_for(tmp_path):
@@ -99,20 +81,6 @@ def test_an_adaptive_cluster_without_workers_is_not_waited_for(tmp_path):
         assert workers_of(client) == []
         assert dask.config.get("distrf.workers-timeout") == 400
         assert adds(client)
-
-
-def test_little_memory(monkeypatch, tmp_path):
-    """Local workers share what the machine or its control group has and the client leaves; no more than can work."""
-    whole = CLIENT_BYTES + 3 * PROCESS_BYTES
-    monkeypatch.setattr("distrf.cluster.CPU_COUNT", 64)
-    monkeypatch.setattr("distrf.cluster.machine_memory", lambda: whole)
-    made = local_arguments()
-    assert (made["n_workers"], made["memory_limit"]) == (1, 3 * PROCESS_BYTES)
-    assert local_arguments(None, 3)["memory_limit"] == PROCESS_BYTES
-    assert local_arguments("1GiB")["n_workers"] == 64
-    assert local_arguments(None, 10**6)["memory_limit"] == 2**20
-    for more, left in (({}, 3 * PROCESS_BYTES), ({"processes": False}, whole)):
-        assert planned_workers(local(tmp_path / "c.yaml", {"n_workers": 2, **more})).memory_limit == left // 2
 
 
 def test_local_arguments():
@@ -184,46 +152,6 @@ def test_nobody_answers():
     refused(ClusterError, message, "tcp://127.0.0.1:9", timeout=0.3)
 
 
-@pytest.mark.parametrize("answer", [b"", b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n"])
-def test_somebody_else_answers(answer):
-    """A web server, such as the dashboard, and one that accepts and is silent."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def talk():
-            held.append(server.accept()[0])
-            held[0].sendall(answer)
-
-        held = []
-        thread = Thread(target=talk)
-        thread.start()
-        address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
-        refused(ClusterError, "not the dashboard's", address, timeout=1)
-        thread.join()
-        held[0].close()
-
-
-@pytest.mark.parametrize(
-    ("configured", "timeout", "message"),
-    [
-        ("300ms", None, r"0 of 1 workers came within 0.3 s.*DASK_DISTRF__WORKERS_TIMEOUT"),
-        ("300s", 0.4, r"0 of 1 workers came within 0.4 s"),
-    ],
-)
-def test_how_long_an_address_is_waited_for(configured, timeout, message):
-    """The first worker may come later than the scheduler answers."""
-    patience = dask.config.set({"distrf.workers-timeout": configured})
-    with LocalCluster(**NONE, dashboard_address=":0") as cluster, patience:
-        refused(ClusterError, message, cluster.scheduler_address, timeout=timeout)
-
-
-def test_a_second_job_on_the_machine(tmp_path):
-    """Its dashboard is at another port; a warning, an error here, would be about nothing that anybody asked for."""
-    spec = local(tmp_path / "c.yaml", THREADS)
-    with connect(spec) as first, connect(spec) as second:
-        assert first.dashboard_link != second.dashboard_link
-        assert ":8787/" not in second.dashboard_link
-
-
 @pytest.fixture
 def rows(tmp_path):
     X = np.random.default_rng(0).normal(size=(600, 3)).astype("f4")
@@ -240,24 +168,6 @@ def test_none_is_threads_of_this_process(rows, tmp_path, cli):
     assert "workers, dashboard" in cli("train", rows, tmp_path / "b", cluster=True).err
     a, b = (distrf.load_model(tmp_path / name)[-1].coef_ for name in "ab")
     np.testing.assert_array_equal(a, b)
-
-
-def test_a_cluster_class_leaves_interrupts_alone(tmp_path, monkeypatch):
-    """The import of dask-jobqueue makes Ctrl-C leave Python."""
-    text = "import signal, sys\nsignal.signal(signal.SIGINT, lambda *_: sys.exit())\n"
-    (tmp_path / "takes_over.py").write_text(text)
-    monkeypatch.syspath_prepend(tmp_path)
-    before, spec = signal.getsignal(signal.SIGINT), {"class": "takes_over.Cluster"}
-    refused(ClusterError, "cannot be imported", spec_file(tmp_path / "c.yaml", **spec))
-    assert signal.getsignal(signal.SIGINT) is before
-
-
-def test_none_in_python(two_worker_cluster):
-    with Client(two_worker_cluster):
-        assert current_client() is not None
-        with distrf.connect("none") as client:
-            assert client is None
-            assert current_client() is None
 
 
 def test_a_connection_without_a_with_block(two_worker_cluster):

@@ -15,7 +15,6 @@ from dask.distributed import Client
 from servers import local
 from threadpoolctl import threadpool_info
 
-import distrf.preload
 from distrf.cluster import connect
 
 
@@ -104,33 +103,3 @@ def test_servers_started_by_hand(tmp_path):
         finally:
             second.kill()
             first.kill()
-
-
-def test_a_setting_of_the_user_stays():
-    code = "import dask; dask.config.set({'distributed.worker.memory.spill': 0.5}); import distrf.preload; " \
-           "print(dask.config.get('distributed.worker.memory'))"  # fmt: skip
-    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert "'target': 0.7" in printed
-    assert "'spill': 0.5" in printed
-
-
-@pytest.mark.parametrize(
-    ("case", "kept"),
-    [("a home", False), ("a read-only home", True), ("a folder of somebody else", False)],
-)
-def test_where_machine_code_is_kept(tmp_path, monkeypatch, case, kept):
-    """In a folder that nobody else can write, where the home cannot be written."""
-    monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    monkeypatch.setenv("NUMBA_CACHE_DIR", "")  # so that it is as before after the test
-    monkeypatch.delenv("NUMBA_CACHE_DIR")
-    if case != "a home":
-        monkeypatch.setattr("os.access", lambda path, mode: False)
-    if case == "a folder of somebody else":
-        real = os.getuid()
-        monkeypatch.setattr("os.getuid", lambda: real + 1)
-    distrf.preload.keep_machine_code()
-    folder = os.environ.get("NUMBA_CACHE_DIR")
-    assert (folder is not None) == kept
-    if kept:
-        assert Path(folder).parent == tmp_path
-        assert Path(folder).stat().st_mode & 0o077 == 0

@@ -150,28 +150,6 @@ def test_job_files_in_one_allocation(undisturbed):
     assert arrays(undisturbed / "model")
 
 
-def worker_processes(task):
-    """Processes of a task of a step: its nanny and its worker."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            values = process.environ()
-            step = values.get("SLURM_PROCID"), values.get("SLURM_STEP_ID")
-            if step == (task, "0") and "python" in process.name():
-                found.append(process)
-    return found
-
-
-def test_a_worker_that_is_killed_changes_nothing(environment, jobs, undisturbed, tmp_path):
-    place(jobs, tmp_path)
-    with amid(submit(environment, tmp_path), tmp_path, lambda: log(tmp_path)):
-        victims = worker_processes("1")
-        assert len(victims) >= 2
-        servers.kill_all(victims)
-    for name in ("features.zarr", "model"):
-        assert arrays(tmp_path / name) == arrays(undisturbed / name)
-
-
 def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
     """One of them is cancelled amid the work; another takes its place."""
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import re
 from pathlib import Path
-from types import SimpleNamespace
 
 import dask
 import distributed
@@ -18,7 +17,6 @@ from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
 from distributed.cli import dask_scheduler, dask_worker
 from servers import CLUSTER, ROOT
 
-import distrf
 from distrf.cli.app import app
 from distrf.cli.options import load_job
 from distrf.cluster import read_cluster_spec
@@ -181,68 +179,6 @@ def test_the_policy_keeps_others_from_these_clusters():
     spec["podSelectors"] = {}
     with pytest.raises(validator.ValidationError, match="podSelectors"):
         validator.validate(policy, "1.32", strict=True)
-
-
-#: The chart has no schema: these are the keys that are set, and the types of their values.
-SHARE = {"guarantee": (int, float, str), "limit": (int, float, str)}
-SIZE = {"request": (int, float, str), "limit": (int, float, str)}
-IMAGE, POD = {"name": str, "tag": str}, {"cores": SIZE, "memory": SIZE}
-WORKER = POD | {"threads": int, "extraPodConfig": dict, "extraContainerConfig": dict}
-BACKEND = {"image": IMAGE, "environment": dict, "scheduler": POD, "worker": WORKER}
-VALUES = {
-    "jupyterhub": {"singleuser": {"image": IMAGE, "cpu": SHARE, "memory": SHARE}},
-    "dask-gateway": {"gateway": {"backend": BACKEND, "extraConfig": dict}},
-}
-
-
-def test_the_values_are_keys_of_their_chart():
-    def check(values, keys):
-        for key, value in values.items():
-            if isinstance(keys[key], dict):
-                check(value, keys[key])
-            else:
-                assert isinstance(value, keys[key]), key
-
-    check(load(HUB), VALUES)
-
-
-def test_what_the_hub_adds_is_python():
-    """The gateway runs it as configuration, in which `c` is what it sets."""
-    gateway = load(HUB)["dask-gateway"]["gateway"]
-    made = SimpleNamespace()
-    exec(gateway["extraConfig"]["distrf"], {"c": SimpleNamespace(KubeClusterConfig=made)})
-    settings = vars(made)
-    assert set(settings) == {"worker_cmd", "idle_timeout"}
-    words, worker = settings["worker_cmd"], gateway["backend"]["worker"]
-    assert words[words.index("--preload") + 1] == "distrf.preload"
-    (mount,) = worker["extraContainerConfig"]["volumeMounts"]
-    assert mount["mountPath"] == words[words.index("--local-directory") + 1]
-    assert mount["name"] == worker["extraPodConfig"]["volumes"][0]["name"]
-
-
-def images(value):
-    """Every container image that a file names."""
-    found = set()
-    for part in parts(value):
-        if isinstance(part, dict):
-            found |= {f"{part.get('repository', part.get('name'))}:{part['tag']}"} if "tag" in part else set()
-            found |= {part[key] for key in ("image", "docker_image") if isinstance(part.get(key), str)}
-    return found
-
-
-def test_all_name_the_image_that_the_dockerfile_makes():
-    built, hub = f"distrf:{distrf.__version__}", f"distrf-hub:{distrf.__version__}"
-    assert f"-t {built} " in DOCKERFILE.read_text()
-    for path in (*SPECS, *KUBERNETES):
-        assert images(load(path)) <= {built}
-    assert images(load(HUB)) == {hub}
-    assert f"-t {hub} " in HUB.read_text()
-
-
-def test_what_the_dockerfile_copies_is_there():
-    copies = [line.split() for line in DOCKERFILE.read_text().splitlines() if line.startswith("COPY")]
-    assert copies
-    assert all((ROOT / source).exists() for _, *sources, _ in copies for source in sources)
 
 
 @each(FILES[:-1])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 
 import dask
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from distributed import LocalCluster, default_client
+from distributed import LocalCluster
 from servers import CLUSTER, certificates
 
-from distrf.cluster import connect, read_cluster_spec, tls_settings
-from distrf.errors import ClusterError, InputError
+from distrf.cluster import connect, tls_settings
+from distrf.errors import ClusterError
 
 TLS = CLUSTER / "tls"
 
@@ -56,36 +52,3 @@ def test_others_are_refused(encrypted, tmp_path):
         connect(encrypted, tls=theirs, timeout=1)
     with pytest.raises(ClusterError, match="no Dask scheduler answered"):
         connect(encrypted.replace("tls://", "tcp://"), timeout=1)
-
-
-def test_the_command_line_takes_them(encrypted, ours, cli, tmp_path):
-    rows = tmp_path / "rows.parquet"
-    pq.write_table(pa.table({"a": np.arange(9.0), "b": np.arange(9.0)}), rows)
-    words = ["plan", rows, "--for", "featurize", "--map", "fourier", "-D", 64, "--cluster", encrypted, "--json"]
-    assert json.loads(cli(*words, "--tls", ours).out)["workers"] == 1
-
-
-@pytest.mark.slow
-def test_the_spec_that_is_shipped(ours, tmp_path):
-    """Its folder of certificates is relative to it."""
-    spec = tmp_path / "cluster.yaml"
-    spec.write_text((TLS / "cluster.yaml").read_text().replace("n_workers: 2", "n_workers: 1"))
-    assert read_cluster_spec(spec)["tls"] == str(tmp_path / "certificates")
-    spec.write_text(spec.read_text().replace("workers: 2", "workers: 1"))
-    (tmp_path / "certificates").symlink_to(ours)
-    with connect(spec) as client:
-        assert client is default_client()
-        addresses = [client.scheduler.address, *client.scheduler_info(n_workers=-1)["workers"]]
-        assert all(address.startswith("tls://") for address in addresses)
-        assert client.submit(sum, [1, 2]).result() == 3
-
-
-def test_folders_that_do_not_do(tmp_path, ours):
-    with pytest.raises(InputError, match=r"got '.*nothing'.*make-certs.sh"):
-        connect(tls=tmp_path / "nothing")
-    other = certificates(tmp_path / "other")
-    (other / "key.pem").write_bytes((ours / "key.pem").read_bytes())
-    with pytest.raises(InputError, match="that go together"):
-        connect(tls=other)
-    with pytest.raises(ClusterError, match="encryption required"):
-        connect("tcp://127.0.0.1:9", tls=ours)

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf import RandomFourierFeatures
 from distrf.execution.graph import aligned
-from distrf.execution.row_blocks import apply_map
 from distrf.execution.segments import add_block
 from distrf.losses import LOSSES
 from distrf.ridge.gram import GramReduction
 from distrf.sgd.batch_work import BatchWork
 from distrf.sgd.dask_batches import _gradients, _take
-from distrf.sgd.schedules import BlockRows, Holdout
+from distrf.sgd.schedules import BlockRows
 from distrf.targets import Targets
 
 
@@ -83,7 +81,7 @@ def test_a_gradient(loss, move, dtype):
         y = (y > 0).astype(np.int64)
     elif classes is not None:
         classes = None
-    work = BatchWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0, Holdout(0.0, 0))
+    work = BatchWork(Targets(classes, np.zeros(1)), LOSSES[loss](0.1), 0.5, 0)
     moved, W = MOVES[move], np.random.default_rng(1).normal(size=(18, 1))
     microbatch = [(BlockRows(0, 0, 200),)]
     here = _gradients(work, _take(work, [], 0, microbatch, (), (X, y, w)), {"W": W})[0]
@@ -91,11 +89,3 @@ def test_a_gradient(loss, move, dtype):
     there = _gradients(work, [tuple(moved(a) for a in taken[0][:3]) + taken[0][3:]], {"W": moved(W)})[0]
     np.testing.assert_array_equal(here.gradient, there.gradient)
     assert here[1:] == there[1:]
-
-
-@pytest.mark.parametrize("projection", ["dense", "circulant", "fastfood", "orthogonal", "quasi"])
-@pytest.mark.parametrize("move", MOVES)
-def test_a_map(move, projection):
-    X, _, _ = rows()
-    made = RandomFourierFeatures(n_components=64, projection=projection, random_state=0).fit(X).map_
-    np.testing.assert_array_equal(apply_map(X, made), apply_map(MOVES[move](X), made))

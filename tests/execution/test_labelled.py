@@ -10,14 +10,11 @@ import dask.bag
 import numpy as np
 import pandas as pd
 import pytest
-from dask.base import is_dask_collection
 
 from distrf.errors import InputError
-from distrf.execution import labelled
-from distrf.execution.labelled import header, is_frame, plain_rows, reading_of
+from distrf.execution.labelled import header, plain_rows, reading_of
 from distrf.execution.open_rows import open_rows
 from distrf.execution.row_blocks import check_dask_rows
-from distrf.execution.sampling import take_rows
 from distrf.ingestion.ingest import ingest
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
@@ -88,41 +85,6 @@ def test_unknown_lengths_are_counted_once(tmp_path):
     assert len(list(tmp_path.iterdir())) == 3
 
 
-def test_empty_partitions():
-    frame = lazy(FRAME)
-    X = plain_rows(frame[frame["a"] > 4])
-    assert X.chunks[0] == (0, 2, 3)
-    same(X.compute()[:, 0], np.arange(5.0, 10))
-    with pytest.raises(InputError, match=r"0 sample\(s\)"):
-        plain_rows(frame[frame["a"] > 40])
-
-
-def test_parquet(tmp_path):
-    """Dask reads several files as one partition, and other ones where it needs fewer columns."""
-    for i in range(6):
-        FRAME.to_parquet(tmp_path / f"{i}.parquet")
-    frame = dd.read_parquet(tmp_path)
-    for part in (frame, frame[["a"]], frame["a"]):
-        X = plain_rows(part)
-        assert X.shape[0] == 60
-        made = X.compute()
-        same(made if made.ndim == 1 else made[:, 0], np.tile(FRAME["a"], 6))
-        for block, rows in zip(X.to_delayed().ravel(), X.chunks[0], strict=True):
-            assert len(block.compute()) == rows
-
-
-def test_frames_as_blocks():
-    frame = FRAME.assign(text=["x", None] * 5, kind=pd.Categorical(["p", "q"] * 5))
-    blocks = labelled.frame_blocks(lazy(frame))
-    assert labelled.has_frames(blocks)
-    assert not labelled.has_frames(plain_rows(lazy(FRAME)))
-    assert blocks.chunks == ((4, 3, 3), (6,))
-    rows = np.array([0, 3, 4, 9])
-    expected = frame.assign(text=pd.Series(["x", np.nan] * 5, dtype=object))  # as scikit-learn takes text
-    pd.testing.assert_frame_equal(blocks.to_delayed()[1, 0].compute(), expected[4:7])
-    pd.testing.assert_frame_equal(take_rows(blocks, rows), expected.iloc[rows])
-
-
 def test_data_arrays():
     values = np.arange(12.0).reshape(4, 3)
     bare = xr.DataArray(values, dims=("row", "column"))
@@ -146,17 +108,6 @@ def test_data_arrays():
     ):
         with pytest.raises(InputError, match=message):
             plain_rows(wrong)
-
-
-def test_what_is_what():
-    frame = lazy(FRAME)
-    assert labelled.is_lazy_frame(frame)
-    assert labelled.is_lazy_frame(frame["a"])
-    assert is_frame(frame)
-    assert is_frame(FRAME)
-    for other in (FRAME["a"], frame["a"], np.zeros((2, 2)), da.zeros((2, 2)), [1], None):
-        assert not is_frame(other)
-        assert is_dask_collection(other) or plain_rows(other) is other
 
 
 def test_refusals():

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
-import os
 import pickle
-import signal
 from dataclasses import replace
 
 import cloudpickle
@@ -31,7 +28,6 @@ from distrf.execution.row_blocks import map_rows, split_rows
 from distrf.execution.sampling import sampled_rows, take_rows
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap, ScalingMap
-from distrf.progress import listening
 
 same = np.testing.assert_array_equal
 SCHEDULERS = ["sync", "threads"]
@@ -282,12 +278,6 @@ def test_shared_upstream(name, scheduler, segments):
     same(both[:4], both[4:])
 
 
-@pytest.mark.slow
-def test_shared_upstream_distributed(client):
-    for array in upstreams().values():
-        same(stacked(array), array.compute())
-
-
 def counted(n, d, rows, folder):
     """Lazy rows that leave a file in a folder whenever a block is made."""
     meta = np.empty((0, 0), np.float32)
@@ -300,33 +290,6 @@ def test_shared_tasks_run_once(tmp_path):
     run_pass(folds.SumFold(8), [array, array])
     assert len(list(tmp_path.iterdir())) == 6
     assert BlockGraphs([array]).edges == [0, 4, 8, 12, 16, 20]
-
-
-@pytest.mark.slow
-def test_many_blocks_that_share_everything():
-    """A global reduction upstream of more than 64 blocks: Dask runs it, and each block is a segment."""
-    source = lazy(198, 2, 3).map_blocks(np.array)
-    array = source - source.mean(axis=0)
-    assert len(BlockGraphs([array]).edges) == 66
-    same(stacked(array), array.compute())
-
-
-@pytest.mark.slow
-def test_persisted_arrays(client, one_worker_client):
-    """Blocks held as futures: same answer, the same bits for one or two workers, and each block is a segment."""
-    X, y, rows = data(900, 5), np.arange(900, dtype=np.float32), lazy(900, 5, 30)
-    fold, ten = folds.SumFold(6), folds.ListFold(30 * 5 * 4 * 10, 1.0)  # ten blocks are as large as a state
-    made = []
-    for worker in (client, one_worker_client):
-        with worker.as_current():
-            held = rows.persist()
-            assert BlockGraphs([held]).held
-            same(stacked(held), X)
-            same(stacked(held[10:] * 2), X[10:] * 2)
-            made += [run_pass(fold, [held, y]), run_pass(fold, [held, y])]
-            assert [run_pass(listed, [held]).count("|") for listed in (folds.ListFold(), ten)] == [29, 2]
-    assert len({m.tobytes() for m in made}) == 1
-    np.testing.assert_allclose(made[0], run_pass(fold, [rows, y]), rtol=1e-4)
 
 
 # ---- what travels, what is resident -----------------------------------------------------------------
@@ -360,22 +323,6 @@ def test_learned_arrays_travel_under_one_key(monkeypatch):
     assert arrays < sum(sent(graph)) < arrays + 100_000
 
 
-def test_learned_arrays_travel_once_beside_persisted_blocks(client, monkeypatch):
-    rows = map_rows(SCALING, da.ones((40, 500), chunks=(4, 500)).persist(), 500, float)
-    graph, n_arrays = pass_graph([rows], folds.SumFold(500), monkeypatch)
-    sizes = sent(graph, "segment")
-    assert (len(sizes), n_arrays) == (10, 1)
-    assert max(sizes) < 4000  # the arrays alone are 8,000 bytes
-    made = run_pass(folds.SumFold(500, nbytes=10**7), [rows])
-    np.testing.assert_allclose(made, 40 * SCALING(np.ones((1, 500)))[0], rtol=1e-5)
-
-
-def test_two_scalings_are_two_keys(monkeypatch):
-    X = da.zeros((40, 3), chunks=(4, 3))
-    maps = [ScalingMap(3, 3, "maxabs", 1.0, np.zeros(3), np.full(3, s)) for s in (1.0, 2.0)]
-    assert pass_graph([map_rows(m, X, 3, float) for m in maps], folds.SumFold(6), monkeypatch)[1] == 2
-
-
 def test_graph_stays_small(monkeypatch):
     """A thousand featurised blocks: below 300 bytes a block, and fewer tasks than blocks."""
     map_ = FourierMap(100_000, 8192, Gaussian(), 1.0, "dense", "paired", 0)
@@ -404,13 +351,6 @@ def test_one_block_per_thread_is_resident(scheduler, workers, name):
     assert folds.Live.made == 40
     assert folds.Live.now == 0
     assert folds.Live.most <= workers
-
-
-def test_blocks_of_rows_in_memory_are_views():
-    X = data(100, 3)
-    blocks = run_pass(folds.ViewFold(), [X], block_rows=10)
-    assert len(blocks) == 10
-    assert all(block.base is X for block in blocks)
 
 
 # ---- faults -----------------------------------------------------------------------------------------
@@ -462,45 +402,7 @@ def test_a_hiccup_never_counts_rows_twice(client, tmp_path, kind):
     assert (tmp_path / "cured").exists()
 
 
-@pytest.mark.fault
-@pytest.mark.parametrize("kind", ["lazy", "persisted"])
-def test_worker_killed_in_a_pass(client, kind):
-    X = lazy(1600, 10, 20)
-    array = X if kind == "lazy" else X.persist()
-    undisturbed = run_pass(folds.SumFold(10, nbytes=1), [array])
-    victim, killed = next(iter(client.run(os.getpid).values())), []
-
-    def kill(label, done, total):
-        if 0 < done < total and not killed:
-            killed.append(done)
-            os.kill(victim, signal.SIGKILL)
-
-    with listening(kill):  # a worker tells of its rows once a second
-        disturbed = run_pass(folds.SlowSumFold(10, nbytes=1, seconds=0.04), [array])
-    assert 0 < killed[0] < 1600
-    client.wait_for_workers(2, timeout=300)
-    assert victim not in client.run(os.getpid).values()
-    assert disturbed.tobytes() == undisturbed.tobytes()
-
-
 # ---- progress ---------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def events():
-    heard = []
-    with listening(lambda label, done, total: heard.append((label, done, total))):
-        yield heard
-
-
-@pytest.mark.parametrize("scheduler", [None, *SCHEDULERS])
-def test_progress(scheduler):
-    X = data(110, 2) if scheduler is None else lazy(110, 2, 10)
-    with events() as heard, dask.config.set({"scheduler": scheduler} if scheduler else {}):
-        run_pass(folds.SumFold(2), [X], label="sums", block_rows=None if scheduler else 10)
-    assert heard == [("sums", done, 110) for done in range(0, 120, 10)]
-    run_pass(folds.SumFold(2), [X])  # nobody listens any more
-    assert len(heard) == 12
 
 
 # ---- sampled rows -----------------------------------------------------------------------------------
@@ -514,34 +416,6 @@ def test_take_rows(shape, size, seed):
     assert len(rows) == min(size, len(X))
     for array in (X, sp.csr_array(X), dX, dX.map_blocks(sp.csr_array)):
         same(take_rows(array, rows), X[rows])
-
-
-@given(n=st.integers(64_001, 10**12), size=st.integers(8, 1000), seed=small_seeds)
-def test_rows_of_large_data_come_in_groups(n, size, seed):
-    rows = sampled_rows(n, size, seed, "test")
-    assert len(rows) == size // 8 * 8
-    assert (np.diff(rows) > 0).all()
-    assert rows[-1] < n
-    assert (np.diff(rows.reshape(-1, 8), axis=1) == 1).all()
-
-
-def test_take_rows_reads_only_their_blocks(tmp_path):
-    rows = np.array([3, 8, 71])
-    same(take_rows(counted(100, 2, 10, tmp_path), rows), data(100, 2)[rows])
-    assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["cluster", "threads"])
-@pytest.mark.parametrize("nbytes", [2**26 + 8, 8])
-def test_a_slow_segment_holds_back_few_others(client, tmp_path, nbytes, where):
-    """While one segment is slow, the others are made and added: their sums wait, and not their states."""
-    X = da.zeros((64, 2), chunks=(1, 2))
-    fold = folds.StragglerFold(2, folder=str(tmp_path), seconds=3.0, nbytes=nbytes, flops_per_row=1e12)
-    assert count_segments(64, fold) > 30
-    with dask.config.set(**({} if where == "cluster" else {"scheduler": "threads", "num_workers": 2})):
-        same(run_pass(fold, [X]), 0)
-    assert int((tmp_path / "before").read_text()) >= 20
 
 
 def test_dask_queues_segments_whatever_they_depend_on():

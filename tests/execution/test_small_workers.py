@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import dask.array as da
@@ -123,26 +122,3 @@ def test_on_a_cluster(cluster, monkeypatch):
         StreamingSGDRegressor(n_epochs=1, random_state=0).fit(X, X[:, 0])
     assert len(given) > 0
     assert set.union(*given) == set(able)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("limit", [8 * GIB, SMALL])
-def test_a_pass_waits_for_the_first_worker_and_plans_with_it(cluster, limit):
-    made, _ = cluster()
-
-    def join():
-        made.worker_spec |= specs({"first": limit})
-        made.sync(made._correct_state)
-
-    coming = threading.Timer(1.0, join)
-    coming.start()
-    refused = pytest.raises(
-        MemoryPlanError, match=r"pass was refused: it needs .* on each worker, which has 351"
-    )
-    try:
-        with refused if limit == SMALL else nullcontext():
-            assert run_pass(Where(nbytes=8, flops_per_row=1e6), [da.zeros((640, 4), chunks=(10, 4))]) == {
-                "first"
-            }
-    finally:
-        coming.join()

@@ -10,7 +10,6 @@ from distributed import span
 
 import distrf
 from distrf.execution.graph import span_of, task_name
-from distrf.maps import MAPS
 from distrf.projections import PROJECTIONS
 from distrf.sgd.dask_batches import Submission
 
@@ -96,18 +95,6 @@ def test_spans(client, seen):
         inside = span_of("gram")
     assert (inside["name"], inside["ids"][0]) == (("mine", "gram"), own)
     assert ("mine", "gram") in seen()[1]
-
-
-LABELS = ["gram", "write features", "gradient|loss 0.01", "range finder|sketch", "Rows, 2 of 3"]
-
-
-@pytest.mark.parametrize("label", [*LABELS, *(f"featurize {word}" for word in (*PROJECTIONS, *MAPS))])
-def test_dask_keeps_the_whole_name(label):
-    name = task_name(label)
-    for rest in ("", "-segment-3", "-0-2"):
-        assert key_split(f"{name}-{'0f' * 16}{rest}") == name
-    assert key_split(f"{name}-sum-{'a1' * 16}-0-2").removesuffix("-sum") == name
-    assert "|" not in name
 
 
 def test_names_of_features():

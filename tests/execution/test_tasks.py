@@ -11,7 +11,7 @@ import fits
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import get_worker, wait, worker_client
+from distributed import worker_client
 from fits import features, fourier
 from threadpoolctl import threadpool_info
 
@@ -92,11 +92,6 @@ def run_in_a_worker_client():
         return run()
 
 
-def counted():
-    run()
-    return len(get_worker().executor._threads), get_worker().state.nthreads
-
-
 @pytest.fixture(scope="module")
 def single():
     """A cluster of one thread, which a deadlock would leave for good."""
@@ -110,16 +105,6 @@ def test_a_fit_inside_a_task_of_the_only_thread(single, fit):
     """It ends, with the bits of a fit outside."""
     inside = single.submit(run, fit, pure=False).result(timeout=60)
     np.testing.assert_array_equal(inside, run(fit))
-
-
-def test_several_fits_inside_tasks_of_the_only_thread(single):
-    """Between its waits a fit counts as what it is: a task of that thread."""
-    futures = [single.submit(run, fit, pure=False) for fit in (fits.ridge, fits.sgd) * 2]
-    assert not wait(futures, timeout=100).not_done
-    first, second, again, other = single.gather(futures)
-    np.testing.assert_array_equal(first, again)
-    np.testing.assert_array_equal(second, other)
-    assert single.submit(counted, pure=False).result(timeout=60) == (1, 1)
 
 
 @pytest.mark.slow

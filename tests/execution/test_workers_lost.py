@@ -12,26 +12,20 @@ import sys
 import threading
 import time
 import uuid
-from types import SimpleNamespace
 
 import dask
 import dask.array as da
 import fits
 import numpy as np
 import pytest
-from dask.utils import parse_timedelta
 from distributed import Client
-from distributed.comm import CommClosedError
 from fits import cnm, own_cluster, ridge, sgd, tefm, write
 
 import distrf
 from distrf import StreamingRidge
 from distrf.errors import ClusterError, InputError
 from distrf.execution import worker_checks
-from distrf.execution.graph import Task
 from distrf.execution.scheduler import current_client, settle
-from distrf.execution.workers import prepare, register
-from distrf.sgd.dask_batches import Submission, threads_of
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
@@ -61,53 +55,12 @@ def until(condition):
         time.sleep(0.02)
 
 
-def becomes(worker, status, dask_scheduler):
-    dask_scheduler.handle_worker_status_change(status, worker, "test")
-
-
-@pytest.mark.parametrize("other", ["joins", "resumes"])
-def test_a_task_meant_for_a_lost_worker_runs_elsewhere(threads, other):
-    """Dask alone leaves it without a worker for ever where there was none when it became ready, or only paused ones."""
-    threads.cluster.scale(1)
-    threads.wait_for_workers(1)
-    assert current_client() is threads
-    (there,) = threads_of(threads.nthreads())
-    if other == "joins":
-        threads.cluster.scale(0)
-        until(lambda: not threads.nthreads())
-    else:
-        threads.run_on_scheduler(becomes, there, "paused")
-    batch = Submission("test")
-    lost = there if other == "joins" else "inproc://10.0.0.1/1/1"
-    batch.add({"task": Task("task", sum, [1, 2])}, worker=lost, keep=["task"])
-    futures = batch.submit(threads)
-    tasks = threads.cluster.scheduler.tasks
-    until(lambda: getattr(tasks.get("task"), "state", "") == "no-worker")
-    if other == "joins":
-        threads.cluster.scale(1)
-    else:
-        threads.run_on_scheduler(becomes, there, "running")
-    assert futures["task"].result(timeout=300) == 3
-
-
 @pytest.mark.parametrize(("own", "then"), [(1.1, 1.0), (2.0, 2.0)])
 def test_a_worker_gets_no_task_ahead_of_time_unless_the_user_says_so(own, then):
     with dask.config.set({"distributed.scheduler.worker-saturation": own}), own_cluster(1) as client:
         found = [client.cluster.scheduler.WORKER_SATURATION]
         current_client()
         assert [*found, client.cluster.scheduler.WORKER_SATURATION] == [own, then]
-
-
-def test_a_local_cluster_leaves_workers_the_time_to_start_anew(threads):
-    """Dask alone ends the nanny of a worker that is not back after 15 s, and starts no other."""
-    timeout = "distributed.deploy.lost-worker-timeout"
-    threads.cluster.scale(1)
-    threads.wait_for_workers(1)
-    current_client()
-    assert parse_timedelta(dask.config.get(timeout)) > 1e6
-    with dask.config.set({timeout: "20s"}), Client(threads.cluster) as another:
-        prepare(another)
-        assert dask.config.get(timeout) == "20s"  # the user's own
 
 
 def test_an_asynchronous_client():
@@ -235,20 +188,3 @@ def test_the_scheduler_is_lost(job, tmp_path):
     finally:
         scheduler.kill(), worker.kill()
         scheduler.wait(), worker.wait()
-
-
-@pytest.mark.parametrize("lost", [1, 100])
-def test_a_worker_that_ends_while_plugins_are_registered(monkeypatch, lost):
-    """The scheduler names it as if the registration had failed: the rest are asked again, but not for ever."""
-    monkeypatch.setattr("distrf.execution.workers._REGISTER_EVERY", 0.0)
-
-    asked = []
-
-    def register_plugin(plugin, name):
-        asked.append(name)
-        if len(asked) <= lost:
-            raise CommClosedError("in <TCP (closed) ConnectionPool.register_worker_plugin>: Stream is closed")
-
-    with contextlib.nullcontext() if lost == 1 else pytest.raises(CommClosedError):
-        register(SimpleNamespace(register_plugin=register_plugin), object(), "ours")
-    assert len(asked) == (2 if lost == 1 else 20)

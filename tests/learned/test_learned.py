@@ -18,8 +18,6 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     StreamingScaler,
-    load_model,
-    save_model,
 )
 from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
@@ -183,16 +181,6 @@ def test_auto_epsilon_follows_the_unit_of_the_target(loss):
     np.testing.assert_array_equal(mapped.frequencies, model.map_.frequencies)
 
 
-def test_outputs_of_different_size():
-    """Weights of each output move in steps of its own size; one of the same value everywhere is that value."""
-    X, y = waves(1000)
-    Y = np.stack([1e-3 * y, 1e3 * y, np.full(1000, 3.0)], axis=1)
-    made = CompactNonlinearRegressor(8, n_epochs=60, random_state=1).fit(X, Y).predict(X)
-    errors = ((made - Y) ** 2).mean(axis=0)
-    assert (errors[:2] < 0.02 * Y[:, :2].var(axis=0)).all()
-    np.testing.assert_allclose(made[:, 2], 3.0, atol=0.1)
-
-
 @pytest.mark.parametrize("rows", [np.asarray, sp.csr_array, da.from_array])
 def test_rows_far_from_zero_are_said(rows):
     X, y = waves(300)
@@ -249,39 +237,6 @@ def test_l2_makes_smaller_frequencies():
     plain = CompactNonlinearClassifier(8, theta_l2=0.0, **given).fit(X, y)
     small = CompactNonlinearClassifier(8, theta_l2=1e-1, **given).fit(X, y)
     assert np.linalg.norm(small.map_.matrix()) < 0.7 * np.linalg.norm(plain.map_.matrix())
-
-
-def test_dask_is_numpy_and_a_pipeline_streams():
-    X, y = rings(3000, 4, 3)
-    dX, dy = da.from_array(X, chunks=(500, 4)), da.from_array(y, chunks=500)
-    model = CompactNonlinearClassifier(16, n_epochs=20, random_state=1).fit(dX, dy)
-    lazy = model.predict(dX)
-    assert isinstance(lazy, da.Array)
-    np.testing.assert_array_equal(lazy.compute(), model.predict(X))
-    np.testing.assert_allclose(model.predict_proba(dX).compute(), model.predict_proba(X), atol=1e-6)
-    assert model.score(dX, dy) == pytest.approx(model.score(X, y))
-    whole = make_pipeline(StreamingScaler(), clone(model)).fit(dX, dy)
-    assert abs(whole.score(dX, dy) - model.score(dX, dy)) < 0.03
-    features = CompactNonlinearMap(16, "multinomial", n_epochs=20, random_state=1).fit(dX, dy)
-    np.testing.assert_array_equal(features.map_.frequencies, model.map_.frequencies)
-    assert isinstance(features.transform(dX), da.Array)
-    assert features.transform(X).dtype == np.float32
-
-
-@pytest.mark.slow
-def test_same_bits_for_one_worker_and_two(client, one_worker_client):
-    X, y = rings(4096, 4, 3)
-    dX, dy = da.from_array(X, chunks=(512, 4)), da.from_array(y, chunks=512)
-    model = CompactNonlinearClassifier(8, n_epochs=2, early_stopping=True, batch_size=1024, random_state=1)
-    made = [clone(model).fit(dX, dy)]  # in this process
-    for worker in (client, one_worker_client):
-        with worker.as_current():
-            made.append(clone(model).fit(dX, dy))
-    for other in made[1:]:
-        np.testing.assert_array_equal(made[0].map_.frequencies, other.map_.frequencies)
-        np.testing.assert_array_equal(made[0].coef_, other.coef_)
-        for name in ("loss", "validation_score"):
-            assert [h[name] for h in made[0].history_] == [h[name] for h in other.history_]
 
 
 def test_kernel_objective_reads_lazy_rows_and_pipelines():
@@ -360,24 +315,6 @@ def test_weights_of_classes_and_rows():
     assert (doubled.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
 
 
-@pytest.mark.parametrize("structure", ["dense", "circulant"])
-def test_files_and_sparse_rows(tmp_path, structure):
-    X, y = rings(500, 4, 3)
-    S = sp.csr_array(X * (abs(X) > 0.5))
-    for model in (
-        CompactNonlinearClassifier(8, structure=structure, n_epochs=3),
-        CompactNonlinearRegressor(8, structure=structure, n_epochs=3),
-        CompactNonlinearMap(8, structure=structure, n_epochs=3),
-    ):
-        model.fit(S, y)
-        name = tmp_path / type(model).__name__
-        save_model(model, name)
-        loaded = load_model(name)
-        method = "predict" if hasattr(model, "predict") else "transform"
-        np.testing.assert_array_equal(getattr(loaded, method)(S), getattr(model, method)(S))
-        assert loaded.map_ == model.map_
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
@@ -427,44 +364,3 @@ def test_usps_with_eight_features(shared_data):
 
     (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
     assert CompactNonlinearClassifier(8, random_state=0).fit(X, y).score(T, t) >= 0.9
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("times", "bar"), [(1, 0.9196), (2, 0.9308)])
-def test_usps_with_circulant_frequencies(shared_data, times, bar):
-    """At least the paper's figures (Table 2), with k = d and 2 d numbers for the whole map."""
-    from benchmarks.data import load_npz
-
-    (X, y), (T, t) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
-    model = CompactNonlinearClassifier(times * 256, structure="circulant", random_state=0).fit(X, y)
-    assert model.map_.frequencies.size == times * 256
-    assert model.score(T, t) >= bar
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("k", [8, 32, 128])
-def test_usps_kernel_error_is_below_that_of_drawn_features(shared_data, k):
-    """The paper's Figure 2, on rows that were not learned from."""
-    from benchmarks.data import load_npz
-
-    (X, _), (T, _) = (load_npz(shared_data / "usps.npz", part) for part in ("train", "test"))
-    learned = CompactNonlinearMap(k, length_scale="knn-cnm", random_state=0).fit(X)
-    drawn = RandomFourierFeatures(length_scale="knn-cnm", n_components=k, phase="offset", random_state=0).fit(X)
-    K = drawn.map_.exact_kernel(T[:1000])
-    errors = [np.mean((K - Z @ Z.T) ** 2) for Z in (map_.transform(T[:1000]) for map_ in (learned, drawn))]
-    assert errors[0] < 0.8 * errors[1]
-
-
-@pytest.mark.parametrize("objective", ["kernel", "multinomial"])
-def test_a_checkpoint_of_other_rows_is_refused(tmp_path, objective):
-    X, y = rings(300)
-    kept = CompactNonlinearMap(
-        4, objective, length_scale=1.0, n_epochs=2, checkpoint=str(tmp_path / "s"), random_state=1
-    )
-    first = clone(kept).fit(X, y)
-    np.testing.assert_array_equal(clone(kept).fit(X, y).map_.frequencies, first.map_.frequencies)
-    with pytest.raises(SpecMismatchError, match="a fit to other rows"):
-        clone(kept).fit(X + 1, y)
-    if objective != "kernel":
-        with pytest.raises(SpecMismatchError, match="a fit to other targets"):
-            clone(kept).fit(X, y[::-1])

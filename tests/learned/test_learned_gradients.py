@@ -6,15 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from distrf.compiled.cosine import cos_sin_planes
 from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
 from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
-from distrf.sgd.schedules import Holdout
 from distrf.targets import Targets
 
 d = 7
@@ -40,15 +37,13 @@ def problem(layout, n=41, seed=0):
 
 def loss_work(layout, name):
     return CompactWork(
-        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, True, Holdout(0.0, 0), layout=layout
+        Targets(None, np.zeros(layout.n_outputs)), LOSSES[name](0.3), 0.0, 0, layout=layout
     )  # fmt: skip
 
 
 def kernel_work(layout, kernel):
     map_ = replace(layout.map, kernel=kernel, length_scale=1.7)
-    return KernelWork(
-        Targets(None, np.zeros(1)), None, 0.0, 0, True, Holdout(0.0, 0), layout=replace(layout, map=map_)
-    )
+    return KernelWork(Targets(None, np.zeros(1)), None, 0.0, 0, layout=replace(layout, map=map_))
 
 
 def check_gradient(work, taken, p):
@@ -168,18 +163,6 @@ def test_parts_of_the_gradient(structure):
     assert part[1:] == whole[1:]
 
 
-@pytest.mark.parametrize("structure", ["dense", "circulant"])
-def test_csr_rows(structure):
-    layout = layout_of(d, 10, "offset", structure, 3)
-    p, X, Y, weight = problem(layout)
-    X *= np.random.default_rng(1).random(X.shape) < 0.3
-    work = loss_work(layout, "hinge")
-    dense = work.gradient((X, Y, weight), p)
-    sparse = work.gradient((sp.csr_array(X), Y, weight), p)
-    np.testing.assert_allclose(sparse[0], dense[0], atol=1e-12)
-    np.testing.assert_allclose(sparse[1:], dense[1:])
-
-
 @pytest.mark.parametrize("columns", [1, 7, 8, 13])
 @pytest.mark.parametrize("m", [1, 5, 8, 16, 21])
 def test_circulant_gradient_is_that_of_the_matrix(columns, m):
@@ -216,15 +199,3 @@ def test_equation_17_is_the_case_of_one_block():
     total = linear.start(np.dtype(float))
     linear.add(total, kept, -w * np.sin(2 * np.pi * phases))
     np.testing.assert_allclose(linear.finish(total)[0], expected, atol=1e-12)
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_cosines_and_sines_in_planes(dtype):
-    rng = np.random.default_rng(0)
-    phases, offsets = (3 * rng.normal(size=(11, 37))).astype(dtype), rng.random(37).astype(dtype)
-    out = np.empty((11, 74), dtype)
-    cos_sin_planes(phases, offsets, out, 0.7)
-    angle = 2 * np.pi * (phases + offsets).astype(np.float64)
-    tolerance = 4e-7 if dtype == np.float32 else 1e-15
-    np.testing.assert_allclose(out[:, :37], 0.7 * np.cos(angle), atol=tolerance)
-    np.testing.assert_allclose(out[:, 37:], 0.7 * np.sin(angle), atol=tolerance)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from peaks import MIB, cluster_file, make_store
 
@@ -11,49 +10,6 @@ from distrf.cluster import connect
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
 from distrf.learned.plan import learning_memory, learning_schedule
-from distrf.persistence import load_model
-from distrf.sgd.trainer import Trainer
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("objective", ["kernel", "multinomial"])
-def test_resume_on_the_command_line(cli, tmp_path, monkeypatch, objective):
-    """A map that was learned is not learned again, one that was interrupted ends with the same bits."""
-    store = make_store(tmp_path / "rows.zarr", 600, 3, 200)
-    words = [
-        "train",
-        store,
-        "--map",
-        "cnm",
-        "-D",
-        4,
-        "--set",
-        f"map__objective={objective}",
-        "--set",
-        "map__n_epochs=5",
-    ]
-    words += ["--model", "ridge-classifier", "--set", "map__length_scale=1", "--quiet"]
-    cli(*words, tmp_path / "whole", cluster=True)
-    kept = [*words, tmp_path / "m"]
-    advance, batches = Trainer._advance, []
-
-    def counts(self, *given):
-        batches.append(None)
-        if len(batches) == 11:
-            raise distrf.errors.InputError("stopped")
-        return advance(self, *given)
-
-    monkeypatch.setattr(Trainer, "_advance", counts)
-    cli(*kept, code=1, cluster=True)
-    cli(*kept, "--resume", cluster=True)
-    whole, resumed = (load_model(tmp_path / name)["map"].map_ for name in ("whole", "m"))
-    np.testing.assert_array_equal(resumed.frequencies, whole.frequencies)
-    np.testing.assert_array_equal(resumed.offsets, whole.offsets)
-    assert 20 < len(batches) <= 23  # four batches an epoch: two epochs were kept
-    assert not (tmp_path / "m-state").exists()
-    batches.clear()
-    cli(*kept, "--overwrite", cluster=True, code=1)  # anew
-    assert len(batches) == 11
 
 
 @pytest.mark.clock

@@ -16,13 +16,8 @@ from distrf import (
     StreamingRidgeClassifier,
     StreamingScaler,
     StreamingSGDClassifier,
-    evaluate,
-    plan,
-    train,
-    tune,
 )
 from distrf.errors import InputError
-from distrf.metrics import r2_score
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")
@@ -117,38 +112,3 @@ def test_transform_stays_lazy():
         Z = StreamingScaler().fit(rows).transform(rows)
         assert isinstance(Z, da.Array) == (what != "xarray")
         assert Z.shape == (N, 3)
-
-
-@pytest.mark.slow
-def test_train_and_evaluate():
-    options = {"n_components": 64, "random_state": 0}
-    plain = train(array(X), array(Y), sample_weight=array(WEIGHT), **options)
-    expected = evaluate(plain, array(X), array(Y))["r2"]
-    for _, rows, y, _, weight in kinds():
-        made = train(rows, y, sample_weight=weight, **options)
-        assert evaluate(made, rows, y)["r2"] == pytest.approx(expected, abs=0.01)
-        if hasattr(rows, "dims"):  # a DataFrame is a table, whose encoder has the names
-            assert list(made[0].feature_names_in_) == NAMES
-
-
-def test_metrics_tune_and_plan():
-    for _, rows, y, _, weight in kinds():
-        predicted = StreamingRidge(1e-3).fit(rows, y).predict(rows)
-        lazy = r2_score(array(Y), da.asarray(predicted), sample_weight=array(WEIGHT))
-        assert r2_score(y, predicted, sample_weight=weight) == pytest.approx(lazy)
-        tuned = tune(rows, y, map=None, scale="none", alpha=[1e-3, 1e-1])
-        same = tune(array(X), array(Y), map=None, scale="none", alpha=[1e-3, 1e-1])
-        assert (tuned.best.alpha, tuned.best.score) == (same.best.alpha, same.best.score)
-        assert plan(StreamingRidge(), rows, y).bytes_read >= X.nbytes
-
-
-def test_misfits():
-    frame = dd.from_pandas(FRAME, npartitions=5, sort=False)
-    with pytest.raises(InputError, match="y must have as many rows as X, got 299 and 300"):
-        StreamingRidge().fit(frame[NAMES], frame[frame["a"] < FRAME["a"].max()]["y"])
-    with pytest.raises(InputError, match="X is in memory, but y or sample_weight is a Dask array"):
-        StreamingRidge().fit(X, frame["y"])
-    with pytest.raises(InputError, match="must be numeric, but columns words are not"):
-        StreamingRidge().fit(frame, Y)
-    with pytest.raises(InputError, match="needs numbers as y, got text"):
-        StreamingRidge().fit(frame[NAMES], frame["words"])

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from dataclasses import replace
 
 import dask.array as da
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from strategies import cuts
 
-from distrf import StreamingRidge, StreamingRidgeClassifier, load_model, plan, save_model
+from distrf import StreamingRidge, StreamingRidgeClassifier, load_model, save_model
 from distrf.errors import InputError, StoreError
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.ridge.kept_state import KeptState
@@ -131,26 +129,6 @@ def test_an_error_that_rounding_made_is_not_the_least():
     assert (compared.errors > 0).all()
 
 
-@pytest.mark.parametrize("kind", [StreamingRidge, StreamingRidgeClassifier])
-def test_pieces_are_one_fit_with_its_folds(kind):
-    X, y, _ = problem(1300, 3)
-    y = labels(X, y) if kind is StreamingRidgeClassifier else y
-    alone = kind().fit(X, y)
-    grown = kind(keep_state=True).fit(X[:1023], y[:1023]).partial_fit(X[1023:], y[1023:])
-    assert_same(grown, alone)
-
-
-@pytest.mark.parametrize("names", [("a", "b"), ("a", "b", "c")])
-def test_classes(names):
-    X, y, w = problem()
-    y = labels(X, y, names)
-    alone = StreamingRidgeClassifier(alpha=1e-2, class_weight={"a": 3.0}).fit(X, y, w)
-    grown = clone(alone).set_params(keep_state=True).fit(X[:90], y[:90], w[:90])
-    grown.partial_fit(X[90:], y[90:], sample_weight=w[90:])
-    assert_same(grown, alone)
-    np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
-
-
 @pytest.mark.parametrize("seen", [("m", "z"), ("b", "z"), ("b", "m", "z")])
 def test_classes_that_join_later(seen):
     """Rows of the first call lack labels; sorted, the new ones stand before, between and behind those that are known."""
@@ -186,28 +164,6 @@ def test_classes_that_are_named_before_any_row_has_them():
     np.testing.assert_array_equal(grown.predict(X), alone.predict(X))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_dask_csr_and_numpy_rows(dtype):
-    X, y, w = problem(400, 5)
-    X = np.where(np.abs(X) < 1, 0, X).astype(dtype)
-    plain = in_pieces(StreamingRidge(alpha="auto"), [250, 400], X, y, w)
-    lazy = in_pieces(StreamingRidge(alpha="auto"), [250, 400], *(da.from_array(a, 37) for a in (X, y, w)))
-    sparse = in_pieces(StreamingRidge(alpha="auto"), [250, 400], sp.csr_array(X), y, w)
-    assert_same(lazy, plain, 1e-8)
-    assert_same(sparse, plain, 1e-8)
-
-
-def test_same_bits_for_one_and_two_workers(one_worker_client, client):
-    X, y, _ = problem(3000, 20)
-    bits = []
-    for workers in (one_worker_client, client):
-        with workers.as_current():
-            model = in_pieces(StreamingRidge(), [2000, 3000], da.from_array(X, 100), da.from_array(y, 100))
-        bits.append((model.coef_, model.cv_errors_, model.state_.state.tiles))
-    for one, two in zip(*bits, strict=True):
-        np.testing.assert_array_equal(one, two)
-
-
 def test_far_targets_keep_their_digits():
     """Targets are centred at the mean of all rows, not of the first: float32 products would lose those far from it."""
     rng = np.random.default_rng(5)
@@ -218,15 +174,6 @@ def test_far_targets_keep_their_digits():
         StreamingRidge(alpha=1.0).partial_fit(X[:20], y[:20], np.full(20, 1e-12)).partial_fit(X[20:], y[20:])
     )
     np.testing.assert_allclose(grown.coef_, alone.coef_, atol=1e-4)
-
-
-def test_rows_without_weight_change_nothing():
-    X, y, _ = problem(100)
-    model = StreamingRidge().partial_fit(X[:60], y[:60])
-    coef = model.coef_.copy()
-    model.partial_fit(X[60:], y[60:] + 1e9, np.zeros(40))
-    np.testing.assert_allclose(model.coef_, coef, rtol=1e-10)
-    assert model.state_.rows == 100
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------
@@ -307,22 +254,6 @@ def test_saved_models_take_more_rows(tmp_path, kind, alpha):
         assert grown.state_.rows == 300
     assert clone(model).keep_state
     assert not hasattr(clone(model), "state_")
-
-
-@pytest.mark.parametrize("D", [5, 1100])
-def test_bytes_are_planned(tmp_path, D):
-    X, y = np.random.default_rng(0).normal(size=(64, D)), np.arange(64.0)
-    model = StreamingRidge(alpha="auto", cv=3, keep_state=True)
-    without = plan(clone(model).set_params(keep_state=False), X, y).bytes_written
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # alphas lost in rounding: more features than rows
-        kept = model.fit(X, y).state_
-    held = sum(array.nbytes for array in arrays_of(kept).values())
-    planned = plan(clone(model), X, y).bytes_written - without
-    assert planned == kept.nbytes
-    assert abs(planned - held) <= 8 * (3 * 3 + 1)  # weight, targets and squares of the folds, the centre
-    if D > 1024:
-        assert held < 3 * 8 * D**2
 
 
 def test_damaged_states_are_refused(tmp_path):

@@ -8,23 +8,17 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.datasets import load_breast_cancer, load_digits
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from distrf import (
     RandomFourierFeatures,
     StreamingRidge,
     StreamingSGDClassifier,
     StreamingSGDRegressor,
-    load_model,
-    save_model,
 )
 from distrf.errors import InputError
 from distrf.learned.optimizer import project
@@ -36,7 +30,6 @@ NUMBER_LOSSES = "squared", "huber", "epsilon_insensitive"
 MODELS = [(StreamingSGDClassifier, loss) for loss in LABEL_LOSSES]
 MODELS += [(StreamingSGDRegressor, loss) for loss in NUMBER_LOSSES]
 each_model = pytest.mark.parametrize(("kind", "loss"), MODELS)
-STILL = "ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning"
 
 
 def regression(n=3000, d=15, seed=0):
@@ -55,31 +48,6 @@ def cut_short(model, *rows):
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*the loss still falls", ConvergenceWarning)
         return model.fit(*rows)
-
-
-def chosen_by_folds(estimator):
-    """Folds of repeated rows are other folds, as they are for scikit-learn's RidgeCV."""
-    if estimator.alpha != "auto":
-        return {}
-    kinds = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{kind}_data": "alpha is chosen by folds" for kind in kinds}
-
-
-@parametrize_with_checks(
-    [
-        StreamingSGDRegressor(alpha=1e-4),
-        StreamingSGDClassifier(),
-        StreamingSGDRegressor(),
-        StreamingSGDRegressor("huber", alpha=1e-4),
-        StreamingSGDClassifier("multinomial", alpha=1e-3),
-    ],
-    expected_failed_checks=chosen_by_folds,
-)
-@pytest.mark.filterwarnings(
-    "ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning"
-)  # some are of noise
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 # ---- every loss x every form of input x every kind of columns
@@ -142,15 +110,6 @@ def test_few_rows_are_one_batch_and_the_exact_solution(outputs):
     np.testing.assert_allclose(ours.intercept_, exact.intercept_, rtol=1e-7)
 
 
-def test_many_batches_reach_ridge():
-    X, y = regression()
-    exact = StreamingRidge(1e-4).fit(X, y)
-    ours = StreamingSGDRegressor(alpha=1e-4, n_epochs=60, tol=None).fit(X, y)
-    assert ours.t_ > 60
-    np.testing.assert_allclose(ours.coef_, exact.coef_, atol=0.02)
-    np.testing.assert_allclose(ours.predict(X), exact.predict(X), atol=0.1)
-
-
 @pytest.mark.parametrize("class_weight", [None, "balanced"])
 @pytest.mark.parametrize("classes", [2, 10])
 def test_logistic_reaches_scikit_learn(classes, class_weight):
@@ -211,23 +170,6 @@ def test_a_step(decay):
     assert (state.scale, state.t) == (0.5, 5)
 
 
-def test_momentum_is_what_the_curvature_leaves():
-    """Nesterov's, with the share of the curvature that the rows of the batches lack, averaged over five of them."""
-    optimizer = PreconditionedSGD(
-        Preconditioner(np.empty((3, 0)), np.empty(0), 1.0, 1.0), 0.1, False, average=False
-    )
-    state, W, V, share = optimizer.start(np.zeros((3, 1))), np.zeros((3, 1)), 0.0, 1.0
-    for curved in [0.9, 0.3, 0.1, *[0.05] * 10]:
-        optimizer.observe(state, curved)
-        share += (curved - share) / 5
-        G, momentum = np.ones((3, 1)), min(0.8, 1 - share)
-        V = momentum * V - (G + 0.1 * W)
-        W = W + momentum * V - (G + 0.1 * W)
-        optimizer.step(state, G, 8, False)
-        np.testing.assert_allclose(state.weights, W, rtol=1e-12)
-    assert momentum == 0.8
-
-
 def test_the_ball_of_pegasos():
     for norm in (0.5, 7.0, 200.0):
         W = np.full((4, 1), norm / 2)
@@ -236,15 +178,6 @@ def test_the_ball_of_pegasos():
 
 
 # ---- epochs, calls, files
-
-
-@pytest.mark.filterwarnings(STILL)
-def test_rows_sorted_by_class():
-    X, y = digits()
-    order = np.argsort(y, kind="stable")
-    model = StreamingSGDClassifier("logistic", batch_size=200, n_epochs=5, tol=None)
-    mixed = clone(model).fit(X, y).score(X, y)
-    assert model.fit(X[order], y[order]).score(X, y) > mixed - 0.02
 
 
 def test_partial_fit():
@@ -261,63 +194,7 @@ def test_partial_fit():
         StreamingSGDClassifier().partial_fit(X, y)
 
 
-def test_early_stopping_and_tol():
-    X, y = digits()
-    model = StreamingSGDClassifier("logistic", early_stopping=True, n_epochs=100, tol=1e-2).fit(X, y)
-    assert model.n_iter_ < 100
-    assert model.history_[-1]["validation_score"] > 0.85
-    assert model.history_[-1]["rows"] == len(X) - round(0.1 * len(X))
-    assert StreamingSGDClassifier("logistic", n_epochs=100, tol=1e-2).fit(X, y).n_iter_ < 100
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("cls", [StreamingSGDClassifier, StreamingSGDRegressor])
-def test_early_stopping_holds_out_of_every_block(cls):
-    """Of blocks sorted by class or target, not whole ones: nothing would be left to learn a class from."""
-    X, y = digits()
-    order = np.argsort(y, kind="stable")
-    Z = RandomFourierFeatures(n_components=256, random_state=0).fit(X).transform(X)
-    lazy = da.from_array(Z[order], chunks=(45, 256)), da.from_array(y[order], chunks=45)
-    sorted_, whole = (
-        cut_short(cls(early_stopping=held, validation_fraction=0.3, n_epochs=4), *lazy)
-        for held in (True, False)
-    )
-    assert sorted_.score(Z, y) > whole.score(Z, y) - 0.02
-    assert sorted_.history_[-1]["validation_score"] > whole.score(Z, y) - 0.09
-
-
-def test_saved_models_predict_the_same(tmp_path):
-    X, y = digits()
-    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None, early_stopping=True).fit(X, y)
-    save_model(model, tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
-    assert loaded.history_ == model.history_
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"loss": "nope"}, "loss must be 'hinge', .* got 'nope'"),
-        ({"alpha": -1}, "alpha must be a finite number >= 0"),
-        ({"n_directions": -1}, "n_directions must be an integer >= 0"),
-    ],
-)
-def test_refusals(parameters, message):
-    X, y = digits()
-    with pytest.raises(InputError, match=message):
-        StreamingSGDClassifier(**parameters).fit(X, y)
-
-
 # ---- rows that nobody prepared: heavy tails, rare classes, offsets, noise
-
-
-@pytest.mark.parametrize("loss", ["hinge", "logistic", "squared"])
-def test_fewer_rows_than_features(loss):
-    X, y = load_breast_cancer(return_X_y=True)
-    features = RandomFourierFeatures(n_components=1024, random_state=0)
-    model = make_pipeline(StandardScaler(), features, StreamingSGDClassifier(loss))
-    assert model.fit(X[:400], y[:400]).score(X[400:], y[400:]) > 0.93
 
 
 @pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
@@ -344,25 +221,6 @@ def test_curvature_that_the_directions_have_not_seen(dtype):
     model = cut_short(StreamingSGDRegressor(alpha=1e-6, n_epochs=3, tol=None), Z[:12_000], y[:12_000])
     assert model.score(Z[12_000:], y[12_000:]) > ridge - 0.02
     assert [h["loss"] for h in model.history_] == sorted([h["loss"] for h in model.history_], reverse=True)
-
-
-@pytest.mark.slow
-def test_balanced_weights_of_a_rare_class():
-    """Weights of 500 in 0.1 % of the rows: longer rows than any that a sample is likely to hold."""
-    rng = np.random.default_rng(0)
-    n = 30_000
-    y = rng.permutation(np.arange(n) < 60).astype(int)  # half of them to train on
-    X = rng.normal(size=(n, 8)) + 1.5 * y[:, None] * (np.arange(8) < 4)
-    Z = RandomFourierFeatures(n_components=256, random_state=0).fit(X).transform(X)
-    train, test = slice(0, n // 2), slice(n // 2, n)
-    peer = LogisticRegression(C=0.1, class_weight="balanced", max_iter=2000).fit(Z[train], y[train])
-    wanted = roc_auc_score(y[test], peer.decision_function(Z[test]))
-    for loss, alpha in (("logistic", "auto"), ("hinge", "auto"), ("logistic", 2e-3), ("hinge", 2e-3)):
-        model = StreamingSGDClassifier(loss, alpha=alpha, class_weight="balanced")
-        cut_short(model, Z[train], y[train])
-        assert roc_auc_score(y[test], model.decision_function(Z[test])) > wanted - 0.01
-        # Batches without a row of the rare class are no sign of divergence.
-        assert alpha == "auto" or model.history_[-1]["loss"] < 0.3
 
 
 @pytest.mark.parametrize("n", [300, 4000])

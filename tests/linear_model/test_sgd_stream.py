@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -39,23 +37,6 @@ def test_a_stream_comes_within_a_point_of_fit(loss):
     assert len(stream.history_) == 20
     assert stream.t_ >= 20
     assert stream.score(test_Z, test_y) > whole - 0.01 > 0.93
-
-
-def test_pickling_between_calls_changes_no_bit():
-    """Counters of steps, averages and steps themselves go along."""
-    Z, y, _, _ = digits(1200)
-
-    def fitted(between):
-        model = StreamingSGDClassifier("logistic")
-        for a in range(0, 1200, 200):
-            model = between(model.partial_fit(Z[a : a + 200], y[a : a + 200], classes=np.arange(10)))
-        return model
-
-    straight, pickled = fitted(lambda m: m), fitted(lambda m: pickle.loads(pickle.dumps(m)))
-    np.testing.assert_array_equal(pickled.coef_, straight.coef_)
-    np.testing.assert_array_equal(pickled.intercept_, straight.intercept_)
-    assert pickled.t_ == straight.t_
-    assert [h["loss"] for h in pickled.history_] == [h["loss"] for h in straight.history_]
 
 
 def test_a_stream_goes_on_from_fit():
@@ -100,19 +81,6 @@ def test_a_batch_without_weight_changes_nothing(sparse):
     assert model.t_ == t
     model.partial_fit(X[250:], y[250:], np.ones(250))
     assert model.score(X, y) > 0.97
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_text_labels_and_weights(loss, sparse):
-    X, y = linear_rows(1500)
-    labels, weight = np.where(y > 0, "above", "below"), np.linspace(0.5, 2, 1500)
-    X = sp.csr_matrix(X) if sparse else X
-    model = StreamingSGDClassifier(loss)
-    for a in range(0, 1500, 100):
-        b = slice(a, a + 100)
-        model.partial_fit(X[b], labels[b], ["above", "below"], weight[b])
-    assert model.score(X, labels) > 0.93
 
 
 def test_calls_have_the_same_targets():

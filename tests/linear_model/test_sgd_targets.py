@@ -8,7 +8,6 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 
 from distrf import CompactNonlinearRegressor, StreamingRidge, StreamingSGDRegressor
-from distrf.errors import InputError
 
 LOSSES = "squared", "huber", "epsilon_insensitive"
 
@@ -33,18 +32,6 @@ def test_targets_of_unlike_spreads(loss):
         assert (scores(model, Z, Y) > [0.96, least]).all()
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_an_automatic_epsilon_for_each_target(loss):
-    Z, y, _ = linear_rows()
-    both = StreamingSGDRegressor(loss).fit(Z, np.c_[y, 1024 * y])
-    alone = StreamingSGDRegressor(loss).fit(Z, y)
-    if loss == "squared":
-        assert both.epsilon_ == alone.epsilon_
-    else:
-        np.testing.assert_allclose(both.epsilon_, alone.epsilon_ * np.array([1, 1024]))
-    np.testing.assert_allclose(both.coef_, np.outer([1, 1024], alone.coef_), rtol=0.02, atol=1e-3 * 1024)
-
-
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_numbers_are_in_the_units_of_the_targets(loss):
     """A given alpha and a given epsilon mean the same for a target, whatever stands beside it."""
@@ -58,18 +45,6 @@ def test_numbers_are_in_the_units_of_the_targets(loss):
         size = np.abs(alone.coef_).max()
         np.testing.assert_allclose(both.coef_[j], alone.coef_, atol=0.02 * size)
         assert both.intercept_[j] == pytest.approx(alone.intercept_, abs=0.02 * size)
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-def test_streams_know_the_units(loss):
-    Z, y, _ = linear_rows()
-    Y = np.c_[y, 1e6 + 1e3 * y]
-    model = StreamingSGDRegressor(loss)
-    for a in range(0, 1500, 50):
-        model.partial_fit(Z[a : a + 50], Y[a : a + 50])
-    assert scores(model, Z, Y).min() > 0.96
-    model = StreamingSGDRegressor(loss).fit(Z, Y).partial_fit(Z[:100], Y[:100])
-    assert scores(model, Z, Y).min() > 0.95
 
 
 @pytest.mark.parametrize(
@@ -97,13 +72,6 @@ def test_weights_of_any_size(model, factor):
         np.testing.assert_array_equal(calls[0].coef_, calls[1].coef_)
 
 
-def test_targets_whose_squares_are_no_numbers_are_refused():
-    Z, y, _ = linear_rows()
-    for model in (StreamingRidge(), StreamingSGDRegressor(), CompactNonlinearRegressor(4)):
-        with pytest.raises(InputError, match=r"y must be at most 1e\+140"):
-            model.fit(Z, 1e200 * y)
-
-
 def test_offset_targets_keep_their_digits():
     """R^2 on held-out rows is that of the same targets around zero: squares of 1e6 cancel."""
     rng = np.random.default_rng(0)
@@ -115,15 +83,3 @@ def test_offset_targets_keep_their_digits():
     )
     assert 0.7 < near < 0.95
     assert far == pytest.approx(near, abs=1e-6)
-
-
-@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
-def test_robust_losses_do_not_know_the_unit_of_the_targets(loss):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(2500, 6))
-    y = X @ [1.0, 2.0, -1.0, 0.5, 0.0, 3.0] + 0.3 * rng.normal(size=2500)
-    one, thousand = (StreamingSGDRegressor(loss).fit(X, unit * y) for unit in (1.0, 1000.0))
-    assert one.score(X, y) > 0.97
-    assert thousand.epsilon_ == pytest.approx(1000 * one.epsilon_)
-    # What rounding leaves moves rows across kinks.
-    assert np.sqrt(((thousand.predict(X) / 1000 - one.predict(X)) ** 2).mean()) < 0.02

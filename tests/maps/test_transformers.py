@@ -80,7 +80,7 @@ FRAME = pd.DataFrame(
 CASES = {
     "chi2": (AdditiveChi2Sampler(sample_steps=2), NUMBERS, None),
     "binarizer": (Binarizer(threshold=0.3), NUMBERS, None),
-    "log": (FunctionTransformer(np.log1p, inverse_func=np.expm1), NUMBERS, None),
+    "log": (FunctionTransformer(np.log1p, inverse_func=np.expm1, check_inverse=False), NUMBERS, None),
     "identity": (FunctionTransformer(feature_names_out="one-to-one"), NUMBERS, None),
     "projection": (GaussianRandomProjection(3, random_state=0), NUMBERS, None),
     "bins": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), NUMBERS, None),

@@ -10,8 +10,6 @@ import sys
 import dask.array as da
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from sklearn.pipeline import make_pipeline
 
@@ -33,10 +31,9 @@ from distrf.persistence import model_details
 N, D = 400, 48
 
 
-@pytest.fixture
-def rows(rng):
-    X = rng.normal(size=(N, 3)).astype(np.float32)
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=N)
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(N, 3)).astype(np.float32)
+Y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * RNG.normal(size=N)
 
 
 def machine(model=None):
@@ -45,152 +42,120 @@ def machine(model=None):
     return make_pipeline(StreamingScaler(), features, model)
 
 
-def one_fit(pipeline, X, y):
-    """The last step fitted to all rows, after steps that were fitted to the first ones."""
-    Z = pipeline[:-1].transform(X)
-    return StreamingRidge(alpha=pipeline[-1].alpha_).fit(Z, y)
+def assert_is_of_all_rows(pipeline, rows=X, y=Y):
+    """The last step is that of one fit to all rows, after steps that were fitted to the first ones."""
+    other = StreamingRidge(alpha=pipeline[-1].alpha_).fit(pipeline[:-1].transform(rows), y)
+    assert pipeline[-1].state_.rows == len(y)
+    np.testing.assert_allclose(pipeline[-1].coef_, other.coef_, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(pipeline[-1].intercept_, other.intercept_, rtol=1e-8)
 
 
-def assert_same_weights(model, other):
-    np.testing.assert_allclose(model.coef_, other.coef_, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(model.intercept_, other.intercept_, rtol=1e-8)
+@pytest.mark.parametrize(
+    "more", [(X[300:], Y[300:]), (da.from_array(X[300:], (33, 3)), da.from_array(Y[300:], 50))]
+)
+def test_in_memory(more):
+    pipeline = machine().fit(X[:300], Y[:300])
+    assert add_rows(pipeline, *more) is pipeline
+    assert_is_of_all_rows(pipeline)
 
 
-def test_in_memory(rows):
-    X, y = rows
-    pipeline = machine().fit(X[:300], y[:300])
-    grown = add_rows(pipeline, X[300:], y[300:])
-    assert grown is pipeline
-    assert_same_weights(pipeline[-1], one_fit(pipeline, X, y))
-    assert pipeline[-1].state_.rows == N
-    lazy = machine().fit(X[:300], y[:300])
-    add_rows(lazy, da.from_array(X[300:], (33, 3)), da.from_array(y[300:], 50))
-    assert_same_weights(lazy[-1], pipeline[-1])
-
-
-def test_a_folder_is_written_anew(rows, tmp_path):
-    X, y = rows
-    write_rows(X[:300], tmp_path / "a.zarr", y[:300])
-    write_rows(X[300:], tmp_path / "b.zarr", y[300:])
+def test_a_folder_is_written_anew(tmp_path):
+    write_rows(X[:300], tmp_path / "a.zarr", Y[:300])
+    write_rows(X[300:], tmp_path / "b.zarr", Y[300:])
     model = StreamingRidge(alpha="auto", keep_state=True)
     distrf.train(*distrf.open_rows(tmp_path / "a.zarr"), model=model, n_components=D, out=tmp_path / "m")
     before = load_model(tmp_path / "m")
     grown = add_rows(tmp_path / "m", tmp_path / "b.zarr")
-    loaded = load_model(tmp_path / "m")
+    loaded, details = load_model(tmp_path / "m"), model_details(tmp_path / "m")
     np.testing.assert_array_equal(loaded[-1].coef_, grown[-1].coef_)
     assert loaded.training_ == before.training_
     np.testing.assert_array_equal(before[:-1].transform(X), loaded[:-1].transform(X))
-    assert_same_weights(loaded[-1], one_fit(loaded, X, y))
-    details = model_details(tmp_path / "m")
+    assert_is_of_all_rows(loaded)
     assert [part["rows"] for part in details["trained_on"]] == [300, 100]
     assert [(a["rows"], os.path.basename(a["source"])) for a in details["added"]] == [(100, "b.zarr")]
     assert sorted(os.listdir(tmp_path)) == ["a.zarr", "b.zarr", "m"]
 
 
-def test_rows_are_added_once(rows, tmp_path):
-    X, y = rows
-    save_model(machine().fit(X[:300], y[:300]), tmp_path / "m")
-    more = tmp_path / "b.zarr"
-    write_rows(X[300:], more, y[300:])
-    add_rows(tmp_path / "m", more)
+def test_rows_are_added_once(tmp_path):
+    """Those of a training too; arrays are known by what they hold."""
+    model, more = tmp_path / "m", tmp_path / "b.zarr"
+    distrf.train(X[:300], Y[:300], model=StreamingRidge(1e-3, keep_state=True), map=machine()[1], out=model)
+    write_rows(X[300:], more, Y[300:])
+    add_rows(model, more)
     shutil.copytree(more, tmp_path / "copy.zarr")
-    model = (tmp_path / "m/model.json").read_bytes()
-    for known in (more, tmp_path / "copy.zarr"):
-        with pytest.raises(SpecMismatchError, match=r"all 100 rows are in the model already.*again=True"):
-            add_rows(tmp_path / "m", known)
-    assert (tmp_path / "m/model.json").read_bytes() == model
-    twice = add_rows(tmp_path / "m", more, again=True)
-    assert twice[-1].state_.rows == 500
-    # Arrays are known by what they hold.
-    add_rows(tmp_path / "m", X[:10], y[:10])
-    with pytest.raises(SpecMismatchError, match="all 10 rows"):
-        add_rows(tmp_path / "m", X[:10].copy(), y[:10].copy())
-    add_rows(tmp_path / "m", X[:10], y[:10] + 1)
+    add_rows(model, X[:10], Y[:10])
+    before = (model / "model.json").read_bytes()
+    for n, known in (
+        (100, [more]),
+        (100, [tmp_path / "copy.zarr"]),
+        (300, [X[:300], Y[:300]]),
+        (10, [X[:10].copy(), Y[:10]]),
+    ):
+        with pytest.raises(SpecMismatchError, match=rf"all {n} rows are in the model already.*again=True"):
+            add_rows(model, *known)
+    assert (model / "model.json").read_bytes() == before
+    assert add_rows(model, more, again=True)[-1].state_.rows == 510
+    add_rows(model, X[:10], Y[:10] + 1)
 
 
-def test_what_a_model_was_trained_on_is_known(rows, tmp_path):
-    X, y = rows
-    write_rows(X, tmp_path / "a.zarr", y)
-    distrf.train(tmp_path / "a.zarr", model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "m")
-    distrf.train(X, y, model=StreamingRidge(keep_state=True), n_components=D, out=tmp_path / "n")
-    for model, given in (("m", (tmp_path / "a.zarr",)), ("n", (X, y))):
-        with pytest.raises(SpecMismatchError, match="in the model already"):
-            add_rows(tmp_path / model, *given)
-
-
-def table(path, X, y):
-    pq.write_table(pa.table({**{f"x{j}": X[:, j] for j in range(X.shape[1])}, "y": y}), path)
-
-
-def test_of_a_folder_of_files_only_the_new_ones_are_added(rows, tmp_path):
+def test_of_a_folder_of_files_only_the_new_ones_are_added(tmp_path):
     """New files stand before, between and behind those that are known."""
-    X, y = rows
-    folder = tmp_path / "files"
+    folder, frame = tmp_path / "files", pd.DataFrame(X, columns=list("abc")).assign(y=Y)
     folder.mkdir()
-    cuts = {"1": (0, 50), "2": (50, 120), "3": (120, 200), "4": (200, 310), "5": (310, 400)}
-    for name in ("2", "4"):
-        table(folder / f"{name}.parquet", X[slice(*cuts[name])], y[slice(*cuts[name])])
-    data = distrf.pipeline.rows.open_input(str(folder), "y")
-    model = machine(StreamingRidge(alpha=1e-3, keep_state=True)).fit(*data.rows())
-    save_model(
-        model,
-        tmp_path / "m",
-        input=data.description,
-        trained_on=[{"data": d, "rows": n} for d, n in data.parts],
-    )
-    for name in ("1", "3", "5"):
-        table(folder / f"{name}.parquet", X[slice(*cuts[name])], y[slice(*cuts[name])])
-    grown = add_rows(tmp_path / "m", folder)
-    assert grown[-1].state_.rows == N
-    assert_same_weights(grown[-1], one_fit(grown, X, y))
-    table(folder / "6.parquet", X[:7], y[:7])
-    assert add_rows(tmp_path / "m", folder)[-1].state_.rows == N + 7
+    cuts = {"1": (0, 50), "2": (50, 120), "3": (120, 200), "4": (200, 310), "5": (310, 400), "6": (0, 7)}
+    for names, n in (("24", 180), ("135", 400), ("6", 407)):
+        for name in names:
+            frame[slice(*cuts[name])].to_parquet(folder / f"{name}.parquet")
+        if n == 180:
+            options = {"model": StreamingRidge(1e-3, keep_state=True), "scale": "standard", "map": machine()[1]}
+            distrf.train(folder, target="y", out=tmp_path / "m", **options)
+        else:
+            assert add_rows(tmp_path / "m", folder)[-1].state_.rows == n
+        if n == 400:
+            assert_is_of_all_rows(load_model(tmp_path / "m"))
     with pytest.raises(SpecMismatchError, match="all 407 rows"):
         add_rows(tmp_path / "m", folder)
 
 
-def test_new_labels(rows, tmp_path):
-    X, _ = rows
+def test_new_labels(tmp_path):
     y = np.where(X[:, 0] > 0, "up", "down")
     y[320:340] = "new"
-    save_model(
-        machine(StreamingRidgeClassifier(alpha=1e-2, keep_state=True)).fit(X[:300], y[:300]), tmp_path / "m"
-    )
+    learner = StreamingRidgeClassifier(alpha=1e-2, keep_state=True)
+    save_model(machine(learner).fit(X[:300], y[:300]), tmp_path / "m")
     with pytest.raises(InputError, match=r"\['new'\]"):
         add_rows(tmp_path / "m", X[300:], y[300:])
     grown = add_rows(tmp_path / "m", X[300:], y[300:], new_classes=True)
     assert grown[-1].classes_.tolist() == ["down", "new", "up"]
     alone = StreamingRidgeClassifier(alpha=1e-2).fit(grown[:-1].transform(X), y)
-    assert_same_weights(grown[-1], alone)
+    np.testing.assert_allclose(grown[-1].coef_, alone.coef_, rtol=1e-6, atol=1e-8)
 
 
-def test_models_that_cannot_take_rows(rows, tmp_path):
-    X, y = rows
-    save_model(machine(StreamingRidge(alpha=0.1)).fit(X, y), tmp_path / "plain")
-    with pytest.raises(InputError, match="model__keep_state"):
-        add_rows(tmp_path / "plain", X, y)
-    with pytest.raises(InputError, match="only ridge keeps sums"):
-        add_rows(machine(StreamingSGDRegressor(n_epochs=1)).fit(X, y), X, y)
-    kept = machine().fit(X, y)
-    with pytest.raises(InputError, match="regressor"):
-        add_rows(kept, X, y, new_classes=True)
-    with pytest.raises(InputError, match="needs a target"):
-        add_rows(kept, X)
-    with pytest.raises(InputError, match="features"):
-        add_rows(kept, X[:, :2], y)
+@pytest.mark.parametrize(
+    ("learner", "given", "match"),
+    [
+        (StreamingRidge(alpha=0.1), (X, Y), "model__keep_state"),
+        (StreamingSGDRegressor(n_epochs=1, tol=None), (X, Y), "only ridge keeps sums"),
+        (None, (X, Y, True), "regressor"),
+        (None, (X,), "needs a target"),
+        (None, (X[:, :2], Y), "features"),
+    ],
+)
+def test_models_that_cannot_take_rows(learner, given, match):
+    kept = machine(learner).fit(X, Y)
+    with pytest.raises(InputError, match=match):
+        add_rows(kept, *given[:2], new_classes=len(given) > 2)
 
 
-def test_rows_inside_the_model_and_models_in_use(rows, tmp_path):
-    X, y = rows
-    save_model(machine().fit(X, y), tmp_path / "m")
-    write_rows(X, tmp_path / "m/rows.zarr", y)
+def test_rows_inside_the_model_and_models_in_use(tmp_path):
+    save_model(machine().fit(X, Y), tmp_path / "m")
+    write_rows(X, tmp_path / "m/rows.zarr", Y)
     with pytest.raises(Exception, match="the model"):
         add_rows(tmp_path / "m", tmp_path / "m/rows.zarr")
     left = subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path / "m")], stdout=subprocess.PIPE)
     try:
         assert left.stdout.readline() == b"held\n"
         with pytest.raises(InUseError, match="being written by another job"):
-            add_rows(tmp_path / "m", X, y)
+            add_rows(tmp_path / "m", X, Y)
     finally:
         left.kill()
         left.wait()
@@ -222,11 +187,7 @@ def test_tables(tmp_path, rng):
     frame[300:].to_csv(folder / "2.csv", index=False)
     loaded = add_rows(model, folder)
     assert loaded[-1].state_.rows == 400
-    data = distrf.pipeline.loaded.Loaded.of(model).open(folder, target="price", needs_target=True)
-    Z = data.rows()[0]
-    for step in loaded[:-1]:
-        Z = step.transform(Z)
-    assert_same_weights(loaded[-1], StreamingRidge(alpha=loaded[-1].alpha_).fit(Z, data.rows()[1]))
+    assert_is_of_all_rows(loaded, frame, frame["price"])
     assert load_model(model)[-1].state_.state.weight.sum() == 400
     in_memory = add_rows(loaded, frame[:5], frame["price"][:5])
     assert in_memory[-1].state_.rows == 405

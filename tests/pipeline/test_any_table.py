@@ -191,12 +191,8 @@ def check(table, target, given, folder):
 
 
 def drawn(examples):
-    return settings(
-        max_examples=examples,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=list(HealthCheck),
-    )
+    phases, checks = [Phase.explicit, Phase.generate], list(HealthCheck)
+    return settings(max_examples=examples, deadline=None, phases=phases, suppress_health_check=checks)
 
 
 @drawn(40)
@@ -235,28 +231,25 @@ DAYS = pd.Timestamp("2020-01-01") + pd.to_timedelta(K * 7919 % 900, "D")
 def test_what_text_tells_is_learned(values, kind, tmp_path):
     """From frames, Parquet and CSV alike; rows to predict are read as those of the training, one at a time too."""
     frame = pd.DataFrame({"c": values, "x": np.cos(K)})
-    number = (
-        frame["c"].map({v: i for i, v in enumerate(sorted(set(frame["c"].dropna()), key=str))}).astype(float)
+    levels = {v: float(i) for i, v in enumerate(sorted(set(frame["c"].dropna()), key=str))}
+    frame["y"] = (
+        (DAYS - DAYS[0]).days.to_numpy() * 1.0
+        if kind == "date"
+        else frame["c"].map(levels).astype(float).fillna(0.0)
     )
-    frame["y"] = (DAYS - DAYS[0]).days.to_numpy() * 1.0 if kind == "date" else number.fillna(0.0)
-    frame.to_parquet(tmp_path / "a.parquet")
-    frame.to_csv(tmp_path / "a.csv", index=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
-        options = {"kinds": {"c": "category"}} if kind == "category" else {}
-        models = [
-            distrf.train(rows, target="y", map=None, **options)
-            for rows in (frame, tmp_path / "a.parquet", tmp_path / "a.csv")
-        ]
-    for model in models:
+    places = frame, tmp_path / "a.parquet", tmp_path / "a.csv"
+    frame.to_parquet(places[1])
+    frame.to_csv(places[2], index=False)
+    options = {"kinds": {"c": "category"}} if kind == "category" else {}
+    for place in places:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ColumnWarning)  # of the texts that are none
+            model = distrf.train(place, target="y", map=None, **options)
         assert model[0].columns_[0]["kind"] == kind
         same = distrf.predict(model, frame)
-        np.testing.assert_allclose(distrf.predict(model, frame.iloc[5:6]), same[5:6], rtol=1e-4, atol=1e-3)
-        np.testing.assert_allclose(
-            np.asarray(distrf.predict(model, tmp_path / "a.csv")), same, rtol=1e-4, atol=1e-3
-        )
-        if kind == "date":
-            assert distrf.evaluate(model, frame)["r2"] > 0.9
+        for rows, wanted in ((frame.iloc[5:6], same[5:6]), (places[2], same)):
+            np.testing.assert_allclose(np.asarray(distrf.predict(model, rows)), wanted, rtol=1e-4, atol=1e-3)
+        assert kind != "date" or distrf.evaluate(model, frame)["r2"] > 0.9
 
 
 @pytest.mark.parametrize(
@@ -287,18 +280,14 @@ def test_frames_with_text_views(rng, frame_of):
     assert distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
 
 
-@pytest.mark.parametrize("by", [1, "1", np.int64(1)])
-def test_slices_by_a_column_whose_name_is_a_number(rng, by):
-    frame = pd.DataFrame(rng.integers(0, 3, size=(90, 2)))
+def test_names_of_columns_that_are_numbers_or_several():
+    frame = pd.DataFrame(np.arange(180).reshape(90, 2) % 3)
     frame["y"] = frame[1] * 1.0
     model = distrf.train(frame, target="y", map=None)
-    assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
+    for by in (1, "1", np.int64(1)):
+        assert len(distrf.evaluate(model, frame, by=by)["slices"]) == 3
     with pytest.raises(InputError, match=r"'7' is no column of the table; columns: \['0', '1', 'y'\]"):
         distrf.evaluate(model, frame, by=7)
-
-
-def test_one_column_is_the_target(rng):
-    frame = pd.DataFrame(rng.normal(size=(90, 3)), columns=["a", "b", "c"])
     with pytest.raises(InputError, match=r"target= is the name of one column; received \['b', 'c'\]"):
         distrf.train(frame, target=["b", "c"])
 

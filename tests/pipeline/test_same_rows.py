@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+import zarr
 
 import distrf
 from distrf.errors import SpecMismatchError, StoreError
@@ -76,3 +80,61 @@ def test_rows_that_changed_are_not_taken_for_those_of_before(tmp_path, table, ki
         write(changed=True)
         with pytest.raises(SpecMismatchError, match=r"spec\.input\.version: .* -> "):
             distrf.predict(model, source, out)
+
+
+def _frame():
+    rng = np.random.default_rng(3)
+    x, k = rng.normal(size=900), rng.integers(0, 5, 900)
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, 900), "D")
+    return pd.DataFrame({
+        "id": 2**60 + rng.permutation(900), "x": np.where(k == 3, np.nan, x), "z": x + rng.normal(size=900),
+        "city": np.array(["Ulm", "Bonn", None, "Köln", "Rom"], object)[k], "day": days, "code": 2**61 + k,
+        "y": x + k + (days - days[0]).days / 300,
+    })  # fmt: skip
+
+
+def _layouts(frame, folder):
+    """The same table in every form, those with columns of any type first."""
+    frame.to_parquet(folder / "a.parquet", row_group_size=200)
+    for name in ("a.csv", "a.csv.gz"):
+        frame.to_csv(folder / name, index=False)
+    return {"parquet": folder / "a.parquet", "csv": folder / "a.csv", "csv.gz": folder / "a.csv.gz"}
+
+
+def test_the_same_table_is_the_same_model_and_has_the_same_keys(tmp_path):
+    """As a frame, of Polars, Parquet, CSV and CSV.gz with columns of any type; as arrays, Zarr and ingested rows too, of numbers."""
+    frame = _frame()
+    files = _layouts(frame, tmp_path)
+    with suppress(ImportError):
+        import polars
+
+        files["polars"] = polars.from_pandas(frame)
+    kinds, made, keys = {"id": "drop", "code": "category"}, {}, {}
+    for name, rows in {"frame": frame, "arrow": pa.Table.from_pandas(frame), **files}.items():
+        model = distrf.train(rows, target="y", kinds=kinds, random_state=0, n_components=64)
+        made[name] = np.asarray(distrf.predict(model, frame))
+        if isinstance(rows, Path):
+            distrf.predict(model, rows, tmp_path / "p.parquet", keys=["id", "day"], overwrite=True)
+            keys[name] = pd.read_parquet(tmp_path / "p.parquet")
+    for name, values in made.items():
+        np.testing.assert_allclose(values, made["frame"], rtol=1e-6, atol=1e-6, err_msg=name)
+    for found in keys.values():
+        assert found["id"].tolist() == frame["id"].tolist()
+        assert pd.to_datetime(found["day"]).tolist() == frame["day"].tolist()
+    numbers = frame[["z", "y"]].assign(w=frame["z"] ** 2)
+    files = _layouts(numbers, tmp_path)
+    distrf.ingest(files["csv"], tmp_path / "ingested.zarr", target="y")
+    group = zarr.open_group(tmp_path / "b.zarr", mode="w")
+    X, y = numbers[["z", "w"]].to_numpy(), numbers["y"].to_numpy()
+    group.create_array("X", data=X, chunks=(300, 2))
+    group.create_array("y", data=y, chunks=(300,))
+    places = {"ingested": (tmp_path / "ingested.zarr",), "zarr": (tmp_path / "b.zarr",), "arrays": (X, y)}
+    made = {
+        name: np.asarray(distrf.train(*rows, scale="standard", **options, **LINEAR).predict(X))
+        for name, rows, options in [
+            *((name, (path,), {"target": "y"}) for name, path in files.items()),
+            *((name, rows, {}) for name, rows in places.items()),
+        ]
+    }
+    for name, values in made.items():
+        np.testing.assert_allclose(values, made["arrays"], rtol=1e-6, atol=1e-6, err_msg=name)

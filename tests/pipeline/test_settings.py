@@ -87,20 +87,20 @@ def test_steps_that_are_given_are_set_too():
 @pytest.mark.parametrize(
     ("options", "searched"),
     [
-        ({}, ("auto", "auto")),
-        ({"n_components": "64"}, ("auto", "64")),
-        ({"set": {"map__length_scale": "median"}}, (None, "auto")),
-        ({"set": {"map__kernel": "cauchy"}}, ("auto", "auto")),
-        ({"set": {"map__gamma": 0.5, "map__n_components": 8}}, (None, None)),
-        ({"map": "tefm", "set": {"map__base__length_scale": "2"}}, (None, "auto")),
-        ({"map": RandomFourierFeatures(length_scale=2.0)}, (None, "auto")),
-        ({"map": RandomFourierFeatures(n_components=8)}, ("auto", None)),
-        ({"map": None}, (None, "auto")),
+        ({}, (True, "auto")),
+        ({"n_components": "64"}, (True, "64")),
+        ({"set": {"map__length_scale": "median"}}, (False, "auto")),
+        ({"set": {"map__kernel": "cauchy"}}, (True, "auto")),
+        ({"set": {"map__gamma": 0.5, "map__n_components": 8}}, (False, None)),
+        ({"map": "tefm", "set": {"map__base__length_scale": "2"}}, (False, "auto")),
+        ({"map": RandomFourierFeatures(length_scale=2.0)}, (False, "auto")),
+        ({"map": RandomFourierFeatures(n_components=8)}, (True, None)),
+        ({"map": None}, (False, "auto")),
     ],
 )
 def test_what_is_set_is_not_searched(options, searched):
     made = Options(**options)
-    assert (made.length_scale, made.n_components) == searched
+    assert (made.searches_length, made.n_components) == searched
 
 
 @pytest.mark.parametrize(

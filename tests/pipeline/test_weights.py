@@ -43,58 +43,51 @@ def parquet(path, weight=WEIGHT, **more):
 # ---- reading ----------------------------------------------------------------------------------------
 
 
-def test_a_column_of_parquet(tmp_path):
+def test_a_column_of_parquet_or_of_zarr_or_an_array(tmp_path):
     path = parquet(tmp_path / "rows.parquet")
-    rows, y, weight = open_rows(path, target="y", weight="w")
-    np.testing.assert_array_equal(rows.compute(), X)
-    np.testing.assert_array_equal(y.compute(), Y)
-    np.testing.assert_array_equal(weight.compute(), WEIGHT)
-    assert weight.chunks[0] == rows.chunks[0]
+    ingest(path, tmp_path / "rows.zarr", target="y")
+    group = zarr.open_group(tmp_path / "others.zarr", mode="w")
+    for name, values in {"X": X, "y": Y, "mass": WEIGHT, "many": X}.items():
+        group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
+    places = {path: ("y", "w"), tmp_path / "rows.zarr": (None, "w"), tmp_path / "others.zarr": (None, "mass")}
+    for place, (target, weight) in places.items():
+        rows, y, weights = open_rows(place, target=target, weight=weight)
+        data = open_input(str(place), target, sample_weight=weight)
+        for found, wanted in (
+            (rows, X),
+            (data.rows()[0], X),
+            (y, Y),
+            (weights, WEIGHT),
+            (data.weights, WEIGHT),
+        ):
+            np.testing.assert_array_equal(found.compute(), wanted)
+        assert weights.chunks[0] == rows.chunks[0]
+        assert data.description["weight"] == weight
     rows, _, weight = open_rows(path, weight="w", columns=["b"])
-    assert rows.shape == (N, 1)
-    np.testing.assert_array_equal(weight.compute(), WEIGHT)
-    assert len(open_rows(path, target="y")) == 2
-    data = open_input(path, "y", sample_weight="w")
-    assert data.info.columns == ["a", "b", "c"]
-    assert data.description["weight"] == "w"
-    np.testing.assert_array_equal(data.weights.compute(), WEIGHT)
+    assert (rows.shape, len(open_rows(path, target="y"))) == ((N, 1), 2)
     assert open_input(path, "y").weights is None
     assert "weight" not in open_input(path, "y").description
 
 
-def test_a_column_or_an_array_of_zarr(tmp_path):
-    ingest(parquet(tmp_path / "rows.parquet"), tmp_path / "rows.zarr", target="y")
-    data = open_input(str(tmp_path / "rows.zarr"), sample_weight="w")
-    assert data.info.columns == ["a", "b", "c"]
-    np.testing.assert_array_equal(data.rows()[0].compute(), X)
-    np.testing.assert_array_equal(data.weights.compute(), WEIGHT)
-    group = zarr.open_group(tmp_path / "others.zarr", mode="w")
-    for name, values in {"X": X, "y": Y, "mass": WEIGHT, "many": X}.items():
-        group.create_array(name, data=values, chunks=(100, *values.shape[1:]))
-    rows, _, weight = open_rows(tmp_path / "others.zarr", weight="mass")
-    np.testing.assert_array_equal(rows.compute(), X)
-    np.testing.assert_array_equal(weight.compute(), WEIGHT)
-    np.testing.assert_array_equal(
-        open_input(str(tmp_path / "others.zarr"), sample_weight="mass").weights.compute(), WEIGHT
-    )
-    with pytest.raises(InputError, match="one value for each of 600 rows; 'many' of"):
-        open_rows(tmp_path / "others.zarr", weight="many")
-    with pytest.raises(InputError, match="column 'none' is not in"):
-        open_rows(tmp_path / "others.zarr", weight="none")
-
-
-def test_columns_that_are_no_weight(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"target": "y", "weight": "y", "columns": ["a"]}, "the weight 'y' is the target"),
+        ({"target": "y", "weight": "w", "columns": ["a", "w"]}, "the weight 'w' is among columns="),
+        ({"target": "label", "weight": "none", "columns": ["a"]}, "none"),
+        ({"target": "y", "weight": "label", "columns": ["a"]}, "one number for each row; 'label' has shape"),
+        ({"zarr": True, "weight": "many"}, "one value for each of 600 rows; 'many' of"),
+        ({"zarr": True, "weight": "none"}, "column 'none' is not in"),
+    ],
+)
+def test_columns_that_are_no_weight(options, match, tmp_path):
     path = parquet(tmp_path / "rows.parquet", label=LABELS)
-    with pytest.raises(InputError, match="the weight 'y' is the target"):
-        open_rows(path, target="y", weight="y", columns=["a"])
-    with pytest.raises(InputError, match="the weight 'w' is among columns="):
-        open_rows(path, target="y", weight="w", columns=["a", "w"])
-    with pytest.raises(InputError, match="none"):
-        open_rows(path, target="label", weight="none", columns=["a"])
-    with pytest.raises(InputError, match="one number for each row; 'label' has shape"):
-        open_rows(path, target="y", weight="label", columns=["a"])
-    with pytest.raises(InputError, match="sample_weight='w' names a column of a table"):
-        train(X, Y, sample_weight="w")
+    if options.pop("zarr", False):
+        path = tmp_path / "others.zarr"
+        for name, values in {"X": X, "many": X}.items():
+            zarr.open_group(path).create_array(name, data=values, chunks=(100, 3))
+    with pytest.raises(InputError, match=match):
+        open_rows(path, **options)
 
 
 @pytest.mark.parametrize(("bad", "said"), [(-2.0, "-2"), (np.nan, "nan"), (np.inf, "inf")])
@@ -178,6 +171,8 @@ def test_weights_of_rows_are_named_or_given(tmp_path):
         assert found["r2"] == pytest.approx(wanted)
     with pytest.raises(InputError, match="columns are named where rows are at a path or a data frame"):
         evaluate(model, X, Y, sample_weight="w")
+    with pytest.raises(InputError, match="sample_weight='w' names a column of a table"):
+        train(X, Y, sample_weight="w")
 
 
 def test_counts_of_weighted_rows_are_sums_of_weights():

@@ -6,10 +6,8 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.pipeline import make_pipeline
 
 import distrf
-from distrf.execution import passes
 from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
 from distrf.planning.job import plan_job
@@ -24,8 +22,6 @@ def made_rows(n, block, d=16):
     y = (X[:, 0] * X[:, 1] > 0).astype(int)
     return da.from_array(X, chunks=(block, d)), da.from_array(y, chunks=block)
 
-
-MODEL = make_pipeline(fourier(), distrf.StreamingRidgeClassifier(1.0))
 
 # ---- at once ----------------------------------------------------------------------------------------
 
@@ -72,22 +68,3 @@ def test_a_parquet_file_of_pandas_is_one_block(tmp_path):
     assert made.blocks > 4
     assert made.at_once == (made.blocks, made.blocks)
     assert made.bytes_read == made.blocks * few.bytes_read
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("D", [64, 2048])
-def test_rows_that_workers_hold(client, D, monkeypatch):
-    """As many segments as the pass has, and nothing is read."""
-    X = da.zeros((2100, 8), chunks=(10, 8), dtype=np.float32).persist()  # more than features
-    Z = fourier(D).fit(X).transform(X)
-    made = distrf.plan(distrf.StreamingRidge(1.0), Z)
-    assert made.bytes_read == 0
-    counted, real = [], passes.compute
-
-    def counting(task, *more):
-        counted.append(sum("gram" in str(key) and "-segment-" in str(key) for key in dict(task.dask)))
-        return real(task, *more)
-
-    monkeypatch.setattr(passes, "compute", counting)
-    distrf.StreamingRidge(1.0).fit(Z, np.arange(2100.0))
-    assert made.at_once == (counted[-1], counted[-1])

@@ -21,8 +21,6 @@ from distrf.errors import InputError, MemoryPlanError
 from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
 from distrf.pipeline.evaluating import empty_sums
-from distrf.planning.job import plan_job
-from distrf.sgd.schedules import most_rows
 
 
 @pytest.fixture(scope="module")
@@ -82,55 +80,6 @@ def test_planned_as_by_the_command_line(cli, files, case):
     options |= {"classes": 1000} if case == "many" else {}
     for rows in ([store], distrf.open_rows(store)):
         assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said
-
-
-def test_predicting_is_planned_as_by_the_command_line(cli, files, tmp_path, monkeypatch):
-    """The command plans the same steps of the same model, and says nothing where they fit."""
-    X, y = distrf.open_rows(files / "ten.zarr")
-    model = make_pipeline(distrf.StreamingScaler(), fourier(), distrf.StreamingRidgeClassifier(1e-3)).fit(X, y)
-    distrf.save_model(model, tmp_path / "m")
-    made = distrf.plan(model, files / "ten.zarr", cluster=files / "c.json")
-    assert (made.job, made.passes, made.bytes_written) == ("predict", 1, 8 * 4000)
-    seen = []
-
-    def kept(*arguments):
-        seen.append(facts(plan_job(*arguments)))
-        raise MemoryPlanError("too big")
-
-    monkeypatch.setattr("distrf.planning.job.plan_job", kept)
-    words = [tmp_path / "m", files / "ten.zarr", tmp_path / "p.zarr", "--cluster", files / "c.json"]
-    cli("predict", *words, code=1)
-    assert seen == [facts(made)]
-
-
-def test_every_step_has_its_share(files):
-    X, y = distrf.open_rows(files / "ten.zarr")
-
-    def planned(*steps, **options):
-        return distrf.plan(make_pipeline(*steps), X, y, **options)
-
-    plain, scaled = planned(fourier(), CLASSIFIER), planned(distrf.StreamingScaler(), fourier(), CLASSIFIER)
-    assert plain.job == "fit"
-    trained = planned(fourier(), CLASSIFIER, job="train")  # which reads samples
-    assert plain.passes + 2 == trained.passes
-    assert plain.bytes_read < trained.bytes_read
-    assert (scaled.passes, scaled.bytes_read) == (plain.passes + 1, plain.bytes_read + X.nbytes)
-    tefm = distrf.TEFM(fourier(), 16)
-    assert planned(tefm, CLASSIFIER).passes > plain.passes
-    fitted = tefm.fit(X[:1024].compute())  # what is there is not found again
-    assert planned(fitted, CLASSIFIER).passes == planned(fourier(gamma=1.0), CLASSIFIER).passes
-    learned = planned(distrf.CompactNonlinearClassifier(16))
-    assert learned.passes > 10
-    assert any("features learned first" in note for note in learned.notes)
-
-
-def test_rows_in_memory(rng):
-    X, y = rng.normal(size=(500, 6)), np.arange(500) % 3
-    made = distrf.plan(make_pipeline(fourier(), CLASSIFIER), X, y)
-    # All of them are the samples of the length scale and of calibration.
-    assert (made.rows, made.bytes_read, made.workers.count) == (500, 3 * X.nbytes, 1)
-    assert made.bytes_written == 8 * 64 * 3
-    assert made.notes[0] == "classes: at least 3, in 500 sampled rows"
 
 
 def test_it_prints_and_refuses(files):
@@ -204,13 +153,3 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
     )  # fmt: skip
     assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
     assert auto.memory.parts["features"] == largest.memory.parts["features"]
-
-
-@pytest.mark.parametrize(
-    ("n", "D", "rows"),
-    [(10**6, 512, 4096), (10**6, 65_536, 1024), (10**6, 10**6, 256), (8000, 512, 500), (1000, 512, 1000),
-     (1000, 10**6, 256), (200, 10**6, 200)],
-)  # fmt: skip
-def test_the_most_rows_of_a_batch(n, D, rows):
-    assert most_rows("auto", n, D) == rows
-    assert most_rows(300, n, D) == min(n, 300)

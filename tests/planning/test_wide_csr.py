@@ -8,18 +8,15 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from peaks import traced
 from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf.execution.graph import stored_row_bytes
 from distrf.execution.memory import Workers
-from distrf.execution.passes import pass_memory
 from distrf.execution.planned import PlannedRows
 from distrf.execution.row_blocks import row_bytes
 from distrf.execution.writing import write_rows
 from distrf.planning.job import plan_job
-from distrf.sgd.rows import Rows
 from distrf.store import describe
 
 N, D, ENTRIES, BLOCK = 1200, 2**20, 20, 400
@@ -111,39 +108,3 @@ def test_entries_are_known_for_good(tmp_path):
         plan_job("fit", steps, PlannedRows.of(r, Workers(2, 1, 2**31))).memory.peak for r in (X, travelled)
     ]
     assert peaks[0] == peaks[1] < 520 * MIB
-
-
-def test_other_rows_of_the_same_store(tmp_path):
-    """Features that are CSR are not counted by the entries of the dense rows that they are made of."""
-    X = written(tmp_path / "r.zarr", da.from_array(np.ones((600, 6), dtype=np.float32), chunks=(200, 6)))
-    binning = distrf.RandomBinningFeatures(length_scale=1.0, n_grids=16, n_components=300, random_state=0)
-    binned = binning.fit(X).transform(X)
-    assert row_bytes(binned) == 16 * 8 + 24
-    assert row_bytes(binned[:100]) == 300 * 4
-
-
-class Reduction:
-    nbytes, flops_per_row = 8, 1.0
-
-
-def test_what_a_pass_counts(stored):
-    """Entries of CSR rows. Reading takes three copies of a stored block; blocks that a function makes have none."""
-    X = da.zeros((4000, 1000), chunks=(1000, 1000), dtype=np.float32)
-    assert pass_memory(Reduction(), [X], 4, Workers(1, 1, 0)).scratch == 0
-    memory = pass_memory(Reduction(), [SKETCH.fit(stored[0]).transform(stored[0])], 4, Workers(1, 1, 0))
-    assert memory.block < MIB
-    assert memory.weights == 8 * 2 * (D + 1)  # hashes and signs
-
-
-def test_scratch_while_hashes_are_made():
-    map_ = distrf.TensorSketchFeatures(2, gamma=1.0, n_components=64, random_state=0).fit(text(8)).map_
-    _, peak, _ = traced(map_.hashes)
-    assert 0.7 <= peak / map_.scratch_bytes(4) <= 1.02
-
-
-def test_without_a_store_all_columns_count():
-    X = da.from_array(text(), chunks=(BLOCK, D), asarray=False)
-    assert row_bytes(X) == 4 * D
-    assert Rows.of(X, da.from_array(LABELS, chunks=BLOCK), None).row_bytes == 4 * D + 8
-    planned = distrf.plan(distrf.TensorSketchFeatures(2, gamma=1.0, n_components=64), text(), job="featurize")
-    assert planned.memory.block < 2 * MIB

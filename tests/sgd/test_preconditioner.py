@@ -7,7 +7,6 @@ import pytest
 
 from distrf.sgd import preconditioner
 from distrf.sgd.preconditioner import (
-    Preconditioner,
     SampledRows,
     deflated_curvature,
     intercept_scale,
@@ -15,7 +14,6 @@ from distrf.sgd.preconditioner import (
     top_directions,
     weighted_rows,
 )
-from distrf.sgd.spectrum import Spectrum
 
 
 def rows(s=400, P=30, dtype=np.float64, seed=0):
@@ -157,16 +155,3 @@ def test_rows_of_zeros():
     P = make_preconditioner(SampledRows(np.zeros((10, 3)), whole=True), 1.0, 0.0, most=3)
     assert np.isfinite(P.curvature)
     assert P.curvature > 0
-
-
-def test_a_spectrum_is_kept_by_name():
-    """Among the other arrays of a checkpoint; numbers come back as numbers, and no shift as None."""
-    P = Preconditioner(np.ones((3, 2)), np.array([0.5, 0.25]), 0.1, 0.2, 0.25, 0.01)
-    for shift in (None, np.arange(3.0)):
-        made = Spectrum(P, 1.5, 1e-3, 0.1, np.zeros(2), 0.7, shift)
-        assert {"curvature", "row_bound", "alpha", "epsilon", "null_loss"} < made.arrays.keys()
-        back = Spectrum.of(made.arrays | {"rows": np.zeros((4, 3))})
-        assert (back.alpha, back.epsilon, back.null_loss, back.constant) == (1e-3, 0.1, 0.7, 1.5)
-        assert back.arrays.keys() == made.arrays.keys()
-        for name, array in made.arrays.items():
-            np.testing.assert_array_equal(back.arrays[name], array)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import time
 
 import dask
@@ -23,14 +20,12 @@ from distrf import (
     StreamingSGDClassifier,
     StreamingSGDRegressor,
 )
-from distrf.errors import InputError, SpecMismatchError
 from distrf.execution import row_blocks
 from distrf.execution.row_blocks import mapped_from
+from distrf.folds import drawn_folds
 from distrf.sgd import dask_batches as batches_module
 from distrf.sgd import rows as rows_module
-from distrf.sgd.optimizer import PreconditionedSGD
-from distrf.sgd.schedules import MICROBATCH_ROWS, Holdout, Schedule, microbatch_count, row_order
-from distrf.sgd.trainer import Trainer
+from distrf.sgd.schedules import MICROBATCH_ROWS, Schedule, microbatch_count, row_order
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
@@ -48,18 +43,6 @@ def problem(n=3000, chunk=250):
 def model(**parameters):
     given = {"alpha": 1e-4, "n_epochs": 3, "tol": None, "batch_size": 500} | parameters
     return StreamingSGDClassifier("logistic", **given)
-
-
-def test_same_bits_for_one_worker_and_two(client, one_worker_client):
-    """With parts of blocks of 60 rows held out."""
-    Z, y = problem(1500, 60)
-    fitted = model(early_stopping=True, n_epochs=2, batch_size=300)
-    two = clone(fitted).fit(Z, y)
-    with one_worker_client.as_current():
-        one = clone(fitted).fit(Z, y)
-    np.testing.assert_array_equal(one.coef_, two.coef_)
-    assert [h["validation_score"] for h in one.history_] == [h["validation_score"] for h in two.history_]
-    assert two.history_[-1]["validation_score"] > 0.7
 
 
 def test_same_bits_after_a_worker_was_killed(client, monkeypatch):
@@ -142,43 +125,6 @@ def test_a_window_of_blocks_is_resident(client, batch_size, monkeypatch):
     assert left == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("where", ["rows", "features", "y"])
-def test_nan_in_block_137_of_200_is_named(client, where):
-    """In the rows before the map, in features of an unknown origin, and in targets."""
-    Z, y = problem(6000, 30)
-    y = y.astype(float)
-    if where == "rows":
-        X = da.map_blocks(_spoil, mapped_from(Z)[0], dtype=Z.dtype)
-        Z = RandomFourierFeatures(gamma=0.1, n_components=64, random_state=7).fit(X[:30]).transform(X)
-    elif where == "features":
-        Z = da.map_blocks(_spoil, Z, dtype=Z.dtype)
-    else:
-        y = da.map_blocks(_spoil, y, dtype=y.dtype)
-    with pytest.raises(InputError, match=r"row 13 .*rows 4110 to 4139|row 73 .*rows 4050 to 4139"):
-        StreamingSGDRegressor(n_epochs=1, tol=None, batch_size=500).fit(Z, y)
-
-
-def _spoil(block, block_id=None):
-    block = block.copy()
-    if block_id and block_id[0] == 137:
-        block[13] = np.nan
-    return block
-
-
-@pytest.mark.slow
-def test_late_labels_one_class_blocks_and_empty_blocks(client):
-    Z, y = problem()
-    order = np.argsort(y.compute(), kind="stable")
-    chunks = (0, 700, 0, 300, 2000)
-    X = da.from_array(Z.compute()[order], chunks=(chunks, (64,)))
-    labels = da.from_array(y.compute()[order], chunks=(chunks,))
-    fitted = model(n_epochs=5).fit(X, labels)
-    assert fitted.classes_.tolist() == [0, 1, 2]
-    held = Z.compute(), y.compute()
-    assert fitted.score(X, labels) > model(n_epochs=5).fit(*held).score(*held) - 0.03
-
-
 @pytest.mark.filterwarnings("ignore:.*no epoch was better:sklearn.exceptions.ConvergenceWarning")
 def test_features_that_were_edited_are_not_traced_to_their_source():
     """Dask edits an array in place; what it was made from would give the features of before."""
@@ -225,116 +171,15 @@ def test_windows_span_the_data():
     assert first != second
 
 
-def test_holdout_is_the_same_in_every_epoch():
-    """A part of every block, however many there are: blocks may be sorted by class."""
-    holdout = Holdout(0.2, 0)
-    assert holdout.blocks([100] * 50) == list(range(50))
-    assert holdout.blocks([100, 1, 0, 2]) == [0]
-    train, held = holdout.split(1, 100)
-    assert len(held) == 20 == 100 - holdout.usable(1, 100)
-    assert sorted([*train, *held]) == list(range(100))
-    assert held.tolist() != holdout.split(2, 100)[1].tolist()
-    for epoch in (0, 1):
-        assert sorted(row_order(0, epoch, 1, 100, holdout)) == train.tolist()
-
-
-SCRIPT = """
-import os, signal, sys
-import numpy as np
-sys.path.insert(0, {tests!r})
-from test_sgd_batches import model, problem
-from distrf.checkpoint import Checkpoint
-if {kill}:
-    write, calls = Checkpoint.keep, []
-    def dying(self, *arguments):
-        calls.append(None)
-        if len(calls) == 5:
-            os.kill(os.getpid(), signal.SIGKILL)
-        write(self, *arguments)
-    Checkpoint.keep = dying
-Z, y = problem()
-np.save({out!r}, model(checkpoint={path!r}, checkpoint_every=2).fit(Z, y).coef_)
-"""
-
-
-@pytest.mark.slow
-def test_resuming_after_sigkill_gives_the_same_bits(tmp_path):
-    def run(path, **options):
-        out = str(tmp_path / "coef.npy")
-        text = textwrap.dedent(SCRIPT).format(
-            tests=os.path.dirname(__file__), out=out, path=str(tmp_path / path), **options
-        )
-        done = subprocess.run([sys.executable, "-c", text], check=False)
-        return done.returncode, np.load(out) if os.path.exists(out) else None
-
-    code, _ = run("job", kill=True)
-    assert code == -signal.SIGKILL
-    code, resumed = run("job", kill=False)
-    assert code == 0
-    code, whole = run("other", kill=False)
-    assert code == 0
-    np.testing.assert_array_equal(resumed, whole)
-    Z, y = problem()
-    with pytest.raises(SpecMismatchError, match=r"of another job.* alpha: .* -> 1.0"):
-        model(alpha=1.0, checkpoint=str(tmp_path / "job")).fit(Z, y)
-
-
 @pytest.mark.parametrize("lazy", [False, True])
-def test_a_checkpoint_of_other_rows_is_refused(tmp_path, lazy):
-    """Of the same shape and options: rows, targets and weights are compared."""
-    rng = np.random.default_rng(0)
-    X, y, weight = rng.normal(size=(400, 5)), rng.integers(0, 2, 400), rng.uniform(1, 2, 400)
-
-    def fit(X, y, weight=None, **options):
-        if lazy:
-            X, y = da.from_array(X, chunks=(100, 5)), da.from_array(y, chunks=100)
-            weight = None if weight is None else da.from_array(weight, chunks=100)
-        kept = {"checkpoint": str(tmp_path / ("s" if weight is None else "w"))}
-        return model(**kept | options).fit(X, y, weight)
-
-    first = fit(X, y)
-    assert fit(X, y, n_epochs=4).history_[:3] == first.history_
-    with pytest.raises(SpecMismatchError, match="a fit to other rows"):
-        fit(X[::-1], y)
-    with pytest.raises(SpecMismatchError, match="a fit to other targets"):
-        fit(X, 1 - y)
-    fit(X, y, weight)
-    with pytest.raises(SpecMismatchError, match="a fit to other sample_weight"):
-        fit(X, y, weight[::-1])
-
-
-@pytest.mark.slow
-def test_a_resumed_fit_backs_off_to_where_the_epoch_began(tmp_path, monkeypatch):
-    """Not to where it was taken up: steps that were too long are found after the kill as without it."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 5)) * np.where(np.arange(600) < 6, 300.0, 1.0)[:, None]
-    y = X @ np.ones(5)
-    given = {"alpha": 0.0, "n_epochs": 3, "tol": None, "batch_size": 20, "n_directions": 0}
-    backed, taken, dies = [], [], []
-    back_off, advance, eta = PreconditionedSGD.back_off, Trainer._advance, PreconditionedSGD.eta
-    monkeypatch.setattr(PreconditionedSGD, "eta", lambda self, *given: 30.0 * eta(self, *given))  # far too long
-
-    def counted(self, state, *rest):
-        backed.append((len(taken), state.t))
-        return back_off(self, state, *rest)
-
-    def steps(self, *rest):
-        taken.append(None)
-        if dies and len(taken) == dies[0]:
-            raise KeyboardInterrupt
-        return advance(self, *rest)
-
-    monkeypatch.setattr(PreconditionedSGD, "back_off", counted)
-    monkeypatch.setattr(Trainer, "_advance", steps)
-    whole = StreamingSGDRegressor(**given).fit(X, y)
-    place = next(
-        k for k, _ in backed if k % 30 > 2
-    )  # in the middle of an epoch, some batches after its beginning
-    taken.clear()
-    dies.append(place)
-    kept = given | {"checkpoint": str(tmp_path / "s"), "checkpoint_every": 1}
-    with pytest.raises(KeyboardInterrupt):
-        StreamingSGDRegressor(**kept).fit(X, y)
-    dies.clear()
-    resumed = StreamingSGDRegressor(**kept).fit(X, y)
-    np.testing.assert_array_equal(resumed.coef_, whole.coef_)
+def test_a_share_is_drawn_from_all_neighbours(lazy):
+    """However many blocks there are, which may be sorted by class."""
+    X = np.zeros((5_003, 2))
+    folds = drawn_folds(da.from_array(X, chunks=(100, 2)) if lazy else X, 0.2, 0)
+    values = np.asarray(folds.values)
+    assert (values[:5000].reshape(-1, 5) == 0).sum(axis=1).tolist() == [1] * 1000
+    assert folds.counts[0] + folds.never == 5_003
+    assert len({tuple(v) for v in values[:5000].reshape(-1, 5)}) == 5
+    np.testing.assert_array_equal(values, drawn_folds(X, 0.2, 0).values)
+    for epoch in (0, 1):
+        assert sorted(row_order(0, epoch, 1, 100, values[:100])) == np.flatnonzero(values[:100]).tolist()

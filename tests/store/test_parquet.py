@@ -7,7 +7,6 @@ from decimal import Decimal
 
 import dask
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -129,19 +128,6 @@ def test_columns_and_targets(tmp_path):
         open_rows(save(tmp_path / "t.parquet", {"t": [1.0, 2.0]}), target="t")
 
 
-def test_dictionary_and_decimal_columns(tmp_path):
-    path = save(
-        tmp_path / "a.parquet",
-        {
-            "d": pa.array([1, 2, 3]).cast(pa.decimal128(22, 1)),
-            "t": pa.array(["no", "maybe", "no"]).dictionary_encode(),
-        },
-    )
-    X, y = open_rows(path, target="t")
-    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 3])
-    np.testing.assert_array_equal(run(y), ["no", "maybe", "no"])
-
-
 @pytest.mark.parametrize("statistics", [True, False])
 def test_nulls_are_nan_but_for_targets(tmp_path, statistics):
     table = pa.table({"a": np.arange(30.0), "b": [None if i == 17 else i for i in range(30)]})
@@ -168,29 +154,6 @@ def test_other_schemas_and_broken_files(tmp_path):
     save(tmp_path / "b.parquet", {"x": np.empty(0)})
     with pytest.raises(StoreError, match="has no rows"):
         open_rows(tmp_path / "b.parquet")
-
-
-@pytest.mark.parametrize(
-    ("kinds", "expected"),
-    [
-        (["i4", "i8"], "f8"),
-        (["f4", "f8"], "f8"),
-        (["i1", "i2"], "i2"),
-        (["i2", "f4"], "f4"),
-        (["f4", "i4"], "f8"),
-    ],
-)
-def test_files_with_other_types_of_numbers(tmp_path, kinds, expected):
-    for number, kind in enumerate(kinds):
-        save(tmp_path / f"{number}.parquet", {"x": np.array([1, 2], kind), "y": np.array([3, 4], kind)})
-    X, y = open_rows(tmp_path, target="y")
-    assert X.dtype == expected
-    np.testing.assert_array_equal(run(X).ravel(), [1, 2, 1, 2])
-    np.testing.assert_array_equal(run(y), [3, 4, 3, 4])
-    assert y.dtype == np.result_type(*kinds)
-    save(tmp_path / "2.parquet", {"x": pa.nulls(2), "y": [5, 6]})
-    if expected != "i2":
-        assert np.isnan(run(open_rows(tmp_path, target="y")[0])[-2:]).all()
 
 
 #: The columns of two files, and the type of all their rows.
@@ -322,13 +285,3 @@ def test_part_folder_refusals(tmp_path):
     folder_id, _ = create_parts(tmp_path / "p", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
         write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
-
-
-def test_a_folder_of_two_formats_is_refused(tmp_path):
-    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [3.0, 4.0]})
-    frame.to_parquet(tmp_path / "new.parquet")
-    frame.to_csv(tmp_path / "old.csv", index=False)
-    with pytest.raises(StoreError, match=r"files of one format.*'new.parquet' and 'old.csv'"):
-        open_rows(tmp_path)
-    for path in ("*.parquet", "old.csv"):
-        assert open_rows(str(tmp_path / path))[0].shape == (2, 2)

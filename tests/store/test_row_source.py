@@ -1,15 +1,13 @@
-"""A format of rows from outside the package: one class, registered, goes through every door."""
+"""A format of rows from outside the package: one class, registered, is opened and fitted."""
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, evaluate, ingest, load_model, open_rows
-from distrf.cli.app import app
+from distrf import StreamingRidge, evaluate, open_rows
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_column
 from distrf.store import RowSource, describe, find_format, fingerprint, formats, register_format
@@ -93,32 +91,6 @@ def test_fit_on_lazy_rows(path):
     rows, y = open_rows(path, rows_per_block=25)
     lazy, whole = StreamingRidge(1e-6).fit(rows, y), StreamingRidge(1e-6).fit(X, Y)
     np.testing.assert_allclose(lazy.coef_, whole.coef_, rtol=1e-9)
-
-
-def test_the_commands(path, tmp_path, capsys):
-    (tmp_path / "here.yaml").write_text(
-        "class: distributed.LocalCluster\narguments: {n_workers: 1, processes: false, dashboard_address: null}\n"
-    )
-    app(["inspect", str(path), "--json"], standalone_mode=False)
-    shown = json.loads(capsys.readouterr().out)
-    assert (shown["kind"], shown["n"], shown["columns"]) == ("rows", N, ["p", "q", "r"])
-    options = ["--map", "none", "--alpha", "1e-6", "--cluster", str(tmp_path / "here.yaml"), "--json"]
-    app(["train", str(path), str(tmp_path / "model"), *options], standalone_mode=False)
-    assert json.loads(capsys.readouterr().out)["model"] == str(tmp_path / "model")
-    np.testing.assert_allclose(load_model(tmp_path / "model").predict(X), Y, atol=1e-3)
-
-
-def test_ingest(path, tmp_path):
-    store = ingest(path, tmp_path / "a.zarr", columns=["r", "p"], block_rows=16)
-    assert (store.n_rows, store.columns) == (N, ["r", "p"])
-    rows, y = open_rows(tmp_path / "a.zarr")
-    np.testing.assert_array_equal(run(rows), X[:, [2, 0]])
-    np.testing.assert_array_equal(run(y), Y)
-    holes = X.copy()
-    holes[3, 1] = np.nan
-    np.savetxt(path, np.c_[holes, Y], header="p q r t", comments="")
-    ingest(path, tmp_path / "b.zarr")
-    assert np.argwhere(np.isnan(run(open_rows(tmp_path / "b.zarr")[0]))).tolist() == [[3, 1]]
 
 
 def test_what_a_format_need_not_know(path):

@@ -40,7 +40,7 @@ from distrf import (
     write_rows,
 )
 from distrf.errors import InputError, InUseError, StoreError
-from distrf.pipeline import featurize
+from distrf.pipeline import featurize, predict
 from distrf.store import (
     StoreInfo,
     create,
@@ -224,15 +224,6 @@ def test_refused(s3):
             job()
 
 
-def test_what_the_environment_lacks(s3):
-    s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None)
-    with pytest.raises(StoreError, match=r"NoCredentialsError.*AWS_ACCESS_KEY_ID"):
-        open_rows(f"{s3.url}/a.zarr")
-    s3.set(**s3.environment | {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1"})
-    with pytest.raises(StoreError, match=r"EndpointConnectionError.*AWS_ENDPOINT_URL"):
-        open_rows(f"{s3.url}/a.zarr")
-
-
 def after(count, pattern, act):
     """From the request on that is number `count` of those to match, call `act`."""
     seen = []
@@ -245,15 +236,21 @@ def after(count, pattern, act):
     return fault
 
 
-def test_resumed(s3):
-    url = write(f"{s3.url}/a.zarr", 80)
-    featurize(MAP, url, f"{s3.url}/whole.zarr")
-    s3.proxy.fault = after(3, "PUT .*half.zarr/manifest/", lambda: 403)
+@pytest.mark.parametrize(
+    ("job", "block"),
+    [("featurize", ".zarr/manifest/"), ("predict", ".zarr/manifest/"), ("predict", ".parquet/part-")],
+)
+def test_resumed(s3, job, block):
+    url, end = write(f"{s3.url}/a.zarr", 80), block.partition("/")[0]
+    save_model(make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(X[:80], Y[:80]), f"{s3.url}/model")
+    run = partial(featurize, MAP, url) if job == "featurize" else partial(predict, f"{s3.url}/model", url)
+    run(f"{s3.url}/whole{end}")
+    s3.proxy.fault = after(3, f"PUT .*half{block}", lambda: 403)
     with pytest.raises(StoreError, match="PermissionError"):
-        featurize(MAP, url, f"{s3.url}/half.zarr")
+        run(f"{s3.url}/half{end}")
     s3.proxy.fault = lambda request: None
-    assert featurize(MAP, url, f"{s3.url}/half.zarr").computed == 5
-    whole, half = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("whole", "half"))
+    assert run(f"{s3.url}/half{end}").computed == 5
+    whole, half = (everything(s3.fs, f"{s3.bucket}/{name}{end}") for name in ("whole", "half"))
     assert whole == half
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
-import io
 import json
 import warnings
 from decimal import Decimal
@@ -14,16 +13,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
-import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from distrf import open_table
 from distrf.errors import InputError, StoreError
 from distrf.maps.table_missing import MISSING, UNREAD, is_missing
 from distrf.store.table_codes import as_arrow, coded
-from distrf.store.table_schema import ColumnType, TableSchema, drift, merged, schema_of
+from distrf.store.table_schema import ColumnType, TableSchema, merged, schema_of
 
 UTC = dt.UTC
 DAY = 1_577_836_800.0  # 2020-01-01
@@ -104,15 +99,6 @@ def test_missing_is_finite_in_sums_of_squares_and_loud_in_float32():
     assert is_missing(np.array([MISSING, UNREAD, 0.0, -1e300])).tolist() == [True, True, False, False]
     with np.errstate(over="ignore"):
         assert np.isinf(np.float32(MISSING))
-
-
-def test_codes_of_texts_are_those_of_the_first_release():
-    """Models on disk hold such codes."""
-    texts = ["a", "AA", "Zürich", "数据", "a" * 1000]
-    assert codes(texts) == [
-        1142984810018404.0, 1201856582773393.0, 1978311591491485.0, 1898682670906138.0, 560000308002226.0,
-    ]  # fmt: skip
-    assert codes(texts) == [hashed(text) for text in texts]
 
 
 def test_texts_are_their_bytes():
@@ -214,15 +200,6 @@ def test_integers_beyond_2_53_stay_apart_as_text():
     assert not ColumnType("c", str(pa.dictionary(pa.int32(), pa.string())), "text").digits
 
 
-def test_narrow_floats_are_the_same_from_wide_sources():
-    """0.1 of a column that was trained in float32 is that of a CSV, which is read in float64."""
-    values, kind = [0.1, 1 / 3, 7.0], pa.float32()
-    narrow = pa.array([float(v) for v in np.array(values, kind.to_pandas_dtype())], pa.float64()).cast(kind)
-    assert codes(values, pa.float64(), trained=kind) == codes(narrow, trained=kind)
-    assert codes([1e300, 0.5], trained=kind) == [1e300, 0.5]  # too large for kind: no null
-    assert codes(in_dictionary(narrow), trained=kind) == codes(narrow)
-
-
 def test_kinds_that_read_as_another():
     assert codes([True, None], trained=pa.int64()) == [1.0, MISSING]
     assert codes([1, None], trained=pa.bool_()) == [1.0, MISSING]
@@ -251,27 +228,6 @@ def test_a_column_of_another_type_is_refused(trained, found, words):
     table = pa.table({"c": pa.nulls(2, found)})
     with pytest.raises(InputError, match=words + ".*; rename, add or convert columns, or train without them$"):
         coded(table, one(trained))
-
-
-def test_drift_is_one_sentence():
-    trained = schema_of(pa.schema([("age", "int64"), ("Fare", "double"), ("x", "string"), ("kept", "bool")]))
-    found = pa.schema(
-        [("ageYears", "int64"), ("FARE", "double"), ("kept", "bool"), ("new", pa.list_(pa.int64()))]
-    )
-    assert drift(trained, found) == (
-        "the rows need the columns that the model was trained with (or that the given schema has); here 'age' is missing, "
-        "'Fare' is missing, 'x' is missing; rename, add or convert columns, "
-        "or train without them"
-    )
-    assert drift(trained, pa.schema([("kept", "bool"), *found, *found])).count("times") == 1
-    wide = schema_of(pa.schema([(f"column {j}", "int64") for j in range(100)]))
-    assert drift(wide, pa.schema([])).endswith(
-        "'column 9' is missing and 90 more; rename, add or convert columns, or train without them"
-    )
-    ours = pa.schema(
-        [("x", "string"), ("age", "int8"), ("new", pa.binary()), ("kept", "bool"), ("Fare", "float")]
-    )
-    assert drift(trained, ours) is None
 
 
 def test_types_that_are_refused_are_named_in_one_message():
@@ -337,62 +293,6 @@ def test_bytes_that_are_no_unicode_have_a_code():
     assert codes(broken)[1] == hashed("a")
 
 
-FRAME = {
-    "float": [0.5, np.nan, np.inf],
-    "small": np.array([0.1, 0.2, 0.3], np.float32),
-    "int": [1, 2, 3],
-    "Int64": pd.array([1, None, 3], "Int64"),
-    "Float32": pd.array([0.1, None, 3], "Float32"),
-    "boolean": pd.array([True, None, False], "boolean"),
-    "object boolean": np.array([True, None, False], object),
-    "string": pd.array(["a", None, ""], "string"),
-    "object text": np.array(["a", np.nan, None], object),
-    "category": pd.Categorical(["b", None, "a"]),
-    "when": pd.to_datetime(["2020-01-01", None, "2020-01-02 03:04:05.678"], format="ISO8601"),
-    "zoned": pd.to_datetime(["2020-01-01", None, "2020-01-02"]).tz_localize("Asia/Tokyo"),
-    "day": np.array([dt.date(2020, 1, 1), None, pd.NaT], object),
-    "decimal": np.array([Decimal("1.5"), None, Decimal("2")], object),
-    "nothing": np.array([None, None, None], object),
-    "no number": [np.nan] * 3,
-    "Ü 数": ["ä", "数", "😀"],
-}
-
-
-def test_pandas_arrow_and_parquet_agree(tmp_path):
-    frame = pd.DataFrame(FRAME, index=pd.Index(["x", "y", "z"]))
-    table = as_arrow(frame)
-    assert table.column_names == list(FRAME)
-    schema = schema_of(table.schema)
-    expected = coded(table, schema)
-    by_name = dict(zip(schema.names, expected.T.tolist(), strict=True))
-    assert by_name["float"] == [0.5, MISSING, UNREAD]
-    assert by_name["boolean"] == by_name["object boolean"] == [1.0, MISSING, 0.0]
-    assert by_name["string"] == by_name["object text"] == [hashed("a"), MISSING, MISSING]
-    assert by_name["category"] == [hashed("b"), MISSING, hashed("a")]
-    assert by_name["when"] == [DAY, MISSING, DAY + 97445.678]
-    assert by_name["zoned"] == [DAY - 9 * 3600, MISSING, DAY + 15 * 3600]
-    assert by_name["day"] == [DAY, MISSING, MISSING]
-    assert by_name["nothing"] == by_name["no number"] == [MISSING] * 3
-    assert {c.name for c in schema.columns if c.base == "empty"} == {"nothing", "no number"}
-    frame.to_parquet(tmp_path / "t.parquet")
-    frame.reset_index(drop=True).to_parquet(tmp_path / "u.parquet")
-    for other in (
-        pa.Table.from_pandas(frame),  # with the row labels, which are no column
-        pq.read_table(tmp_path / "t.parquet"),
-        pq.read_table(tmp_path / "u.parquet"),
-        frame.to_dict("series"),
-        frame.convert_dtypes(dtype_backend="pyarrow"),
-        table.to_batches()[0],
-    ):
-        # pandas cannot say that all of a column of float64 are missing
-        other = as_arrow(other).drop_columns("no number")
-        assert schema_of(other.schema).names == [name for name in FRAME if name != "no number"]
-        part = TableSchema(tuple(c for c in schema.columns if c.name != "no number"))
-        np.testing.assert_array_equal(
-            coded(other, part), np.delete(expected, list(FRAME).index("no number"), 1)
-        )
-
-
 def test_one_row_without_a_value_says_no_type():
     """As pandas makes it of a line of a CSV."""
     trained = schema_of(pa.schema([("t", "string"), ("d", pa.timestamp("s")), ("x", "double")]))
@@ -429,12 +329,6 @@ def test_a_mixed_column_is_named(values, held):
             as_arrow(rows)
 
 
-def test_intervals_and_periods_are_left_out_by_name():
-    frame = pd.DataFrame({"cut": pd.cut([1.0, 2, 3], 2), "month": pd.period_range("2020", periods=3), "x": 1})
-    with pytest.warns(UserWarning, match=r"left out: .*'cut' \(dictionary.*'month' \(extension"):
-        assert open_table(frame).schema.names == ["x"]
-
-
 def test_names_that_are_no_text():
     frame = pd.DataFrame([[1, "a"]], columns=[0, ("a", 1)])
     with warnings.catch_warnings():
@@ -465,76 +359,3 @@ def test_arrays_and_what_is_no_table():
     lazy = da.ones((3, 2), chunks=1)
     with pytest.raises(InputError, match=r"received a lazy Array; open it with distrf.open_table"):
         as_arrow(lazy)
-
-
-KINDS = {
-    "int8": st.integers(-128, 127), "int64": st.integers(-(2**63), 2**63 - 1), "uint64": st.integers(0, 2**64 - 1),
-    "float": st.floats(width=32), "double": st.floats(), "bool": st.booleans(), "string": st.text(max_size=5),
-    "large_string": st.sampled_from(["", "a", "b"]), "date32": st.dates(), "timestamp[us]": st.datetimes(),
-    "time64[us]": st.times(),
-}  # fmt: skip
-NAMED = {"timestamp[us]": pa.timestamp("us"), "time64[us]": pa.time64("us")}
-
-
-def expected_code(value):
-    """One value at a time, by Python's own arithmetic."""
-    if value is None or value == "" or (isinstance(value, float) and np.isnan(value)):
-        return MISSING
-    if isinstance(value, float) and np.isinf(value):
-        return UNREAD
-    if isinstance(value, str):
-        return hashed(value)
-    if isinstance(value, dt.datetime):
-        value = value - dt.datetime(1970, 1, 1)
-    elif isinstance(value, dt.date):
-        value = value - dt.date(1970, 1, 1)
-    elif isinstance(value, dt.time):
-        value = dt.datetime.combine(dt.date.min, value) - dt.datetime.min
-    if isinstance(value, dt.timedelta):
-        return float(value.days * 86_400 + value.seconds + value.microseconds / 1e6)
-    return float(value)
-
-
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_any_column_from_any_source(data):
-    name = data.draw(st.sampled_from(sorted(KINDS)))
-    kind = (
-        NAMED.get(name)
-        or getattr(pa, {"bool": "bool_", "float": "float32", "double": "float64"}.get(name, name))()
-    )
-    values = data.draw(st.lists(st.none() | KINDS[name], max_size=12))
-    cut = data.draw(st.integers(0, len(values)))
-    array = pa.array(values, kind)
-    expected = [expected_code(value) for value in values]
-    assert codes(array) == expected
-    assert codes(pa.chunked_array([array[:cut], array[cut:]])) == expected
-    if data.draw(st.booleans()):
-        encoded = pa.chunked_array([array[:cut].dictionary_encode(), array[cut:].dictionary_encode()])
-        assert codes(encoded) == expected
-    buffer = io.BytesIO()
-    pq.write_table(pa.table({"c": array}), buffer, row_group_size=5)
-    assert codes(pq.read_table(buffer)["c"]) == expected
-    frame = pd.DataFrame({"c": array.to_pandas(types_mapper=pd.ArrowDtype)})
-    assert codes(as_arrow(frame)["c"], trained=kind) == expected
-    if not pa.types.is_integer(kind) or None not in values:  # of integers with nulls, pandas makes float64
-        plain = as_arrow(array.to_pandas().to_frame("c"))
-        assert codes(plain["c"], trained=kind) == expected
-
-
-@pytest.mark.parametrize("levels", [1, 2])
-def test_times_of_an_index_without_a_name_are_a_column(tmp_path, levels):
-    """They may be all that tells the hour. Other labels of rows are none, as numbers of rows are."""
-    times = pd.date_range("2020", periods=4, freq="7h", tz="UTC")
-    index = times if levels == 1 else pd.MultiIndex.from_arrays([list("abcd"), times])
-    frame = pd.DataFrame({"x": range(4)}, index=index)
-    frame.to_parquet(tmp_path / "t.parquet")
-    name = f"__index_level_{levels - 1}__"
-    for rows in (frame, pd.read_parquet(tmp_path / "t.parquet")):
-        assert as_arrow(rows).column_names == ["x", name]
-    schema = schema_of(as_arrow(frame).schema)
-    assert schema_of(pq.read_schema(tmp_path / "t.parquet")).names == schema.names == ["x", name]
-    expected = DAY + 3600 * 7.0 * np.arange(4)
-    np.testing.assert_array_equal(coded(as_arrow(frame), schema)[:, 1], expected)
-    np.testing.assert_array_equal(coded(pq.read_table(tmp_path / "t.parquet"), schema)[:, 1], expected)
-    assert as_arrow(frame.reset_index(drop=True)[::-1]).column_names == ["x"]

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import pickle
 import uuid
 
 import fsspec
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
-from dask.base import tokenize
 
 from distrf import ingest, open_rows, open_table
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, open_source, table_reader
+from distrf.store import Selection, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 
@@ -53,28 +52,8 @@ def opened(path, **selection):
     return open_source(path, Selection(**{"coded": True, "target": "y"} | selection))
 
 
-@pytest.mark.parametrize("rows_per_block", [1, 7, 20, 100, None])
-@pytest.mark.parametrize("uniform", [False, True])
-def test_any_blocks(folder, rows_per_block, uniform, monkeypatch):
-    monkeypatch.setattr(table_reader, "_CODED_ROWS", 4)
-    source = opened(folder, rows_per_block=rows_per_block, uniform=uniform)
-    assert (source.columns, source.dtype, source.coded) == (FEATURES, np.float64, SCHEMA)
-    X, y = lazy_rows(source), lazy_rows(source.target_source())
-    assert X.chunks[0] == y.chunks[0]
-    got = run(X)
-    assert got.flags.c_contiguous
-    np.testing.assert_array_equal(got, EXPECTED)
-    np.testing.assert_array_equal(run(y), TABLE["y"].to_pylist())
-
-
-def test_columns_are_chosen(folder):
-    assert opened(folder, exclude=["n", "b"]).columns == ["x", "t", "d", "c"]
-    assert opened(folder, columns=["t", "n"]).columns == ["t", "n"]
-    for wrong in ({"columns": ["q"]}, {"exclude": ["q"]}, {"target": "q"}):
-        with pytest.raises(InputError, match=r"columns \['q'\] are not in"):
-            opened(folder, **wrong)
-    with pytest.raises(InputError, match="no feature column is left"):
-        opened(folder, exclude=FEATURES)
+def test_what_holds_no_values_is_left_out_by_name(folder):
+    """Of files, and of frames with intervals and periods."""
     more = {"l": [[1] * (i % 3) for i in range(N)], "s": [{"a": 1}] * N, "b'": [b"x"] * N}
     odd = TABLE
     for name, values in more.items():
@@ -82,9 +61,11 @@ def test_columns_are_chosen(folder):
     pq.write_table(odd, folder / "part-0.parquet")
     with pytest.warns(UserWarning, match=r"left out: .*'l' \(list<.*'s' \(struct<.*\"b'\" \(binary\)"):
         assert opened(folder / "part-0.parquet").columns == FEATURES
-    assert opened(folder / "part-0.parquet", exclude=list(more)).columns == FEATURES
     with pytest.raises(InputError, match=r"not so 'l' \(list<.*'drop'"):
         opened(folder / "part-0.parquet", columns=["l"])
+    frame = pd.DataFrame({"cut": pd.cut([1.0, 2, 3], 2), "month": pd.period_range("2020", periods=3), "x": 1})
+    with pytest.warns(UserWarning, match=r"left out: .*'cut' \(dictionary.*'month' \(extension"):
+        assert open_table(frame).schema.names == ["x"]
 
 
 def test_lists_of_numbers_of_one_length_are_columns(tmp_path):
@@ -114,51 +95,6 @@ def test_lists_of_numbers_of_one_length_are_columns(tmp_path):
         run(open_rows(tmp_path / "a.parquet")[0])
 
 
-def test_columns_are_read_as_a_schema_says(folder):
-    schema = TableSchema((ColumnType("d", "timestamp[ns]", "time"), ColumnType("n", "int64", "text")))
-    for source in (opened(folder, coded=schema), opened(folder).coded_as(schema)):
-        assert source.columns == ["d", "n"]
-        assert source.shape == (N, 2)
-        np.testing.assert_array_equal(run(lazy_rows(source)), coded(TABLE, schema))
-        assert source.target == "y"
-    for reading in (lambda s: opened(folder, coded=s), lambda s: opened(folder).coded_as(s)):
-        with pytest.raises(InputError, match=r"'X' is missing.*'t' holds text .*\(in '.*"):
-            reading(TableSchema((ColumnType("X", "int8", "number"), ColumnType("t", "int8", "number"))))
-
-
-def test_files_whose_types_differ(tmp_path):
-    """Those of the first file that has values; numbers as wide as all of them need, categories as their texts."""
-    kinds = {
-        "x": "double",
-        "n": "int64",
-        "t": "large_string",
-        "d": pa.timestamp("ms"),
-        "c": "string",
-        "b": "bool",
-    }
-    other = TABLE.cast(pa.schema([*kinds.items(), ("y", pa.dictionary(pa.int8(), pa.string()))]))
-    nothing = pa.table({name: pa.nulls(5) if name != "y" else ["no"] * 5 for name in TABLE.column_names})
-    pq.write_table(nothing, tmp_path / "a.parquet")
-    pq.write_table(TABLE, tmp_path / "b.parquet")
-    pq.write_table(other, tmp_path / "c.parquet")
-    source = opened(tmp_path)
-    first = opened(tmp_path / "b.parquet").coded
-    wider = {"x": "double", "n": "int64", "c": "string", "d": "timestamp[ms]"}
-    assert source.coded == TableSchema(
-        tuple(ColumnType(c.name, wider.get(c.name, c.arrow), c.base) for c in first.columns)
-    )
-    got = run(lazy_rows(source))
-    np.testing.assert_array_equal(got[5:], np.r_[coded(TABLE, source.coded), coded(other, source.coded)])
-    np.testing.assert_array_equal(got[:5], coded(nothing, source.coded))
-    np.testing.assert_array_equal(run(lazy_rows(source.target_source()))[5 + N :], TABLE["y"].to_pylist())
-    pq.write_table(TABLE.set_column(2, "t", [list(range(N))]), tmp_path / "d.parquet")
-    with pytest.raises(StoreError, match=r"'t' is string in '.*b.parquet' and int64 in '.*d.parquet'; write"):
-        opened(tmp_path)
-    assert opened(tmp_path, exclude=["t"]).shape == (5 + 3 * N, 5)
-    pq.write_table(TABLE.drop_columns("t"), tmp_path / "d.parquet")
-    assert is_missing(run(lazy_rows(opened(tmp_path)))[-N:, 2]).all()
-
-
 def test_errors_say_where(folder):
     table = TABLE.set_column(2, "t", [["2020-01-01"] * 47 + ["soon"] + ["2020-01-02"] * (N - 48)])
     pq.write_table(table, folder / "part-2.parquet", row_group_size=20)
@@ -175,25 +111,6 @@ def test_errors_say_where(folder):
 def write(file, table, ending):
     """A table as a file; groups of a few rows."""
     pa.csv.write_csv(table, file) if ending == "csv" else pq.write_table(table, file, row_group_size=5)
-
-
-@pytest.mark.parametrize("ending", ["parquet", "csv"])
-def test_readers_are_small_and_their_keys_stay(tmp_path, ending):
-    path = tmp_path / f"a.{ending}"
-    wide = pa.table({f"column {j:03}": pa.array([1.0] * 20) if j % 2 else ["a"] * 20 for j in range(100)})
-    write(path, wide, ending)
-    source = open_source(path, Selection(coded=True, rows_per_block=20))
-    assert (
-        max(len(pickle.dumps(block)) for block in source.blocks()) < 6_000
-    )  # 22 bytes a column beside its name
-    few = open_source(path, Selection(columns=["column 001"], rows_per_block=20))
-    assert max(len(pickle.dumps(block)) for block in few.blocks()) < 1_500
-    keys = {tokenize(pickle.loads(pickle.dumps(source.rows)))}
-    keys |= {tokenize(open_source(path, Selection(coded=True)).rows)}
-    assert keys == {tokenize(source.rows)}
-    numbers = TableSchema((ColumnType("column 001", "double", "number"),))
-    narrow = TableSchema((ColumnType("column 001", "float", "number"),))
-    assert tokenize(source.coded_as(numbers).rows) != tokenize(source.coded_as(narrow).rows)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

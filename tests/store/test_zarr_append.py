@@ -124,16 +124,6 @@ def test_lazy_rows_of_any_chunks_on_one_and_two_workers(tmp_path, one_worker_cli
     np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
 
 
-def test_full_blocks_are_not_written(tmp_path):
-    path = tmp_path / "a.zarr"
-    write_rows(blocks_of(rows(25), 10), path)
-    before = {name: (path / name).stat().st_ino for name in data_of(path)}
-    append_rows(rows(4, seed=1), path)
-    after = {name: (path / name).stat().st_ino for name in data_of(path)}
-    same = {name for name in before if before[name] == after[name] and name.startswith("X/c/")}
-    assert same == {"X/c/0/0", "X/c/1/0"}
-
-
 # ---- interruptions --------------------------------------------------------------------------------------------
 
 

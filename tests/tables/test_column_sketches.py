@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import copy
 import itertools
-import pickle
-from dataclasses import dataclass
 
-import dask
 import dask.array as da
 import numpy as np
 import pytest
@@ -15,36 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import small_seeds
 
-from distrf.execution.passes import run_pass
 from distrf.tables.frequent import FrequentCodes
 from distrf.tables.row_sample import RowSample
 from distrf.tables.summary import NumberSummary, SummaryReduction, summarise
-
-
-@dataclass(frozen=True)
-class Columns:
-    """A reduction of counts for each column."""
-
-    empty: FrequentCodes
-    d: int
-    flops_per_row: float = 1e6
-
-    @property
-    def nbytes(self):
-        return self.d * self.empty.nbytes
-
-    def initial(self):
-        return [copy.deepcopy(self.empty) for _ in range(self.d)]
-
-    def update(self, state, first_row, X):
-        for counts, column in zip(state, X.T, strict=True):
-            counts.add(column)
-        return state
-
-    def combine(self, left, right):
-        for a, b in zip(left, right, strict=True):
-            a.merge(b)
-        return left
 
 
 def total(empty, blocks, rng):
@@ -70,10 +40,6 @@ def cut(rng, most, *arrays):
 def held_bytes(state):
     """Bytes of the arrays of a state, as Dask sees them."""
     return state.__sizeof__() - object.__sizeof__(state)
-
-
-def same(a, b):
-    return pickle.dumps(a.__dict__) == pickle.dumps(b.__dict__)
 
 
 def draw_codes(rng, n, levels):
@@ -126,17 +92,6 @@ def test_quantiles_of_many_rows(rng):
     assert (abs(ranks - shares) < 4 * np.sqrt(shares * (1 - shares) / k)).all()
 
 
-def test_the_same_bits_on_any_number_of_workers(rng):
-    X = np.round(np.exp(2 * rng.normal(size=(6_000, 2))), 2)
-    reduction = Columns(FrequentCodes(20), 2)
-    expected = run_pass(reduction, [X], block_rows=200)
-    for workers in (1, 2, 5):
-        with dask.config.set(scheduler="threads", num_workers=workers):
-            found = run_pass(reduction, [da.from_array(X, chunks=(200, 2))])
-        for a, b in zip(found, expected, strict=True):
-            assert same(a, b)
-
-
 @given(
     n=st.integers(1, 600), k=st.integers(1, 30), levels=st.integers(1, 60), most=st.integers(1, 200),
     outputs=st.integers(0, 3), seed=small_seeds,
@@ -165,25 +120,3 @@ def test_counts_within_what_is_lost(n, k, levels, most, outputs, seed):
             rows = (x == code) & (folds == fold)
             assert state.sums[i, fold, 0] == rows.sum()
             np.testing.assert_allclose(state.sums[i, fold, 1:], rows @ y, atol=1e-12)
-
-
-def test_sums_of_codes_that_come_and_go(rng):
-    """They are over some rows of the code: as many as its count at least, and all of one fold's targets."""
-    x = draw_codes(rng, 2_000, 300)
-    folds = rng.integers(0, 5, len(x))
-    state = total(FrequentCodes(10, 5, 1), cut(rng, 80, x, folds, np.outer(1 + folds, [1.0])), rng)
-    assert state.lost > 0
-    rows = state.sums[:, :, 0].sum(axis=1)
-    assert (state.counts <= rows).all()
-    assert (rows <= (x[:, None] == state.codes).sum(axis=0)).all()
-    np.testing.assert_allclose(state.sums[:, :, 1], state.sums[:, :, 0] * np.arange(1, 6))
-
-
-def test_codes_of_few_rows():
-    state = FrequentCodes(2, 1, 1)
-    state.add(np.empty(0), np.empty(0, dtype=int), np.empty((0, 1)))
-    state.merge(FrequentCodes(2, 1, 1))
-    assert (state.rows, state.lost, len(state.codes)) == (0, 0, 0)
-    state.add(np.array([-0.0, 0.0]), np.array([0, 0]), np.array([[2.0], [3.0]]))
-    assert (state.codes.tolist(), state.counts.tolist()) == ([0.0], [2])
-    np.testing.assert_array_equal(state.sums, [[[2.0, 5.0]]])

@@ -8,15 +8,11 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
-from distributed import Client
-from hypothesis import Phase, given, settings
-from hypothesis import strategies as st
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 
-from distrf import TableEncoder, load_model, save_model
+from distrf import TableEncoder
 from distrf.errors import InputError
 from distrf.maps.table_columns import FOLDS, Indicator, OneHot, TargetMeans, Units, row_folds
 from distrf.tables.encodings import NUMBERS
@@ -123,57 +119,6 @@ def test_target_means_of_a_table_of_one_column():
     )  # 0.8 is what there is
 
 
-def test_labels_and_numbers():
-    table = numbers_table()
-    y = np.random.default_rng(5).choice(["a", "b", "c"], size=N)
-    assert encodings_of(TableEncoder(random_state=0).fit(table, y), "zip")[0].width == 3
-    assert encodings_of(TableEncoder(random_state=0).fit(table, y == "a"), "zip")[0].width == 1
-    many = np.arange(N) % 9
-    labelled = TableEncoder(target_type="labels", random_state=0).fit(table, many)
-    assert "hashed to 256" in labelled.columns_[2]["encoding"]
-    assert encodings_of(TableEncoder(random_state=0).fit(table, many), "zip")[0].width == 1
-    assert "hashed" in TableEncoder(random_state=0).fit(table).columns_[2]["encoding"]
-
-
-def coded(table):
-    """Coded rows of a table, and the encoder that takes them."""
-    from distrf.pipeline.rows import open_training
-
-    made = open_training(table)
-    return made.X, made.encoder
-
-
-@pytest.mark.parametrize("numbers", ["robust", "both"])
-def test_lazy_rows(numbers):
-    """Lazy coded rows: the features of rows in memory, where sketches hold all rows."""
-    table = numbers_table(1000)
-    y = target_of(table)
-    X, encoder = coded(table)
-    encoder.set_params(numbers=numbers, random_state=0)
-    here, lazy = clone(encoder), clone(encoder)
-    Z = here.fit_transform(X, y)
-    made = lazy.fit_transform(da.from_array(X, chunks=(300, -1)), da.from_array(y, chunks=300))
-    assert isinstance(made, da.Array)
-    assert made.dtype == Z.dtype == np.float32
-    np.testing.assert_allclose(made.compute(), Z, rtol=1e-5, atol=1e-5)
-    again = lazy.transform(da.from_array(X, chunks=(170, -1))).compute()
-    np.testing.assert_array_equal(again, lazy.transform(X))
-    np.testing.assert_array_equal(lazy.transform(table), again)  # a table goes the same way
-
-
-def test_two_workers_and_one(one_worker_cluster, two_worker_cluster):
-    X, encoder = coded(numbers_table())
-    y = target_of(numbers_table())
-    lazy, targets = da.from_array(X, chunks=(250, -1)), da.from_array(y, chunks=250)
-    bits = []
-    for cluster in (one_worker_cluster, two_worker_cluster):
-        with Client(cluster):
-            fitted = clone(encoder).set_params(numbers="both", random_state=0).fit(lazy, targets)
-        bits.append(fitted.map_)
-    np.testing.assert_array_equal(bits[0].numbers, bits[1].numbers)
-    np.testing.assert_array_equal(bits[0].parts, bits[1].parts)
-
-
 def test_arrays():
     X = np.random.default_rng(6).normal(size=(N, 3))
     X[::10, 1], X[3, 2] = np.nan, np.inf
@@ -191,29 +136,6 @@ def test_arrays():
         encoder.transform(numbers_table())
 
 
-def test_saved(tmp_path):
-    table = numbers_table()
-    encoder = TableEncoder("both", random_state=0).fit(table, target_of(table))
-    save_model(encoder, tmp_path / "model")
-    loaded = load_model(tmp_path / "model")
-    np.testing.assert_array_equal(loaded.transform(table), encoder.transform(table))
-    assert loaded.columns_ == encoder.columns_
-    assert list(loaded.get_feature_names_out()) == list(encoder.get_feature_names_out())
-
-
-def test_other_tables():
-    table = numbers_table()
-    encoder = TableEncoder(random_state=0).fit(table, target_of(table))
-    Z = encoder.transform(table)
-    moved = table.select(table.column_names[::-1]).append_column("new", pa.array(np.zeros(N)))
-    np.testing.assert_array_equal(encoder.transform(moved), Z)
-    with pytest.raises(InputError, match=r"'age' is missing"):
-        encoder.transform(table.rename_columns(["Age", *table.column_names[1:]]))
-    text = table.set_column(0, "age", pa.array(["x"] * N))
-    with pytest.raises(InputError, match="'age' holds text"):
-        encoder.transform(text)
-
-
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
@@ -229,13 +151,6 @@ def test_refused(parameters, words):
         TableEncoder(**parameters).fit(numbers_table(100))
     with pytest.raises(NotFittedError):
         TableEncoder().transform(numbers_table(10))
-
-
-def test_nothing_varies():
-    with pytest.raises(InputError, match="no column varies: 'a': the same value"):
-        TableEncoder().fit(pa.table({"a": [1.0, 1.0]}))
-    with pytest.raises(InputError, match="Found array with 0"):
-        TableEncoder().fit(np.empty((0, 2)))
 
 
 def test_a_tail_behind_zeros_is_told_apart():
@@ -269,41 +184,6 @@ def test_sentinels_do_no_harm():
         assert np.isfinite(Z).all()
         # A spread of 1e306 is what "standard" is told; held-out rows decide against it.
         assert numbers == "standard" or Z[8:].std(axis=0).max() > 0.2, numbers
-
-
-values = {
-    "number": st.floats(allow_nan=True, allow_infinity=True, width=64),
-    "text": st.text(max_size=5),
-    "boolean": st.booleans(),
-    "date": st.datetimes(),
-}
-
-
-@settings(max_examples=30, deadline=None, phases=[Phase.generate, Phase.explicit])
-@given(st.data())
-def test_any_table_is_encoded_or_refused(data):
-    n = data.draw(st.integers(1, 60))
-    names = data.draw(st.lists(st.text(min_size=1, max_size=4), min_size=1, max_size=4, unique=True))
-    columns = {}
-    for name in names:
-        kind = data.draw(st.sampled_from(sorted(values)))
-        one = st.none() | values[kind]
-        columns[name] = data.draw(st.lists(one, min_size=n, max_size=n))
-    table = pa.table(columns)
-    y = np.random.default_rng(0).normal(size=n)
-    encoder = TableEncoder(
-        data.draw(st.sampled_from(["robust", "both", "standard", "quantile"])), random_state=0
-    )
-    try:
-        Z = encoder.fit_transform(table, y)
-    except InputError:
-        return
-    assert Z.shape == (n, encoder.map_.n_components)
-    dense = Z if isinstance(Z, np.ndarray) else Z.toarray()
-    assert np.isfinite(dense).all()
-    assert abs(dense).max() <= 2.0**20
-    T = encoder.transform(table)
-    assert T.shape == Z.shape
 
 
 def test_drift():
