@@ -91,7 +91,9 @@ class _RoundReduction(GramReduction):
 
     @property
     def scratch_bytes(self) -> int:
-        return super().scratch_bytes + FeatureTiles(self.map, self.n_features).scratch_bytes()
+        """With a tile of features, and its copy beside the columns."""
+        tiles = 1 + (self.column_scale is not None)
+        return super().scratch_bytes + tiles * FeatureTiles(self.map, self.n_features).scratch_bytes()
 
     @property
     def solve_bytes(self) -> int:
