@@ -56,10 +56,6 @@ class Judged:
         apart = other.losses - self.losses
         return float(apart.mean()) > errors * self.error(apart)
 
-    def beats_constant(self, constant: Judged, labels: bool) -> bool:
-        """By a standard error; numbers, as the best of many, by two unless the loss is halved, which few rows far out may decide."""
-        return self.beats(constant, 1.0 if labels or 2 * self.loss < constant.loss else 2.0)
-
 
 @dataclass(frozen=True)
 class Ridge:

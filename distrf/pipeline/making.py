@@ -413,10 +413,10 @@ class _Making:
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)
-        if not any(judged.beats_constant(constant, labels) for judged in (found, linear)):
+        if not any(judged.beats(constant) for judged in (found, linear)):
             delivered = ", which is delivered" * (outcome.best is None)
             self.warnings.append(
-                f"no candidate beats a constant by more than chance{delivered} ({comparison}); "
+                f"no candidate beats a constant by a standard error{delivered} ({comparison}); "
                 "these columns may not tell the target, rows may be too few, or another scaling or map may be needed"
             )
         elif labels and len(np.unique(given)) == 1:

@@ -247,7 +247,7 @@ class Race:
     def run(
         self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
     ) -> Outcome:
-        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error, the constant of numbers by two.
+        """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
         most : features at most
@@ -268,9 +268,7 @@ class Race:
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
-        delivered = (
-            None if optional and constant and not found[best].beats_constant(mean, self.labels) else best
-        )
+        delivered = None if optional and constant and not found[best].beats(mean) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
     def _finished(self, best: Candidate, found: Judged) -> Judged | None:

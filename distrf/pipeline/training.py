@@ -125,7 +125,7 @@ def train(
         A column of a table is left out, or may not be what it is taken for.
     BaselineWarning
         The model may be of no use: no candidate beats a constant on held-out rows by a standard error of the paired
-        differences, of numbers two, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
+        differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
         model on the columns; the target is the same in all sampled rows.
     """
     if isinstance(y, str):
