@@ -136,7 +136,8 @@ def drawn_folds(X: Any, share: float, seed: int) -> GivenFolds:
 
     Raises InputError where X has a single row.
     """
-    n = int(X.shape[0])
+    if (n := int(X.shape[0])) < 2:
+        raise InputError(f"rows are held out of at least 2 rows, got n_samples = {n}")
     draw = partial(_drawn, k=max(2, min(n, round(1.0 / share))), seed=seed)
     if is_dask_collection(X):
         folds = da.arange(n, chunks=(X.chunks[0],)).map_blocks(draw, dtype=np.int8, meta=np.empty(0, np.int8))
