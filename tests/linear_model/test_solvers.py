@@ -126,7 +126,12 @@ FEW = "none of the five rows with weight is held out, and so it says"
 
 def expected_failures(model):
     found = {}
-    if getattr(model, "calibrate", False) or model.alpha == "auto" or np.ndim(model.alpha) or hasattr(model, "cv"):
+    if (
+        getattr(model, "calibrate", False)
+        or model.alpha == "auto"
+        or np.ndim(model.alpha)
+        or hasattr(model, "cv")
+    ):
         found |= {f"check_sample_weight_equivalence_on_{kind}_data": FOLDS for kind in ("dense", "sparse")}
     if getattr(model, "calibrate", False):
         found["check_classifiers_train"] = SIGMOIDS
