@@ -12,6 +12,9 @@ from ..kernels.base import as_float64
 from ..typing import Rows
 from .base import FeatureMap, dense
 
+#: Bytes of features that are copied beside the columns at a time, and the rows of which there are whole multiples.
+_TILE_BYTES, _TILE_ROWS = 2**24, 1024
+
 
 @dataclass(frozen=True)
 class WithColumnsMap(FeatureMap):
@@ -57,7 +60,9 @@ class WithColumnsMap(FeatureMap):
         return self.base.held_bytes(itemsize)
 
     def scratch_bytes(self, itemsize: int) -> int:
-        return self.base.scratch_bytes(itemsize)
+        return self.base.scratch_bytes(itemsize) + max(
+            _TILE_BYTES, _TILE_ROWS * self.base.n_components * itemsize
+        )
 
     @property
     def whole_rows(self) -> bool:  # type: ignore[override]
@@ -68,10 +73,11 @@ class WithColumnsMap(FeatureMap):
         np.divide(
             dense(X[:, start:split]), out.dtype.type(self.scale), out=out[:, : split - start], casting="unsafe"
         )
-        if split < stop:
-            out[:, split - start :] = self.base.columns(
-                X, split - self.n_features_in, stop - self.n_features_in
-            )
+        first, last = split - self.n_features_in, stop - self.n_features_in
+        if first < last:
+            step = _TILE_ROWS * max(1, _TILE_BYTES // (_TILE_ROWS * (last - first) * out.itemsize))
+            for a in range(0, X.shape[0], step):
+                out[a : a + step, split - start :] = self.base.columns(X[a : a + step], first, last)
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         A = as_float64(X)

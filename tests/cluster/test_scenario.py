@@ -58,19 +58,18 @@ until = partial(wait_until, seconds=PATIENCE)
 
 
 def write_table(folder):
-    """Rows with an integer key, text, a date, gaps and many answers; each file is more than half a block, so a block each."""
+    """Rows with an integer key, text, a date and many answers; each file is more than half a block, so a block each."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(N, 3)).astype(np.float32)
     answers = X @ rng.normal(size=(3, ANSWERS)).astype(np.float32) + rng.normal(size=(N, ANSWERS))
     answers = answers.clip(-3, 3).round().astype(np.int8)
-    gaps = rng.random((N, 2)) < 0.02
     columns = {
         "id": 10**12 + 7 * np.arange(N),
         "town": np.array(["Aalen", "Bonn", "Celle", "Düren"])[rng.integers(4, size=N)],
         "day": np.datetime64("2024-01-01") + rng.integers(700, size=N),
-        "weight": pa.array(X[:, 0], mask=gaps[:, 0]),
+        "weight": X[:, 0],
         "height": X[:, 1],
-        "visits": pa.array(rng.poisson(3, size=N).astype(np.int32), mask=gaps[:, 1]),
+        "visits": rng.poisson(3, size=N).astype(np.int32),
         **{f"answer{j}": answers[:, j] for j in range(ANSWERS)},
         "label": np.where(X[:, 0] * X[:, 1] + X[:, 2] > 0, "yes", "no"),
     }
