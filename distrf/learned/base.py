@@ -368,11 +368,7 @@ class CompactModel(MapLearner, LinearModel):
     loss: str
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        folds: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
     ) -> Self:
         """Learn the map and the linear model from rows and labels, or numbers.
 

@@ -46,6 +46,8 @@ _TURNED = 3_000
 _WHOLE = 100.0
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
 _FAR = 10.0
+#: Eigenvalues of columns that are smaller by this factor are lost in rounding, and alpha with them.
+_LOST = 1e6
 
 
 @dataclass(frozen=True)
@@ -159,9 +161,12 @@ class Newton:
         low, high = (1.0, 1.0) if sp.issparse(Z) else column_range(Z)
         alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
-            alpha = self._sampled_alpha(
-                replace(sample, Y=Y), sum(rows.blocks), loss, low / high if high else 1.0
-            )
+            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss, low / max(high, _TINY))
+            if high > _LOST * low:
+                warnings.warn(
+                    f"columns have sizes from {low:.2g} to {high:.2g}: the alpha that is chosen is too large for the small ones; put "
+                    "StreamingScaler before it, or give alpha", ConvergenceWarning, stacklevel=7,
+                )  # fmt: skip
         mean = sample.means(weight[:, None])[:, 0]
         if sp.issparse(Z):
             squares = np.asarray(Z.multiply(Z).T @ weight)

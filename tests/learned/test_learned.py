@@ -82,10 +82,7 @@ ROUNDS_ARE_ROWS = (
     "a batch takes rows, and the length scale is measured on rows: repeated rows make other batches and another start "
     "than one weighted row; the gradients of both are equal, see test_learned_gradients"
 )
-WEIGHTED = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+WEIGHTED = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 
 
 @pytest.mark.filterwarnings("ignore:the means of the columns")

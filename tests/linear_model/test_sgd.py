@@ -96,6 +96,9 @@ def test_columns_of_unlike_units_want_a_scaler():
             StreamingSGDRegressor().fit((size * X).astype(np.float32), y)
     with pytest.warns(ConvergenceWarning, match="put StreamingScaler before it"):
         StreamingSGDRegressor().fit(X * [1e4, *[1.0] * 11], y)
+    with pytest.warns(ConvergenceWarning, match="put StreamingScaler before it") as warned:
+        StreamingLinearRegressor().fit(X * [1e7, *[1.0] * 11], y)
+    assert warned[0].filename == __file__  # where `fit` was called
 
 
 @pytest.mark.parametrize(
