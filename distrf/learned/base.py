@@ -134,7 +134,7 @@ class MapLearner:
         Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
         Theta and falling steps mostly gain more, and use all rows.
     validation_fraction : float, default=0.1
-        Share of the rows that early stopping holds out.
+        Share of the rows that early stopping holds out, rounded to one of 2, 3, ... neighbouring rows.
     n_iter_no_change : int, default=20
         With early stopping, training stops after so many epochs without a better score on held-out rows.
     checkpoint : str, PathLike or None, default=None
@@ -382,8 +382,7 @@ class CompactModel(MapLearner, LinearModel):
             Weight of each row. None weighs all alike.
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
-            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
-            block.
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws them.
 
         Returns
         -------

@@ -368,7 +368,7 @@ class BaseSGD(LinearModel):
 
     @property
     def held_out_share(self) -> float:
-        """The share of the rows of every block that `fit` does not train on."""
+        """The share of the rows that `fit` does not train on."""
         return float(self.validation_fraction) if self.early_stopping or self._calibrates else 0.0
 
     def planned_costs(self, rows: PlannedRows) -> Costs:
