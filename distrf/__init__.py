@@ -32,7 +32,3 @@ __getattr__, _names = exports(
     },
 )
 __all__ = ["__version__", *_names]
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)

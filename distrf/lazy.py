@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from typing import Any, TypeVar
 
@@ -10,7 +11,7 @@ T = TypeVar("T")
 
 
 def exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], list[str]]:
-    """`__getattr__` and `__all__` of a package.
+    """`__getattr__` and `__all__` of a package, whose `dir` lists these names too.
 
     modules : {module: names, between spaces}, relative to the package
     """
@@ -21,6 +22,8 @@ def exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], A
             return getattr(importlib.import_module(module_of[name], package), name)
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
 
+    own = vars(sys.modules[package])
+    own["__dir__"] = lambda: sorted({*own, *module_of})
     return found, sorted(module_of)
 
 

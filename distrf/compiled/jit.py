@@ -26,6 +26,9 @@ class Loop:
         except RuntimeError:  # no cache can be written anywhere, as in a read-only container
             return numba.njit(**options)(self.function)
 
+    def __reduce__(self) -> str:
+        return self.function.__qualname__  # pickled by name, as functions are
+
     def __call__(self, *args: Any) -> Any:
         return self.compiled(*args)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import is_regressor
+from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..errors import InputError
@@ -50,7 +52,7 @@ from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
 from ..targets import Targets, float_columns, target_phase, weight_unit
 from ..typing import ArrayLike, RandomState
-from .objectives import CompactWork, KernelWork, Layout
+from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import MapOptimizer
 from .plan import planned_learning
 from .start import (  # fmt: skip
@@ -132,7 +134,7 @@ class MapLearner:
         Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
         Theta and falling steps mostly gain more, and use all rows.
     validation_fraction : float, default=0.1
-        Share of the rows that early stopping holds out.
+        Share of the rows that early stopping holds out, rounded to one of 2, 3, ... neighbouring rows.
     n_iter_no_change : int, default=20
         With early stopping, training stops after so many epochs without a better score on held-out rows.
     checkpoint : str, PathLike or None, default=None
@@ -202,13 +204,7 @@ class MapLearner:
             raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {self.alpha}")
 
     def _learn(
-        self,
-        X: Any,
-        y: Any,
-        weight: Any,
-        targets: Targets,
-        loss_name: str,
-        folds: GivenFolds | None,
+        self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str, folds: GivenFolds | None
     ) -> tuple[Layout, np.ndarray]:
         """Learn the map together with a linear model, and set the fitted attributes of the map.
 
@@ -234,6 +230,16 @@ class MapLearner:
         layout = Layout(self._map(X.shape[1], start.seed), targets.width, bool(self.fit_intercept))
         work = CompactWork(targets, loss, 0.0, seed, layout=layout)
         p = self._train(rows, work, start, sample, checkpoint, spreads, unit)
+        features = CosineFeatures(layout, p, sample.dtype)
+        scores = features.scores(features.forward(sample)[0])
+        mean, null = (float(np.average(loss(S, Y)[0], weights=v)) for S in (scores, np.zeros_like(Y)))
+        if not mean <= 1.01 * null + 0.01 * unit:
+            warnings.warn(
+                f"the map and its linear model were learned to a loss of {mean:.3g}, and a constant has {null:.3g}: steps are too "
+                "long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', another eta0, or more epochs",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
         self._keep(layout, p)
         return layout, p
 
@@ -293,17 +299,9 @@ class MapLearner:
         tol, classes = 0.0 if validates else None, work.targets.classes is not None
         rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
         trainer = Trainer(
-            rows.batches(work),
-            schedule,
-            optimizer,
-            optimizer.start(start_parameters(work.layout, start)),
-            rules,
-            measure_weights(rows, work.targets).mean,
-            rows,
-            validates,
-            checkpoint=checkpoint,
-            every=int(self.checkpoint_every),
-        )
+            rows.batches(work), schedule, optimizer, optimizer.start(start_parameters(work.layout, start)), rules,
+            measure_weights(rows, work.targets).mean, rows, validates, checkpoint=checkpoint, every=int(self.checkpoint_every),
+        )  # fmt: skip
         trainer.resume()
         try:
             trainer.run()
@@ -370,11 +368,7 @@ class CompactModel(MapLearner, LinearModel):
     loss: str
 
     def fit(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        folds: ArrayLike | None = None,
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
     ) -> Self:
         """Learn the map and the linear model from rows and labels, or numbers.
 
@@ -388,8 +382,7 @@ class CompactModel(MapLearner, LinearModel):
             Weight of each row. None weighs all alike.
         folds : array or Dask array of shape (n,) of int, default=None
             Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). With
-            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws rows of every
-            block.
+            `early_stopping` the rows of fold 0 are held out, whatever `validation_fraction` is. None draws them.
 
         Returns
         -------

@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from dask.base import is_dask_collection
 from sklearn.utils import Tags
 from sklearn.utils.validation import _num_samples
 
 from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import check_dask_rows
 from ..features.base import FeatureEstimator
 from ..features.fourier import kernel_trial
 from ..folds import given_folds
@@ -123,6 +125,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         check_parameters(self)
         kernel = self.objective == "kernel"
         numeric = kernel or LOSSES[self.objective].serves("regression")
+        X = check_dask_rows(X) if is_dask_collection(X) else X
         y = np.zeros(_num_samples(X)) if kernel else y
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=numeric)  # type: ignore[arg-type]
         given = given_folds(X, folds)

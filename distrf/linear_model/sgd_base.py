@@ -149,12 +149,7 @@ class BaseSGD(LinearModel):
         }
 
     def _start(
-        self,
-        rows: Rows,
-        weights: Weights,
-        targets: Targets,
-        seed: int,
-        stream: bool = False,
+        self, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool = False
     ) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
@@ -174,9 +169,7 @@ class BaseSGD(LinearModel):
         per_epoch = schedule.count(0)
         whole = per_epoch == 1 and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
-        work = BatchWork(
-            targets, loss, spectrum.constant, seed, spectrum.start, spectrum.shift,
-        )  # fmt: skip
+        work = BatchWork(targets, loss, spectrum.constant, seed, spectrum.start, spectrum.shift)
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
@@ -375,7 +368,7 @@ class BaseSGD(LinearModel):
 
     @property
     def held_out_share(self) -> float:
-        """The share of the rows of every block that `fit` does not train on."""
+        """The share of the rows that `fit` does not train on."""
         return float(self.validation_fraction) if self.early_stopping or self._calibrates else 0.0
 
     def planned_costs(self, rows: PlannedRows) -> Costs:

@@ -46,6 +46,8 @@ _TURNED = 3_000
 _WHOLE = 100.0
 #: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
 _FAR = 10.0
+#: Eigenvalues of columns that are smaller by this factor are lost in rounding, and alpha with them.
+_LOST = 1e6
 
 
 @dataclass(frozen=True)
@@ -156,9 +158,15 @@ class Newton:
         if self.choose_epsilon:  # one for each target
             epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
+        low, high = (1.0, 1.0) if sp.issparse(Z) else column_range(Z)
         alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
-            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss)
+            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss, low / max(high, _TINY))
+            if high > _LOST * low:
+                warnings.warn(
+                    f"columns have sizes from {low:.2g} to {high:.2g}: the alpha that is chosen is too large for the small ones; put "
+                    "StreamingScaler before it, or give alpha", ConvergenceWarning, stacklevel=7,
+                )  # fmt: skip
         mean = sample.means(weight[:, None])[:, 0]
         if sp.issparse(Z):
             squares = np.asarray(Z.multiply(Z).T @ weight)
@@ -167,12 +175,11 @@ class Newton:
         spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
         far = bool((np.abs(mean) > _FAR * spread).any())
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
-        low, high = (1.0, 1.0) if sp.issparse(Z) else column_range(Z)
         exact = far or high > UNLIKE * low
         made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": exact, "shift": shift, "units": units}
         return {name: np.asarray(value) for name, value in made.items()}
 
-    def _sampled_alpha(self, sample: SampledRows, n: int, loss: Loss) -> float:
+    def _sampled_alpha(self, sample: SampledRows, n: int, loss: Loss, apart: float) -> float:
         """What the sample says of alpha for n rows, or the one of several that is nearest to it."""
         Z, step = sample.Z, 1
         if sp.issparse(Z):  # rows of fewer columns that have the same products
@@ -183,7 +190,7 @@ class Newton:
         assert loss.smoothness is not None
         weight, folds = len(sample.weight) * sample.weight[::step], sample.folds
         folds = None if folds is None else folds[::step]
-        alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, folds, loss, loss.smoothness)
+        alpha = sample_alpha(Z, sample.Y[::step], weight, n, self.seed, folds, loss, loss.smoothness, apart)
         return alpha if not self.alphas else min(self.alphas, key=lambda a: abs(np.log(max(a, _TINY) / alpha)))
 
     def _steps(self, rows: Rows, targets: Targets) -> Checkpoint:

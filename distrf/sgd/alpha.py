@@ -33,6 +33,9 @@ _FEW_ROWS = 1_000
 _FIRST, _LAST = 1, -10
 #: The path ends where the held-out loss is above the least by this share, or this many alphas after it.
 _ROSE, _PAST = 0.02, 2
+#: Columns are in unlike units if the size of the smallest is less than this share of that of the largest. Less than the second
+#: share is rounding.
+_APART, _LEAST_APART = 1e-2, 1e-12
 #: Powers of ten beside the best alpha of the path that are compared with every row and with every second one.
 _NEAR = {1: np.array([0.5, 0.0, -0.5]), 2: np.array([1.0, 0.5, 0.0, -0.5])}
 #: Eigenvalues this far below the largest are rounding.
@@ -52,6 +55,7 @@ def sample_alpha(
     folds: np.ndarray | None = None,
     loss: Loss = Squared(),  # noqa: B008
     smoothness: float = 1.0,
+    apart: float = 1.0,
 ) -> float:
     """The alpha of least loss on held-out rows of the sample, extrapolated to n rows and rounded to two digits.
 
@@ -65,6 +69,8 @@ def sample_alpha(
     folds : array of shape (s,), given folds of the rows; None cuts some
     loss : Loss
     smoothness : float, its largest curvature, see `Loss.curvature`
+    apart : float, the size of the smallest column over that of the largest. Where they are in unlike units, small columns need an
+        alpha smaller by its square, and until then losses may not fall: the path goes on downwards by as much
 
     Returns
     -------
@@ -100,7 +106,8 @@ def sample_alpha(
         train = train[:: max(1, -(-len(train) // most))]
         if len(held) and len(train) > 2:
             parts.append(_Fold(Z, Y, w, train, held, loss, smoothness))
-    best = _best(parts, size) if parts else None
+    below = int(-2.0 * np.log10(max(apart, _LEAST_APART))) if apart < _APART else 0
+    best = _best(parts, size, below) if parts else None
     if best is None:  # all targets are equal
         return _rounded(size / n)
     power, exponent = best
@@ -113,15 +120,19 @@ def fitted_rows(n_features: int, outputs: int) -> int:
     return max(_MOST_ROWS, 0 if n_features > _MANY_FEATURES else _MOST_OF_ONE // outputs)
 
 
-def _best(parts: list[_Fold], size: float) -> tuple[float, float] | None:
-    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0."""
+def _best(parts: list[_Fold], size: float, below: int) -> tuple[float, float] | None:
+    """(the power of ten times `size` that is the best alpha for the fitted rows, e); None if all losses are 0.
+
+    below : decades by which the path is longer, because columns are in unlike units
+    """
     weights, path, losses = [part.constant for part in parts], [], []
-    for power in range(_FIRST, _LAST - 1, -1):
+    for power in range(_FIRST, _LAST - below - 1, -1):
         weights = [part.fit(size * 10.0**power, W) for part, W in zip(parts, weights, strict=True)]
         path.append(weights)
         losses.append(sum(part.held_out(W) for part, W in zip(parts, weights, strict=True)))
         k = int(np.argmin(losses))
-        if losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST:
+        rose = losses[-1] > (1.0 + _ROSE) * losses[k] or len(losses) > k + _PAST
+        if rose and len(losses) > k + below:
             break
     if not any(losses):
         return None

@@ -32,7 +32,7 @@ from .rows import Rows, Weights
 #: Largest entries of columns beyond which float32 does not hold sums of squares, and their ratio from which on there is a warning:
 #: the variance of the smaller column is then a millionth, and directions of so little are not preconditioned.
 _EXTREME, UNLIKE = 1e15, 1e3
-#: The share of the smallest and of the largest columns that this warning leaves out.
+#: The share of the smallest columns that this warning leaves out.
 _FEW = 0.05
 #: If the bound on the length of all rows is less than this many times the bound from the sample, it sets the steps.
 _NEAR = 2.0
@@ -153,10 +153,10 @@ def measure_spectrum(
     shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
     if shift is not None:
         sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    _check_sizes(sample.Z, shift)
+    apart = _check_sizes(sample.Z, shift)
     alpha = requested.alpha
     if alpha is None:
-        alpha = sample_alpha(sample.Z, Y, weight, sample.n, seed, sample.folds, loss, smoothness)
+        alpha = sample_alpha(sample.Z, Y, weight, sample.n, seed, sample.folds, loss, smoothness, apart)
     constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
     longest = (rows.longest + constant**2) * weights.largest / weights.mean
     whole = len(sample.Z) >= sample.n and not stream
@@ -178,29 +178,29 @@ def measure_spectrum(
 def column_range(Z: np.ndarray, shift: np.ndarray | None = None, share: float = 0.0) -> tuple[float, float]:
     """The least and the largest of the sizes of columns, each that of its largest entry; columns of zeros have none.
 
-    Neither have constant columns, of which subtracting a shift left what rounding is. Of many columns a share of the smallest and
-    of the largest is left out.
+    Neither have constant columns, of which subtracting a shift left what rounding is. Of many columns a share of the smallest is
+    left out.
     """
     sizes = np.maximum(Z.max(axis=0), -Z.min(axis=0)).astype(np.float64)
     sizes = np.sort(sizes[sizes > (0.0 if shift is None else 4.0 * np.finfo(Z.dtype).eps * np.abs(shift))])
-    out = int(share * len(sizes))
-    return (float(sizes[out]), float(sizes[-1 - out])) if len(sizes) else (0.0, 0.0)
+    return (float(sizes[int(share * len(sizes))]), float(sizes[-1])) if len(sizes) else (0.0, 0.0)
 
 
-def _check_sizes(Z: np.ndarray, shift: np.ndarray | None) -> None:
-    high = column_range(Z, shift)[1]
+def _check_sizes(Z: np.ndarray, shift: np.ndarray | None) -> float:
+    """The size of the smallest column over that of the largest. Refuses extreme sizes, and warns of unlike ones."""
+    least, high = column_range(Z, shift)
     if high and not 1.0 / _EXTREME < high < _EXTREME:
         raise InputError(
             f"the largest features must lie between {1.0 / _EXTREME:g} and {_EXTREME:g} in size, so that sums of their squares are "
             f"numbers; got {high:.3g}; scale the columns, as StreamingScaler does"
         )
-    low, high = column_range(Z, shift, _FEW)
-    if high > UNLIKE * low:
+    if high > UNLIKE * (low := column_range(Z, shift, _FEW)[0]):
         warnings.warn(
             f"columns have sizes from {low:.2g} to {high:.2g}: SGD learns slowly from the small ones; put StreamingScaler before it",
             ConvergenceWarning,
             stacklevel=6,
         )
+    return least / high if high else 1.0
 
 
 def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:

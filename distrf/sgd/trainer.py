@@ -306,8 +306,8 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     warning = None
     if scores[-1] is not None and p.best_epoch <= 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
         warning = (
-            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the first "
-            "is what is kept. Take a larger alpha"
+            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the "
+            f"{'first' if p.best_epoch else 'constant'} is what is kept. Take a larger alpha"
         )
     elif p.best_epoch == 0 and trainer.rules.keep_best:
         shortened = f", though steps were shortened {p.backed} times" if p.backed else ""

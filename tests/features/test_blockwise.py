@@ -11,13 +11,7 @@ import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    Binarizer,
-    FunctionTransformer,
-    MaxAbsScaler,
-    Normalizer,
-    StandardScaler,
-)
+from sklearn.preprocessing import Binarizer, FunctionTransformer, MaxAbsScaler, Normalizer, StandardScaler
 
 from distrf import Blockwise, load_model, save_model
 from distrf.errors import InputError, SpecMismatchError, StoreError

@@ -22,11 +22,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, Normalizer, Standa
 from strategies import chunked, row_chunks
 from threadpoolctl import threadpool_info
 
-from distrf import (
-    Blockwise,
-    RandomFourierFeatures,
-    StreamingScaler,
-)
+from distrf import Blockwise, RandomFourierFeatures, StreamingScaler
 from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
 from distrf.features.base import _ONE_BLAS_THREAD
@@ -135,8 +131,7 @@ def test_rules_on_a_sample():
 
 @settings(max_examples=12)
 @given(
-    chunks=row_chunks(most=900, blocks=6, rows=3),
-    rule=st.sampled_from(["knn", "knn-cnm", "median", "scale"]),
+    chunks=row_chunks(most=900, blocks=6, rows=3), rule=st.sampled_from(["knn", "knn-cnm", "median", "scale"])
 )
 def test_rules_do_not_depend_on_chunks(chunks, rule):
     X = rows(sum(chunks), 3)

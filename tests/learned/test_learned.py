@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -81,10 +82,7 @@ ROUNDS_ARE_ROWS = (
     "a batch takes rows, and the length scale is measured on rows: repeated rows make other batches and another start "
     "than one weighted row; the gradients of both are equal, see test_learned_gradients"
 )
-WEIGHTED = (
-    "check_sample_weight_equivalence_on_dense_data",
-    "check_sample_weight_equivalence_on_sparse_data",
-)
+WEIGHTED = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
 
 
 @pytest.mark.filterwarnings("ignore:the means of the columns")
@@ -343,12 +341,22 @@ def test_frequencies_that_diverge_are_said():
         CompactNonlinearClassifier(8, "hinge", n_epochs=5, eta0=1e12).fit(X, y)
 
 
+def test_worse_than_a_constant_is_said():
+    X, y = waves(400)
+    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'") as warned:
+        CompactNonlinearRegressor(8, n_epochs=5, learning_rate="pegasos").fit(X, y)
+    assert warned[0].filename == __file__  # where `fit` was called
+
+
 def test_rules_of_the_map():
     X, y = rings(50)
     with pytest.raises(InputError, match="objective must be 'kernel'"):
         CompactNonlinearMap(4, "cosine").fit(X, y)
     with pytest.raises(InputError, match="requires y to be passed"):
         CompactNonlinearMap(4, "hinge").fit(X)
+    lazy = da.from_array(X, chunks=(10, 2))
+    with pytest.raises(InputError, match="compute_chunk_sizes"):
+        CompactNonlinearMap(4).fit(lazy[lazy[:, 0] > 0])
     holed = X.copy()
     holed[7, 1] = np.nan
     with pytest.raises(InputError, match="X must be finite, but 1 sampled rows are not"):

@@ -16,12 +16,7 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 from strategies import cuts
 
-from distrf import (
-    StreamingRidge,
-    StreamingRidgeClassifier,
-    StreamingSGDClassifier,
-    StreamingSGDRegressor,
-)
+from distrf import StreamingRidge, StreamingRidgeClassifier, StreamingSGDClassifier, StreamingSGDRegressor
 from distrf.errors import InputError
 from distrf.folds import drawn_folds
 from distrf.linear_model.calibration import (

@@ -11,11 +11,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import HuberRegressor, Ridge
 
-from distrf import (
-    StreamingLinearClassifier,
-    StreamingLinearRegressor,
-    plan,
-)
+from distrf import StreamingLinearClassifier, StreamingLinearRegressor, plan
 from distrf.checkpoint import Checkpoint
 from distrf.errors import SpecMismatchError
 from distrf.newton import fit, sample

@@ -7,9 +7,7 @@ import pytest
 import scipy.sparse as sp
 from contracts import MapContract
 
-from distrf import (
-    RandomBinningFeatures,
-)
+from distrf import RandomBinningFeatures
 from distrf.compiled.binning import bin_hashes, signed_columns
 from distrf.errors import InputError
 from distrf.kernels import Laplacian

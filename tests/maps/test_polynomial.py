@@ -14,10 +14,7 @@ from sklearn.base import clone
 from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from distrf import (
-    NystroemFeatures,
-    TensorSketchFeatures,
-)
+from distrf import NystroemFeatures, TensorSketchFeatures
 from distrf.errors import InputError
 from distrf.kernels import DotProductKernel, Exponential, Polynomial, get_kernel
 from distrf.maps import TensorSketchMap
