@@ -181,9 +181,8 @@ def _wider(
         stray = fault["value"] if name == failed else dialect.misread(name, types[name], skip)
         if stray is None:  # Arrow does not guess all that it reads
             wider[name] = types[name]
-        elif not pa.types.is_null(
-            types[name]
-        ):  # rows count from the fault: Arrow skips one less beyond a block
+        elif not pa.types.is_null(types[name]):
+            # Rows count from the fault: Arrow skips one less beyond a block.
             apart = pc.index(texts[name], stray).as_py() - pc.index(texts[failed], fault["value"]).as_py()
             strays[name] = _where(dialect, stray, skip + 1 + apart)
     return wider
