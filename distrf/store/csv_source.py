@@ -241,7 +241,7 @@ def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreErro
     where = f"row {int(fault['row']):,} of {file!r}"
     if fault["column"] is None:
         return InputError(
-            f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"
+            f"every row has as many values as the first; {where} has not ({' '.join(fault['what'].split())[:200]}); correct the file"
         )
     return InputError(
         f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column "
