@@ -416,7 +416,7 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     if not filled:
         raise InputError("a table has rows; received a Dask DataFrame without any; give one with rows")
     found = [(f"partition {i}", schemas[i]) for i in filled]
-    layout = _layout(_DASK, found, replace(selection, columns=None, exclude=()))
+    layout = _layout(_DASK, found, replace(selection, columns=selection.columns and names, exclude=()))
     blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
     place, y = _Partitions(blocks.chunks[0], layout.schema, blocks), None
     if target is not None:

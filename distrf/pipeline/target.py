@@ -119,14 +119,15 @@ def _refuse_extremes(y: np.ndarray) -> None:
 def written_form(y: np.ndarray, numbers: bool | None) -> Found | None:
     """How a sample of texts writes numbers; None for labels.
 
-    numbers : whether numbers are asked for; None decides by the texts: few are labels, unless they have a unit or the like
+    numbers : whether numbers are asked for; None decides by the texts: few are labels, unless they have a unit, a decimal comma or the like
 
     Raises InputError where nearly all are numbers, but not all.
     """
-    distinct = len(set(y.tolist()))
+    texts = set(y.tolist())
+    distinct, plain = len(texts), all(re.fullmatch(r"\s*[+-]?\d+(,\d+)?\s*", text) for text in texts)
     apart = 2 * distinct > len(y)
-    found = find_form(y, "number" if numbers or apart else None)
-    digits = not (numbers or apart) and all(re.fullmatch(r"\s*[+-]?\d+\s*", text) for text in set(y.tolist()))
+    found = find_form(y, "number" if numbers or apart or plain else None)
+    digits = plain and not (numbers or apart or any("," in text for text in texts))
     if found is None or found.kind != "number" or digits:
         return None
     if found.stray:

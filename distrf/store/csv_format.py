@@ -103,11 +103,15 @@ class CsvFormat:
         texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         plain = {
             "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,
-            "decimal": self.decimal or ("," if self.thousands == "." else "."),
             "na_values": tuple(map(str, texts)), "scratch": None if self.scratch is None else files.normalise(self.scratch),
         }  # fmt: skip
         for name, value in plain.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def point(self) -> str:
+        """What stands before fractions. One that is said stays apart from this: it overrides that of a model's training."""
+        return self.decimal or ("," if self.thousands == "." else ".")
 
 
 CsvFormat.parameter_rules.update((one.name, one.metadata["rule"]) for one in fields(CsvFormat))
@@ -159,9 +163,8 @@ def reads_csv(function: _Function) -> _Function:
                 f"{', '.join(f'{name}=' for name in said)} say how CSV at a path is read; received a "
                 f"{type(given[0]).__name__ if given else 'call'} without a path; leave them out"
             )
-        with reading(
-            CsvFormat(**said) if said else current_format()
-        ):  # a model sets its own: `formats.read_as`
+        # A model sets its own: `formats.read_as`.
+        with reading(CsvFormat(**said) if said else current_format()):
             return function(*given, **named)
 
     signature, ours = inspect.signature(function), inspect.signature(CsvFormat).parameters.values()

@@ -181,9 +181,8 @@ def _wider(
         stray = fault["value"] if name == failed else dialect.misread(name, types[name], skip)
         if stray is None:  # Arrow does not guess all that it reads
             wider[name] = types[name]
-        elif not pa.types.is_null(
-            types[name]
-        ):  # rows count from the fault: Arrow skips one less beyond a block
+        elif not pa.types.is_null(types[name]):
+            # Rows count from the fault: Arrow skips one less beyond a block.
             apart = pc.index(texts[name], stray).as_py() - pc.index(texts[failed], fault["value"]).as_py()
             strays[name] = _where(dialect, stray, skip + 1 + apart)
     return wider
@@ -242,7 +241,7 @@ def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreErro
     where = f"row {int(fault['row']):,} of {file!r}"
     if fault["column"] is None:
         return InputError(
-            f"every row has as many values as the first; {where} has not ({fault['what'][:200]}); correct the file"
+            f"every row has as many values as the first; {where} has not ({' '.join(fault['what'].split())[:200]}); correct the file"
         )
     return InputError(
         f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column "

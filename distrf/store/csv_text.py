@@ -78,7 +78,7 @@ class Dialect:
         )  # fmt: skip
         nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
         values = pa.csv.ConvertOptions(
-            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.decimal, check_utf8=True,
+            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.point, check_utf8=True,
             column_types=types, include_columns=list(types or ()),
         )  # fmt: skip
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
@@ -236,7 +236,7 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
             f"({error}); give encoding='latin-1' or what it is"
         ) from None
     tabs = wanted.sep == BLANKS or (re.search(r"\.(tsv|tab)(\.\w+)?$", name.lower()) and not wanted.sep)
-    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal)
+    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.point)
     names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
     named = _holds_names(names, name) if wanted.header is None else wanted.header
     names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]
@@ -246,7 +246,7 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
     return Dialect(name, wanted, tuple(names), delimiter, start, block)
 
 
-def _delimiter(rows: Sequence[bytes], path: str, decimal: str | None) -> str:
+def _delimiter(rows: Sequence[bytes], path: str, decimal: str) -> str:
     bare = [re.sub(rb'"[^"]*"', b"", row) for row in rows]
     marks = [mark for mark in _DELIMITERS if mark != decimal]
     there = [mark for mark in marks if all(mark.encode() in row for row in bare[:2])]

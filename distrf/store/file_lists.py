@@ -88,13 +88,14 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
     found = all_files(path)
     root = root if files.is_local(path) else fs.unstrip_protocol(root)
     if found != [root]:
-        if (
-            f"{root}/_spec.json" in found and f"{root}/_SUCCESS" not in found
-        ):  # part files of ours, still written
-            raise StoreError(
-                f"only a complete folder of part files can be read: {path!r} has no _SUCCESS; run the command that writes "
-                "it again, and it resumes where it stopped"
-            )
+        if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
+            said = (files.read_object(fs, f"{root}/_spec.json") or {}).get("attributes", {}).get("distrf", {})
+            lost = said.get("n_rows", 0) - sum(name.startswith(f"{root}/part-") for name in found)
+            if f"{root}/_SUCCESS" not in found or lost > 0:
+                raise StoreError(
+                    f"only a complete folder of part files can be read: {path!r} has no _SUCCESS, or lacks parts ({lost}); run the "
+                    "command that writes it again, and it resumes where it stopped"
+                )
         fixed = _fixed(root)
         if not re.search(r"(^|/)[._]", root[len(fixed) :].lstrip("/")):
             found = [name for name in found if not hidden(name[len(fixed) :])]

@@ -76,8 +76,8 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     kinds = [schema.field(name).type for name in names]
     if other := [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True) if not is_number(kind)]:
         raise InputError(
-            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with "
-            "columns=, name the target with target=, or train on the table as it is: `distrf train` encodes its columns"
+            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with columns=, name the target "
+            "with target=, say decimal=',' of decimal commas, or train on the table as it is: `distrf train` encodes its columns"
         )
     return Layout(names, schema, common_dtype(kinds), None)
 

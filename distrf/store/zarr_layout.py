@@ -315,7 +315,7 @@ def read_store(path: str, file: str = "zarr.json") -> StoreInfo:
     fields = {key: value for key, value in document.items() if key != "checksum"}
     if document.get("checksum") != fingerprint_of_spec(fields):
         raise StoreError(
-            f"the metadata of the store {path!r} are not what was written: its zarr.json is damaged or was edited (its "
+            f"the metadata of the store {path!r} are not what was written: its {file} is damaged or was edited (its "
             "checksum differs); restore it, or remove the store and make it again"
         )
     arrays = {

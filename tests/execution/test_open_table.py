@@ -169,6 +169,7 @@ FILES_ONLY = "say how files are read; received a DataFrame; leave them out"
         (DASK.query("x > 1000"), {"target": "y"}, NO_ROWS),
         (da.ones((3, 2)), {}, "a lazy table is a Dask DataFrame; received a dask.array.core.Array"),
         (DASK["x"], {}, "a lazy table is a Dask DataFrame; received a dask.dataframe"),
+        (DASK.assign(gap=DASK["when"] - DASK["when"]), {"columns": ["gap", "x"]}, r"not so 'gap' \(duration"),
         (3, {}, "a table is a data frame"),
         (FRAME["x"], {}, "a table is a data frame"),
         (FRAME, {"rows_per_block": 3}, FILES_ONLY),

@@ -46,6 +46,8 @@ def test_a_model_knows_how_its_csv_was_read(tmp_path, table):
     assert distrf.evaluate(made, path, na_values=["-"])["r2"] > 0.999  # the others stay
     copy = german(table, tmp_path / "t.dat")  # no name of CSV
     assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
+    table.to_csv(tmp_path / "e.csv", index=False)  # of another country
+    assert distrf.evaluate(made, tmp_path / "e.csv", decimal=".", thousands=",")["r2"] > 0.999
 
 
 @pytest.mark.parametrize("write", [pd.DataFrame.to_csv, pd.DataFrame.to_parquet])

@@ -137,9 +137,7 @@ def test_nulls_are_nan_but_for_targets(tmp_path, statistics):
     with pytest.raises(InputError, match=r"column 'b' has nulls in row group 1 .* drop the rows"):
         run(open_rows(tmp_path / "a.parquet", columns=["a"], target="b")[1])
     save(tmp_path / "a.parquet", {"a": pa.array([1, None], pa.uint8())})
-    with pytest.raises(
-        InputError, match=r"'a' has nulls in .* row 1; leave the column out, or write it as floating"
-    ):
+    with pytest.raises(InputError, match=r"'a' has nulls in .* row 1; leave the column out, or write it as"):
         run(open_rows(tmp_path / "a.parquet")[0])
 
 
@@ -211,7 +209,7 @@ def test_keys_that_no_common_type_holds(tmp_path):
         save(tmp_path / f"{number}.parquet", {"x": np.arange(2.0), "id": ids, f"only{number}": ids})
     ((reader, first, last),) = open_source(tmp_path, Selection(columns=["x"], others=["id"])).key_blocks(["id"])
     with pytest.raises(
-        InputError, match=r"'id' is double, and row group 0 of .* has int64 with values that double cannot hold"
+        InputError, match=r"'id' is double, and row group 0 of .* has int64 with values that dou"
     ):
         reader.read_table(first, last)
     assert open_table(tmp_path, columns=["id"]).sample().column("id").to_pylist() == [2.0**60, 2, 0.5, 1.5]
@@ -271,6 +269,10 @@ def test_part_files_with_keys(tmp_path):
     assert got.column("id").to_pylist()[:10] == [f"k{i}" for i in range(10)]
     assert got.column("day").type == pa.date32() or pa.types.is_date(got.column("day").type)
     assert create_parts(out, {"model": 1}, 3) == (None, [])
+    (out / "part-000001.parquet").unlink()
+    with pytest.raises(StoreError, match=r"lacks parts \(1\); run the command"):
+        open_source(out, Selection())
+    assert create_parts(out, {"model": 1}, 3) == (None, [1])
     assert create_parts(out, {"model": 2}, 2, overwrite=True)[1] == [0, 1]
     assert not (out / "_SUCCESS").exists()
 
