@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -40,7 +41,10 @@ def jit(function: Callable[..., Any]) -> Any:
     floating-point numbers it has one alone, to make a product and a sum one fused operation. NaN and infinity keep
     their meaning.
     """
-    return Loop(function)
+    loop = Loop(function)
+    if "distributed" in sys.modules:  # threads of a worker do not import Numba amid tasks
+        loop.compiled  # noqa: B018
+    return loop
 
 
 @functools.cache
