@@ -80,7 +80,7 @@ class Ridge:
 
     def scores_at(self, Z: Any, alphas: Sequence[float]) -> np.ndarray:
         """As `scores`, for each of some penalties those of the nearest one that could be solved."""
-        at = [int(np.argmin(np.abs(np.log(np.array(self.alphas) / a)))) for a in alphas]
+        at = [int(np.argmin(np.abs(np.array(self.alphas) - a))) for a in alphas]
         return self.scores(Z)[at]
 
 

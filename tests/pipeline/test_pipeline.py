@@ -443,6 +443,7 @@ SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
         (DRAWN[::-1, 3], {"map": "fourier"}, {"features": "columns and map"}, "no candidate beats a constant"),
         (np.where(DRAWN[::-1, 3] > 1.5, "a", "b"), {}, {"features": "constant"}, "constant"),
         (DRAWN[::-1, 3], {"model": "sgd-regressor"}, {"features": "columns"}, "no candidate beats a constant"),
+        (np.random.default_rng(37).random(700) < 0.03 * np.exp(0.8 * DRAWN[:, 0]), {}, {"features": "columns"}, "rare"),
     ],
 )  # fmt: skip
 def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
