@@ -98,7 +98,8 @@ def test_counts_are_numbers(rng):
     """Beside a normal law of constant spread they looked like labels, of R^2 below 0; so did 0 ... 307, each for 13 rows."""
     X = rng.normal(size=(4000, 6))
     counts = rng.poisson(1.3 * np.exp(0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1])).astype(int)
-    for y in (counts, np.argsort(np.argsort(X[:, 0])) // 13):
+    skewed = np.minimum(rng.geometric(1 / (1 + 3 * np.exp(0.3 * X[:, 0]))), 20)
+    for y in (counts, skewed, np.argsort(np.argsort(X[:, 0])) // 13):
         assert not is_classifier(distrf.make_model(X, y, n_components=64))
 
 
