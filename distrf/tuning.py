@@ -299,8 +299,8 @@ def _searched(
 
     def several(name: str, given: Any, rule: Rule) -> list[Any]:
         given = read(given) if isinstance(given, str) and given[:1] in ("[", "{") else given
-        parts = given.split(",") if isinstance(given, str) else given
-        parts = list(parts) if isinstance(parts, (list, tuple)) else [parts]
+        parts = given.split(",") if isinstance(given, str) else getattr(given, "tolist", lambda: given)()
+        parts = list(parts) if isinstance(parts, (list, tuple, range)) else [parts]
         if not parts:
             raise InputError(f"tune needs at least one value for each parameter, got {name}={given!r}")
         return [checked(name, part.strip() if isinstance(part, str) else part, rule) for part in parts]
@@ -318,7 +318,7 @@ def _searched(
         if options.n_components == "auto" and "n_components" in map_.parameter_rules:
             found.setdefault("n_components", list(_SIZES))
         scale = map_.scale_parameter()
-        if scale is not None and scale not in found:
+        if scale is not None and found.keys().isdisjoint((scale, scale.replace("length_scale", "gamma"))):
             value = map_.get_params()[scale]
             found[scale] = value if isinstance(value, str) else [value]
         for size in found.get("n_components", ()) if rows.encoder is None else ():
@@ -327,10 +327,7 @@ def _searched(
 
 
 def _halving(
-    race: Race,
-    candidates: list[Candidate],
-    alphas: list[float],
-    say: Callable[[str], None],
+    race: Race, candidates: list[Candidate], alphas: list[float], say: Callable[[str], None]
 ) -> list[Trial]:
     """All trials in their order, level by level; `ahead` are those that go on, and the winner."""
     n, constant, trials = len(race.sample.splits[0][0]), race.constant().loss or 1.0, list[Trial]()

@@ -90,16 +90,14 @@ def test_columns_as_they_are():
 
 
 def test_tables_with_categories_and_gaps(tmp_path):
-    """As `train` takes them; texts stand for values."""
+    """As `train` takes them; texts, arrays and ranges stand for values, and gamma is in place of a length scale."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.choice(["x", "y", "z"], 400)})
     frame["t"] = np.sin(3 * frame.a) + (frame.b == "x")
     frame.loc[::20, "a"] = np.nan
-    tuned = tune(
-        frame, target="t", grid={"n_components": "32,64", "alpha": "1e-6,1e-4"}, kinds={"b": "category"}
-    )
-    assert tuned.best.score > 0.6
-    assert sorted(tuned.parameters) == ["length_scale", "n_components"]
+    grid = {"n_components": "32,64", "alpha": np.array([0, 1e-4]), "map__gamma": range(1, 3)}
+    tuned = tune(frame, target="t", grid=grid, kinds={"b": "category"})
+    assert (tuned.best.score > 0.6, sorted(tuned.parameters)) == (True, ["gamma", "n_components"])
     assert tuned.model[0].numbers == tuned.units
     assert len(tuned.model.predict(frame.drop(columns="t"))) == 400
 

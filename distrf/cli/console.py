@@ -260,9 +260,7 @@ def print_line(title: str, text: str) -> None:
 
 def facts(title: str, values: Mapping[str, Any]) -> str:
     """Names and values, one a line; lists and what is not there are left out."""
-    plain = {
-        n.replace("_", " "): v for n, v in values.items() if v is not None and not isinstance(v, (dict, list))
-    }
+    plain = {n.replace("_", " "): v for n, v in values.items() if not isinstance(v, dict | list | tuple | None)}
     width = max(map(len, plain), default=0)
     return "\n".join([title, *(f"  {name:<{width}}  {_cell(value)}" for name, value in plain.items())])
 

@@ -299,7 +299,8 @@ class _Making:
         optional, most = options.optional_map or self.map_ is None, self._most()
         outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes)
         self._compare(outcome, labels)
-        best, each = outcome.best, (outcome.found.loss, outcome.linear.loss, outcome.constant.loss)
+        best, found = outcome.best, outcome.passes or outcome.found
+        each = (found.loss, outcome.linear.loss, outcome.constant.loss)
         why = (
             f"{'log loss' if labels else 'squared error over variance'} {each[0]:.4g}, {each[1]:.4g} of the columns alone, "
             f"{each[2]:.4g} of a constant, on {self.sample.judged:,} held-out rows"
@@ -409,7 +410,7 @@ class _Making:
         self.table = tuple((name, float(f"{loss:.4g}")) for name, loss in outcome.table)
         each = [judged.loss for judged in (found, linear, constant)]
         scores = each if labels else [1.0 - loss / (constant.loss or 1.0) for loss in each]
-        rows = f"{self.sample.judged:,} held-out rows of a sample (ridge)"
+        rows = f"{self.sample.judged:,} held-out rows of a sample" + " (ridge)" * (outcome.passes is None)
         comparison = Comparison("log loss (less is better)" if labels else "R²", rows, *scores)
         self.compared.append(comparison)
         given = found.scores[:, 0] > 0 if found.scores.shape[1] == 1 else found.scores.argmax(axis=1)

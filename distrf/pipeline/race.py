@@ -268,7 +268,9 @@ class Race:
         passes = self._finished(best, found[best]) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
-        delivered = None if optional and constant and not found[best].beats(mean) else best
+        constant = optional and constant and not (passes or found[best]).beats(mean)
+        best, passes = (linear, None) if constant else (best, passes)
+        delivered = None if constant and not found[best].beats(mean) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
     def _finished(self, best: Candidate, found: Judged) -> Judged | None:

@@ -15,8 +15,8 @@ from ..store.text_forms import Found, find_form
 #: Whole numbers of so few values are labels unless held-out rows say otherwise; more where they look like codes, 0 ... c - 1 or
 #: 1 ... c, each for so many rows on average.
 _FEW, _CODE_ROWS, _CODES_SEEN = 20, 10, 0.9
-#: Values between which held-out rows decide: an order of two or three says little, and many classes take long.
-_FEWEST_EITHER, _MOST_EITHER = 4, 200
+#: Values from which on held-out rows decide: an order of two or three says little.
+_FEWEST_EITHER = 4
 #: By how much labels must do better, in nats a row: numbers take one model in place of one for each value.
 _LEAD = 0.1
 #: Text is no label where so many values, and this share of them, are distinct.
@@ -82,7 +82,7 @@ def look_at(y: np.ndarray) -> Target:
     taken, remedy = "quantities", "if they are labels, write them as text, such as 'class 7'"
     if few or codes:
         taken, remedy = "labels", "model='ridge' takes them for numbers"
-    either = (few or codes) and _FEWEST_EITHER <= distinct <= _MOST_EITHER
+    either = (few or codes) and distinct >= _FEWEST_EITHER
     why = f"whole numbers with {seen} are taken for {taken}; {remedy}"
     return Target(few or codes, distinct, rows, why, either=either)
 

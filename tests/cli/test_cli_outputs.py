@@ -36,7 +36,7 @@ def no_cluster(*args, **kwargs):
 
 def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
     words = ["train", rows, tmp_path / "m", *SMALL]
-    cli(*words, "--resume", cluster=True)
+    assert "{" not in cli(*words, "--resume", cluster=True).out  # plain text, no JSON
     before = {p: p.stat().st_mtime_ns for p in (tmp_path / "m").rglob("*")}
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
     assert "is done already" in " ".join(cli(*words, "--resume").out.split())

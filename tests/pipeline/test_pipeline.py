@@ -95,10 +95,12 @@ def test_a_few_whole_numbers_are_what_tells_more_of_held_out_rows(rng, kind, lab
 
 
 def test_counts_are_numbers(rng):
-    """Their law follows their mean: beside a normal one of constant spread they looked like labels, of R^2 below 0."""
+    """Beside a normal law of constant spread they looked like labels, of R^2 below 0; so did 0 ... 307, each for 13 rows."""
     X = rng.normal(size=(4000, 6))
-    y = rng.poisson(1.3 * np.exp(0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1])).astype(int)
-    assert not is_classifier(distrf.make_model(X, y, n_components=64))
+    counts = rng.poisson(1.3 * np.exp(0.4 * np.sin(X[:, 0]) + 0.2 * X[:, 1])).astype(int)
+    skewed = np.minimum(rng.geometric(1 / (1 + 3 * np.exp(0.3 * X[:, 0]))), 20)
+    for y in (counts, skewed, np.argsort(np.argsort(X[:, 0])) // 13):
+        assert not is_classifier(distrf.make_model(X, y, n_components=64))
 
 
 def test_no_metric_learns_from_rows_that_judge_it():
@@ -441,6 +443,7 @@ SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
         (DRAWN[::-1, 3], {"map": "fourier"}, {"features": "columns and map"}, "no candidate beats a constant"),
         (np.where(DRAWN[::-1, 3] > 1.5, "a", "b"), {}, {"features": "constant"}, "constant"),
         (DRAWN[::-1, 3], {"model": "sgd-regressor"}, {"features": "columns"}, "no candidate beats a constant"),
+        (np.random.default_rng(37).random(700) < 0.03 * np.exp(0.8 * DRAWN[:, 0]), {}, {"features": "columns"}, "rare"),
     ],
 )  # fmt: skip
 def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
