@@ -354,12 +354,12 @@ class Race:
     def _components(self, best: Candidate, found: Judged, most: int, plenty: bool) -> tuple[int, Judged]:
         """Features, and what was judged with most of them: doubled while that gained a standard error, or anything of plenty of rows.
 
-        Twice those of the last rung are always taken, where so many are allowed.
+        Twice those of the last rung are always taken, and four times of plenty of rows, where so many are allowed.
         """
         limit, last = min(most, self.asked or most), self.rungs[-1][1]
         D, before = min(limit, 2 * last), found
         found = self._tried(best, found.alpha, D) if last < D else found
-        while limit >= 2 * D and found.beats(before, 0.0 if plenty else 1.0):
+        while limit >= 2 * D and (found.beats(before, 0.0 if plenty else 1.0) or (plenty and 2 * last == D)):
             D *= 2
             if not plenty or limit < 2 * D:
                 break
