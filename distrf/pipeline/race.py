@@ -265,7 +265,7 @@ class Race:
             best = best if found[best].beats(found[mapped[0]], errors) else mapped[0]
             components, found[best] = self._components(best, found[best], most, plenty)
             best = best if not optional or found[best].beats(found[linear], errors) else linear
-        passes = self._finished(best, found[best]) if passes_allowed else None
+        passes = self._finished(best, found[best], plenty) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
         table.append(("constant", mean.loss))
         constant = optional and constant and not (passes or found[best]).beats(mean)
@@ -273,19 +273,20 @@ class Race:
         delivered = None if constant and not found[best].beats(mean) else best
         return Outcome(delivered, found[best], found[linear], mean, table, components, passes)
 
-    def _finished(self, best: Candidate, found: Judged) -> Judged | None:
+    def _finished(self, best: Candidate, found: Judged, plenty: bool) -> Judged | None:
         """Multinomial regression on the best candidate, where it gains a standard error over calibrated ridge.
 
-        Of features it is tried for two classes alone, one of them rare: there calibrated ridge is behind, and any gain counts, of
-        half the features that ridge has.
+        Of features it is tried for two classes alone, one of them rare: there calibrated ridge is behind, and any gain counts, unless
+        rows are plenty: ridge learns more from these than the sample shows.
         """
         counts = np.bincount(self.codes)
         rare = len(counts) == 2 and counts.min() < _RARE * counts.sum()
         few = not best.mapped and len(counts) <= _FEW_CLASSES
         if sp.issparse(self.units[best.units]) or not (rare or few):
             return None
-        passes = self.judge_passes(best, *self.rungs[-1][:2])
-        return passes if passes.beats(found, 0.0 if rare else 1.0) else None
+        rows, D, _ = self.rungs[-1]
+        passes = self.judge_passes(best, rows, min(2 * D, self.asked or 2 * D))
+        return passes if passes.beats(found, 0.0 if rare and not plenty else 1.0) else None
 
     def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
         """What the last rung says of those that reached it."""
