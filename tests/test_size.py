@@ -30,7 +30,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/maps": (1774, 19),
     "distrf/metrics": (164, 3),
     "distrf/newton": (581, 6),
-    "distrf/pipeline": (2604, 17),
+    "distrf/pipeline": (2605, 17),
     "distrf/planning": (285, 3),
     "distrf/plot": (288, 3),
     "distrf/projections": (596, 10),
