@@ -20,12 +20,11 @@ from ..store import file_lists, files, zarr_writer
 from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, said_format
 from ..store.csv_source import CsvSource
 from ..store.files import Options, Place
-from ..store.fingerprints import content_of_files
 from ..store.formats import fingerprint, open_source
 from ..store.job_lock import hold
+from ..store.matrix_files import SvmlightSource
 from ..store.outputs import check_apart, check_writable
 from ..store.row_source import RowSource, Selection
-from ..store.svmlight_source import SvmlightSource
 from ..store.zarr_arrays import joined
 from ..store.zarr_layout import StoreInfo
 from ..store.zarr_writer import existing_store
@@ -76,7 +75,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a Zarr store, a registered format. Text may be packed. A few pieces are held in memory; members of
+        glob), a Zarr store. Text may be packed. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -158,7 +157,7 @@ def _part(source: Place, selection: Selection, order: int | None, content: str |
     return {
         "name": os.path.basename(source),
         "fingerprint": f"{fingerprint(source)}{split}",
-        "content": content or content_of_files(file_lists.all_files(source)),
+        "content": content or file_lists.content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
     }
@@ -305,7 +304,7 @@ class Prepared:
         InputError
             There are no such columns, target or split.
         """
-        X = open_source(path, replace(selection, in_order=True))
+        X = open_source(path, selection)
         (n, d), labels = X.shape, X.target_source()
         for source in (X, labels):
             if source is not None:

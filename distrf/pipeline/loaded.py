@@ -137,7 +137,7 @@ class Loaded:
             target = target or (trained["target"] if needs_target else None)
         elif columns and isinstance(columns[0], str):
             # A Zarr store may have no names; then only the width can be compared.
-            known = store.describe(path).columns
+            known = store.open_source(path, store.Selection()).columns
             missing = [c for c in columns if known and c not in known]
             if missing:
                 raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")

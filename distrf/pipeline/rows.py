@@ -16,9 +16,8 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_table
+from ..execution.open_table import Table, is_table, open_labelled, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -48,7 +47,7 @@ class Rows:
     Attributes
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
-    info : RowsInfo, of rows at a path
+    info : RowSource, of rows at a path
     reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
         targets that were given
     split, by, by_name, by_dates : how rows are held out, by which column, and whether it holds dates
@@ -354,7 +353,7 @@ def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[C
     """A table that was opened, as coded rows; `y` are its targets where it has none."""
     table, dropped, present = opened
     X, names, at_path = table.rows(schema), schema.names, path_of(data) is not None
-    info = table.place.source.coded_as(schema).info if at_path else None
+    info = table.place.source.coded_as(schema) if at_path else None
     kept = {kind.name: kind.kind for kind in kinds}
     return Rows(
         X, table.y if y is None else plain_rows(y, "y"), info=info,
@@ -405,7 +404,7 @@ def open_input(
         hidden.add(name)
     columns = _columns_without(path, target, columns, hidden)
     reading = {"target": target, "columns": columns, "y": _token(y)}
-    info = store.describe(path, target=target, columns=columns)
+    info = store.open_source(path, store.Selection(target=target, columns=columns))
     X, own = _open(path, reading, strict=strict)
     data = Rows(
         X, own if y is None else y, info=info, reading=reading, split=split, by=by, by_name=name, by_dates=dates
@@ -434,7 +433,7 @@ def _columns_without(path: str, target: str | None, columns: Any, hidden: set[st
         if columns is None and hidden:
             columns = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         return None if columns is None else [column for column in columns if column not in hidden]
-    known = store.describe(path, target=target).columns or []
+    known = store.open_source(path, store.Selection(target=target)).columns or []
     if columns is None and hidden & set(known):
         columns = known
     if columns is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -138,3 +140,18 @@ def require_same(
 def _short(value: Any, width: int = 80) -> str:
     text = repr(value)
     return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def fingerprint_of_spec(spec: Any) -> str:
+    """A text that differs where JSON differs.
+
+    Parameters
+    ----------
+    spec : JSON values
+
+    Returns
+    -------
+    str
+        32 hexadecimal digits.
+    """
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:32]

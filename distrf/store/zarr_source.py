@@ -15,10 +15,10 @@ import zarr
 
 from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files, zarr_layout
-from .file_lists import version_of
+from .file_lists import fingerprint_of_files, version_of
 from .files import Place
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .spec import fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_layout import StoreInfo, read_store
 
