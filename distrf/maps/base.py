@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
+from ..lazy import Registry
 from ..parameters import cast_fields, plain_type
 from ..typing import Rows
 
@@ -342,8 +343,6 @@ class FeatureMap(ArraysApart):
     @classmethod
     def _read_fields(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The fields of the spec: numbers, words, true and false, kernels, maps. A map refuses kernels that are not its."""
-        from . import map_from_spec  # the registry imports this file
-
         read, inner = {}, cls._inner()
         for one in fields(cls):
             if one.compare:
@@ -383,6 +382,60 @@ def _below(inner: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     return {
         name.removeprefix(f"{inner}."): array for name, array in arrays.items() if name.startswith(f"{inner}.")
     }
+
+
+#: The families: their file, their frozen map and, where it stands beside it, their estimator.
+FAMILIES = {
+    "fourier": ("fourier", "FourierMap RandomFourierFeatures"),
+    "laplace": ("laplace", "LaplaceMap RandomLaplaceFeatures"),
+    "binning": ("binning", "BinningMap RandomBinningFeatures"),
+    "tensor-sketch": ("tensor_sketch", "TensorSketchMap TensorSketchFeatures"),
+    "nystroem": ("nystroem", "NystroemMap NystroemFeatures"),
+    "subspace": ("tefm", "SubspaceMap TEFM"),
+    "learned": ("learned", "LearnedFourierMap"),
+    "scaling": ("scaling", "ScalingMap StreamingScaler"),
+    "blockwise": ("blockwise", "BlockwiseMap Blockwise"),
+    "with-columns": ("with_columns", "WithColumnsMap WithColumns"),
+    "table": ("table", "TableMap"),
+}
+#: Frozen maps by their `kind`.
+MAPS: Registry[type[FeatureMap]] = Registry(
+    {kind: f"{__package__}.{file}:{names.split()[0]}" for kind, (file, names) in FAMILIES.items()}
+)
+
+
+def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
+    """The map that a spec and its learned arrays determine.
+
+    Parameters
+    ----------
+    spec : what `FeatureMap.spec` returned, also after a way through JSON
+    arrays : what `FeatureMap.arrays` held; None for a map that learned nothing from data
+
+    Returns
+    -------
+    FeatureMap
+
+    Raises
+    ------
+    SpecMismatchError : the kind of map is unknown, an entry is missing, the arrays are not those that the spec was written
+        with, or this release makes other weights from it than the one that wrote it
+    """
+    if spec.get("map") not in MAPS:
+        raise SpecMismatchError(
+            f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}; if it is none of distrf, import the "
+            "module that registers it before"
+        )
+    arrays = arrays or {}
+    try:
+        if arrays or "digest" in spec:  # before anything is made of them
+            verify_fingerprint(arrays, spec["digest"])
+        map_ = MAPS[spec["map"]].from_spec(spec, arrays)
+        if (checksum := map_.checksum()) is not None:
+            verify_checksum(checksum, spec["checksum"])
+    except KeyError as error:
+        raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
+    return map_
 
 
 class SeededMap(FeatureMap):

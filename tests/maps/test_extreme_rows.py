@@ -12,7 +12,7 @@ from distrf.errors import InputError
 from distrf.kernels import Gaussian, Laplacian, Matern
 from distrf.kernels.exact import kernel_block
 from distrf.maps import BinningMap, FourierMap, LearnedFourierMap
-from distrf.maps.frequencies import get_frequencies
+from distrf.maps.learned import get_frequencies
 from distrf.maps.nystroem import NystroemMap
 
 

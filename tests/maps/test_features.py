@@ -25,8 +25,8 @@ from threadpoolctl import threadpool_info
 from distrf import Blockwise, RandomFourierFeatures, StreamingScaler
 from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
-from distrf.features.base import _ONE_BLAS_THREAD
 from distrf.kernels import Gaussian
+from distrf.maps.estimator import _ONE_BLAS_THREAD
 
 
 def rows(n, d, dtype=np.float64, seed=0):

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from ..execution.passes import SizedState, run_pass
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
-from ..maps import check_rows
+from .base import check_rows
 
 
 @dataclass
