@@ -33,13 +33,15 @@ def plain_type(one: Field) -> Callable[[Any], Any] | None:
     return _PLAIN.get(declared.removesuffix(" | None"))
 
 
-def cast_fields(value: Any) -> None:
-    """Give the plain fields of a frozen dataclass the types that it declares.
+def check_fields(value: Any) -> None:
+    """Check the fields of a frozen dataclass by the rules that it declares, and give plain ones the types that it declares.
 
-    NumPy's numbers, which rules allow, are neither JSON nor of full precision.
+    NumPy's numbers, which rules allow, are neither JSON nor of full precision. Raises ParameterError.
     """
     for one in fields(value):
         current, make = getattr(value, one.name), plain_type(one)
+        if "rule" in one.metadata:
+            one.metadata["rule"].check(one.name, current)
         if make is not None and current is not None:
             object.__setattr__(value, one.name, make(current))
 

@@ -24,7 +24,7 @@ from ..linear_model.validation import validate_fit
 from ..losses import Loss
 from ..maps import FeatureMap, working_dtype
 from ..maps.estimator import apply_map
-from ..maps.fourier import GAMMA, KERNEL, NU, PHASES, FourierMap
+from ..maps.fourier import GAMMA, KERNEL, NU, PHASE, FourierMap
 from ..maps.learned import STRUCTURES, LearnedFourierMap, count_learned
 from ..maps.rules import LENGTH_SCALE
 from ..parameters import (  # fmt: skip
@@ -168,7 +168,7 @@ class MapLearner:
 
     n_components: int = param(default=128, rule=whole(), kw_only=False)
     structure: str = param(default="dense", rule=one_of(*STRUCTURES))
-    phase: str = param(default="offset", rule=one_of(*PHASES))
+    phase: str = param(default="offset", rule=PHASE)
     kernel: str | Kernel = param(default="gaussian", rule=KERNEL)
     length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
     gamma: float | None = param(default=None, rule=GAMMA)

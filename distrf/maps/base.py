@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
 from ..lazy import Registry
-from ..parameters import cast_fields, plain_type
+from ..parameters import check_fields, plain_type, whole
 from ..typing import Rows
 
 
@@ -200,7 +200,7 @@ class FeatureMap(ArraysApart):
     same_columns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        cast_fields(self)
+        check_fields(self)
 
     @property
     def label(self) -> str:
@@ -438,8 +438,11 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
     return map_
 
 
+@dataclass(frozen=True)
 class SeededMap(FeatureMap):
     """Base of the maps that draw weights from a seed. A subclass defines `_sum_of_weights`."""
+
+    n_components: int = field(metadata={"rule": whole(1, 2**31 - 1)})
 
     def checksum(self) -> float:
         return _cached_sum(self.without_arrays())

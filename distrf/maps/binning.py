@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,7 +13,7 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
-from ..parameters import JOBS, SEED, estimator, learned, param, whole
+from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
@@ -70,8 +70,8 @@ class BinningMap(SeededMap):
     """
 
     kernel: Kernel
-    length_scale: float
-    n_grids: int
+    length_scale: float = field(metadata={"rule": number(above=0)})
+    n_grids: int = field(metadata={"rule": whole()})
     seed: int
 
     kind: ClassVar[str] = "binning"
@@ -80,14 +80,6 @@ class BinningMap(SeededMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_components < 1 or self.n_grids < 1:
-            raise InputError(
-                f"n_components and n_grids must be at least 1, got {self.n_components} and {self.n_grids}"
-            )
-        if self.n_components >= 2**31:
-            raise InputError(f"n_components must be below 2^31, got {self.n_components}")
-        if not (np.isfinite(self.length_scale) and self.length_scale > 0):
-            raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
         check_pitch(self.kernel)
 
     @property

@@ -23,9 +23,9 @@ from .moments import CovarianceReduction, covariance
 from .phase_precision import phase_tile, times_root
 from .rules import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
 
-PHASES = ("paired", "offset")
-#: Ranges of length scales for which weights over the length scale stay within float32, and within float64.
-_SINGLE_SCALES, _DOUBLE_SCALES = (1e-30, 1e30), (1e-290, 1e290)
+PHASE = one_of("paired", "offset")
+#: Length scales for which weights over the length scale stay within float32, and within float64.
+_SINGLE_SCALES, _DOUBLE_SCALES = number(1e-30, 1e30), number(1e-290, 1e290)
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,9 @@ class FourierMap(SeededMap):
     """
 
     kernel: Kernel
-    length_scale: float
+    length_scale: float = field(metadata={"rule": _DOUBLE_SCALES})
     projection: str
-    phase: str
+    phase: str = field(metadata={"rule": PHASE})
     seed: int
     order: int | None = None
     root: np.ndarray | None = field(default=None, compare=False, repr=False)
@@ -75,14 +75,6 @@ class FourierMap(SeededMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        count_frequencies(self.phase, self.n_components)
-        if not (np.isfinite(self.length_scale) and self.length_scale > 0):
-            raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
-        if not _within(self.length_scale, _DOUBLE_SCALES):
-            raise InputError(
-                f"length_scale must lie between {_DOUBLE_SCALES[0]} and {_DOUBLE_SCALES[1]}, as weights over it must "
-                f"in float64, got {self.length_scale}; scale the columns"
-            )
         self.projector  # noqa: B018  checks the combination of kernel and projection
 
     @property
@@ -129,7 +121,7 @@ class FourierMap(SeededMap):
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         # Weights without a mean make phases of millions of turns: their fractions need float64.
-        single = not self.kernel.heavy_tailed and _within(self.length_scale, _SINGLE_SCALES)
+        single = not self.kernel.heavy_tailed and _SINGLE_SCALES.allows(self.length_scale)
         dtype = out.dtype if single else np.dtype(np.float64)
         projector, per, root = self.projector, self._per_frequency, self.root
         scale, amplitude = 1.0 / (2.0 * np.pi * self.length_scale), np.sqrt(2.0 / self.n_components)
@@ -190,30 +182,8 @@ class FourierMap(SeededMap):
         return float(head.sum() + tail.sum())
 
 
-def _within(number: float, bounds: tuple[float, float]) -> bool:
-    return bounds[0] <= number <= bounds[1]
-
-
 def count_frequencies(phase: str, n_components: int) -> int:
-    """The number of frequencies behind D features.
-
-    Parameters
-    ----------
-    phase : "paired" or "offset"
-    n_components : D
-
-    Returns
-    -------
-    D / 2 for "paired", rounded up, D for "offset".
-
-    Raises
-    ------
-    InputError : the phase is unknown, or D is below 1
-    """
-    if phase not in PHASES:
-        raise InputError(f"phase is 'paired' or 'offset', got {phase!r}")
-    if n_components < 1:
-        raise InputError(f"n_components must be at least 1, got {n_components}")
+    """The number of frequencies behind D features: D / 2 for the phase "paired", rounded up, D for "offset"."""
     return n_components if phase == "offset" else -(-n_components // 2)
 
 
@@ -303,7 +273,7 @@ class RandomFourierFeatures(FeatureEstimator):
     gamma: float | None = param(default=None, rule=GAMMA)
     n_components: int = param(default=1024, rule=whole())
     projection: str = param(default="auto", rule=PROJECTION)
-    phase: str = param(default="paired", rule=one_of(*PHASES))
+    phase: str = param(default="paired", rule=PHASE)
     metric: str | ArrayLike | None = param(default=None, rule=METRIC)
     order: int | None = param(default=None, rule=whole() | NONE)
     column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from ..errors import InputError, RowError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
-from ..parameters import JOBS, SEED, Rule, estimator, instance, learned, name_in, number, one_of, param, whole
+from ..parameters import JOBS, SEED, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import Projection, choose_projection, make_projection
 from ..randomness import permutation
 from ..typing import ArrayLike, RandomState, Rows
@@ -28,6 +28,7 @@ LAPLACE_PROJECTIONS = (
     "alternating_circulant-log2",
     "quasi",
 )
+_KERNEL = instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel")
 
 
 @dataclass(frozen=True)
@@ -54,23 +55,14 @@ class LaplaceMap(SeededMap):
     Mukuta, Ushiku & Harada, "Alternating circulant random features for semigroup kernels", AAAI 2018.
     """
 
-    kernel: SemigroupKernel
-    projection: str
+    kernel: SemigroupKernel = field(metadata={"rule": _KERNEL})
+    projection: str = field(metadata={"rule": one_of(*LAPLACE_PROJECTIONS)})
     seed: int
 
     kind: ClassVar[str] = "laplace"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_components < 1:
-            raise InputError(f"n_components must be at least 1, got {self.n_components}")
-        if not isinstance(self.kernel, SemigroupKernel):
-            raise InputError(f"a Laplace map needs a semigroup kernel, got {self.kernel!r}")
-        if self.projection not in LAPLACE_PROJECTIONS:
-            raise InputError(
-                f"Laplace features need nonnegative weights: projection is one of {', '.join(LAPLACE_PROJECTIONS)}, "
-                f"got {self.projection!r}"
-            )
         self.projector  # noqa: B018  checks the combination of kernel and projection
 
     @property
@@ -191,20 +183,13 @@ class RandomLaplaceFeatures(FeatureEstimator):
 
     kernel: str | SemigroupKernel = param(
         default="exponential_semigroup",
-        rule=name_in(SEMIGROUP_KERNELS)
-        | instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel"),
+        rule=name_in(SEMIGROUP_KERNELS) | _KERNEL,
         kw_only=False,
     )
     beta: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
     lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
     n_components: int = param(default=1024, rule=whole())
-    projection: str = param(
-        default="auto",
-        rule=Rule(
-            (f"one that keeps weights nonnegative (auto, {', '.join(LAPLACE_PROJECTIONS)})",),
-            one_of("auto", *LAPLACE_PROJECTIONS).allows,
-        ),
-    )
+    projection: str = param(default="auto", rule=one_of("auto", *LAPLACE_PROJECTIONS))
     n_mixed: int | str = param(default=2, rule=one_of(2, "log2"))
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)

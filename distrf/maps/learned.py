@@ -29,7 +29,7 @@ from ..projections.circulant import fast_order
 from ..randomness import signs
 from ..typing import Rows
 from .base import FeatureMap, dense, row_tiles
-from .fourier import count_frequencies
+from .fourier import PHASE, count_frequencies
 from .phase_precision import phase_tile
 
 #: Numbers in the spectra of one tile of rows: so few that they stay in the cache.
@@ -219,7 +219,7 @@ class LearnedFourierMap(FeatureMap):
     Yu et al., "Compact nonlinear maps and circulant extensions", 2015.
     """
 
-    phase: str
+    phase: str = field(metadata={"rule": PHASE})
     structure: str
     seed: int
     kernel: Kernel | None = None

@@ -25,6 +25,7 @@ from .moments import MomentsReduction, column_moments
 LINEAR, ROBUST = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
 SHIFTING = ("standard", "minmax", "robust")
 METHODS = (*LINEAR, *ROBUST, "l1-rows", "l2-rows", "divide")
+METHOD, DIVISOR = one_of(*METHODS), number(above=0) | number(below=0)
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,14 @@ class ScalingMap(FeatureMap):
     shift, scale : arrays of shape (d,), for the methods that scale columns
     """
 
-    method: str
-    divisor: float = 1.0
+    method: str = field(metadata={"rule": METHOD})
+    divisor: float = field(default=1.0, metadata={"rule": DIVISOR})
     shift: np.ndarray | None = field(default=None, compare=False, repr=False)
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "scaling"
     label: ClassVar[str] = "scale"  # type: ignore[misc]
     same_columns: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.method not in METHODS:
-            raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
-        if not (np.isfinite(self.divisor) and self.divisor != 0):
-            raise InputError(f"divisor must be a finite number other than 0, got {self.divisor}")
 
     @property
     def learned(self) -> bool:
@@ -172,8 +166,8 @@ class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
 
     map_: ScalingMap = learned()
 
-    method: str = param(default="standard", rule=one_of(*METHODS), kw_only=False)
-    divisor: float = param(default=1.0, rule=number(above=0) | number(below=0))
+    method: str = param(default="standard", rule=METHOD, kw_only=False)
+    divisor: float = param(default=1.0, rule=DIVISOR)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> StreamingScaler:
         """Learn the scaling from the rows of X.

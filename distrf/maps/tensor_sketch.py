@@ -27,7 +27,7 @@ A row of d columns costs O(p (d + D log D)); of a CSR row the stored entries cou
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -35,9 +35,8 @@ import scipy.fft
 import scipy.sparse as sp
 
 from ..compiled.count_sketches import count_sketch, count_sketch_csr
-from ..errors import InputError
 from ..kernels.dot_product import Polynomial
-from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
+from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import RandomState, Rows
@@ -65,20 +64,11 @@ class TensorSketchMap(SeededMap):
     Pham & Pagh, "Fast and scalable polynomial kernels via explicit feature maps", KDD 2013.
     """
 
-    kernel: Polynomial
+    kernel: Polynomial = field(metadata={"rule": instance(Polynomial, "a polynomial kernel")})
     seed: int
 
     kind: ClassVar[str] = "tensor-sketch"
     whole_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.kernel, Polynomial):
-            raise InputError(
-                f"TensorSketch is for the polynomial kernel, got {self.kernel!r}; Nystroem features serve any kernel"
-            )
-        if not 1 <= self.n_components < 2**31:
-            raise InputError(f"n_components must lie in [1, 2**31), got {self.n_components}")
 
     def hashes(self) -> tuple[np.ndarray, np.ndarray]:
         """The hash h_k(j) and the sign s_k(j) of each column j; column d is the constant sqrt(coef0).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from .fourier import RandomFourierFeatures
 
 #: Bytes of features that are copied beside the columns at a time, and the rows of which there are whole multiples.
 _TILE_BYTES, _TILE_ROWS = 2**24, 1024
+SCALE = number(above=0)
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class WithColumnsMap(FeatureMap):
     """
 
     base: FeatureMap
-    scale: float
+    scale: float = field(metadata={"rule": SCALE})
 
     kind: ClassVar[str] = "with-columns"
 
@@ -52,8 +53,6 @@ class WithColumnsMap(FeatureMap):
             )
         if self.base.sparse_output:
             raise InputError(f"columns join dense features, but those of {self.base.kind!r} are sparse")
-        if not 0 < self.scale < float("inf"):
-            raise InputError(f"scale must be a positive number, got {self.scale!r}")
 
     @classmethod
     def over(cls, base: FeatureMap, scale: float) -> WithColumnsMap:
@@ -145,7 +144,7 @@ class WithColumns(FeatureEstimator):
     scale_: float = learned()
 
     base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
-    scale: float | str = param(default="norm", rule=number(above=0) | one_of("norm"))
+    scale: float | str = param(default="norm", rule=SCALE | one_of("norm"))
     n_jobs: int | None = param(default=-1, rule=JOBS)
     random_state: RandomState = param(default=None, rule=SEED)
 

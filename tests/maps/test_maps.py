@@ -173,8 +173,8 @@ class TestScaling(MapContract):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"phase": "both"}, "phase is 'paired' or 'offset', got 'both'"),
-        ({"n_components": 0}, "at least 1, got 0"),
+        ({"phase": "both"}, "phase must be 'paired' or 'offset', got 'both'"),
+        ({"n_components": 0}, "n_components must be an integer .*, got 0"),
         ({"length_scale": 0.0}, "positive number, got 0.0"),
         ({"length_scale": np.inf}, "positive number, got inf"),
         ({"length_scale": np.nan}, "positive number, got nan"),
