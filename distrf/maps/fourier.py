@@ -188,7 +188,7 @@ def count_frequencies(phase: str, n_components: int) -> int:
 
 
 KERNEL = name_in(KERNELS) | instance(Kernel, "a distrf.kernels.shift_invariant.Kernel")
-PROJECTION = one_of("auto", *PROJECTIONS)
+PROJECTION = one_of("auto") | name_in(PROJECTIONS)
 GAMMA = number(above=0) | NONE
 NU = parameter_rule("nu")
 
