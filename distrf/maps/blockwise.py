@@ -34,7 +34,6 @@ from ..typing import ArrayLike, RandomState, Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 from .estimator import FeatureEstimator, in_memory, positive_only, validate_rows
 from .transformers import (
-    SAVABLE_TRANSFORMERS,
     TRANSFORMERS,
     describe_transformer,
     listed_transformer,
@@ -56,14 +55,12 @@ class BlockwiseMap(FeatureMap):
     n_components : D
     digest : str, fingerprint of `learned`
     columns_of_frames : str, JSON of the names of the columns of the data frames that the transformer takes; empty if it takes arrays
-    dtype : of the features of data frames; "" is what the transformer makes
-    csr : bool, whether the features of data frames are CSR
+    csr : bool, whether the features of data frames, which are float64, are CSR
     learned : the JSON and the fitted arrays by name, or the pickle of the transformer
     """
 
     digest: str
     columns_of_frames: str = ""
-    dtype: str = ""
     csr: bool = False
     learned: Mapping[str, np.ndarray] | None = field(default=None, compare=False, repr=False)
 
@@ -77,7 +74,6 @@ class BlockwiseMap(FeatureMap):
         n_features_in: int,
         n_components: int,
         names: Sequence[str] = (),
-        dtype: str = "",
         csr: bool = False,
     ) -> BlockwiseMap:
         """The map of a fitted transformer.
@@ -86,7 +82,7 @@ class BlockwiseMap(FeatureMap):
         ----------
         transformer : a fitted transformer that treats each row by itself
         n_features_in, n_components : d and D
-        names, dtype, csr : of one that takes data frames: their columns, and what it makes
+        names, csr : of one that takes data frames: their columns, and whether it makes CSR
 
         Raises
         ------
@@ -103,7 +99,7 @@ class BlockwiseMap(FeatureMap):
             ):
                 learned = {_PICKLE: np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)}
         columns = json.dumps(list(names)) if names else ""
-        return cls(n_features_in, n_components, arrays_fingerprint(learned), columns, dtype, csr, learned)
+        return cls(n_features_in, n_components, arrays_fingerprint(learned), columns, csr, learned)
 
     @property
     def names(self) -> list[str]:
@@ -144,8 +140,7 @@ class BlockwiseMap(FeatureMap):
         if len(X) == 0:
             made = np.empty((0, self.n_components))
             return sp.csr_array(made) if self.csr else made
-        features = self.transformer.transform(X[names])
-        return as_rows(features, np.dtype(self.dtype) if self.dtype else frame_dtype(features))
+        return as_rows(self.transformer.transform(X[names]), np.dtype(np.float64))
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
@@ -173,14 +168,7 @@ class BlockwiseMap(FeatureMap):
 
     def spec(self) -> dict[str, Any]:
         if not self.savable:
-            name = f"{type(self.transformer).__module__}.{type(self.transformer).__name__}"
-            try:
-                describe_transformer(self.transformer, "", {})
-            except InputError as error:
-                raise InputError(
-                    f"a {name} cannot be saved without running its code on load: {error}; Blockwise saves, with "
-                    f"parameters that are plain data: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
-                ) from None
+            describe_transformer(self.transformer, "the transformer", {})  # an error that says why
         return super().spec()
 
     @classmethod
@@ -209,12 +197,6 @@ def takes_missing(transformer: Any) -> bool:
     if isinstance(transformer, ColumnTransformer | FeatureUnion):  # each part refuses what it cannot take
         return True
     return bool(get_tags(transformer).input_tags.allow_nan)
-
-
-def frame_dtype(features: Any) -> np.dtype:
-    """The dtype of features made from a data frame: float32 or float64, also of objects that are numbers."""
-    dtype = getattr(features, "dtype", None)
-    return np.dtype(np.float64) if dtype is None or dtype.kind == "O" else working_dtype(dtype)
 
 
 def as_rows(features: Any, dtype: np.dtype) -> Rows:
@@ -331,16 +313,10 @@ class Blockwise(FeatureEstimator):
         rows = rows if frame else rows.astype(working_dtype(X.dtype), copy=False)
         with input_errors():
             inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
-            dtype = frame_dtype(inner.transform(rows[:3])) if frame else rows.dtype
-        features = _check_row_wise(inner, rows[:3], dtype)
-        of_frames: Any = {}
-        if frame:
-            of_frames = {
-                "names": self.feature_names_in_.tolist(),
-                "dtype": dtype.str,
-                "csr": bool(sp.issparse(features)),
-            }
-        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1], **of_frames)
+        features = _check_row_wise(inner, rows[:3], np.dtype(np.float64) if frame else rows.dtype)
+        names = self.feature_names_in_.tolist() if frame else ()
+        csr = frame and bool(sp.issparse(features))
+        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1], names, csr)
         return self
 
     def _checked(self, X: Any) -> Any:
@@ -356,8 +332,7 @@ class Blockwise(FeatureEstimator):
                 f"the transformer takes data frames with the columns {', '.join(self.map_.names[:10])}, got a Dask array; "
                 "give a Dask DataFrame"
             )
-        map_ = self.map_ if self.map_.dtype else replace(self.map_, dtype="<f8")
-        return map_rows(map_, X, map_.n_components, np.dtype(map_.dtype))
+        return map_rows(self.map_, X, self.map_.n_components, np.dtype(np.float64))
 
     @classmethod
     def of_fitted(cls, transformer: Any) -> Blockwise:

@@ -126,9 +126,9 @@ class TestLaplace(MapContract):
 
 
 def test_refuses():
-    with pytest.raises(InputError, match="n_components must be an integer .*, got 0"):
+    with pytest.raises(InputError, match=r"n_components must be an integer .*, got 0"):
         LaplaceMap(3, 0, ExponentialSemigroup(), "dense", 0)
-    with pytest.raises(InputError, match="kernel must be a .*SemigroupKernel, got 'gaussian'"):
+    with pytest.raises(InputError, match=r"kernel must be a .*SemigroupKernel, got 'gaussian'"):
         LaplaceMap(3, 8, "gaussian", "dense", 0)
 
 

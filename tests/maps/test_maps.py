@@ -174,7 +174,7 @@ class TestScaling(MapContract):
     ("change", "message"),
     [
         ({"phase": "both"}, "phase must be 'paired' or 'offset', got 'both'"),
-        ({"n_components": 0}, "n_components must be an integer .*, got 0"),
+        ({"n_components": 0}, r"n_components must be an integer .*, got 0"),
         ({"length_scale": 0.0}, "positive number, got 0.0"),
         ({"length_scale": np.inf}, "positive number, got inf"),
         ({"length_scale": np.nan}, "positive number, got nan"),
