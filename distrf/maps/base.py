@@ -83,24 +83,6 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     )
 
 
-def refuse_overflow(features: np.ndarray) -> None:
-    """Raise InputError where features are too large for their dtype.
-
-    Finite rows can have such features: maps of dot-product kernels multiply entries of a row many times.
-
-    Parameters
-    ----------
-    features : array of shape (n, D)
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        lost = not np.isfinite(_any_sum(features)) and not np.isfinite(features).all()
-    if lost:
-        raise InputError(
-            f"features overflow {features.dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
-            "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
-        )
-
-
 def canonical(X: Rows) -> Rows:
     """Sparse rows as CSR in which the columns of a row ascend and none is stored twice.
 
@@ -428,11 +410,17 @@ def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | No
         )
     arrays = arrays or {}
     try:
-        if arrays or "digest" in spec:  # before anything is made of them
-            verify_fingerprint(arrays, spec["digest"])
+        if (arrays or "digest" in spec) and arrays_fingerprint(arrays) != spec["digest"]:
+            raise SpecMismatchError(
+                f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
+            )
         map_ = MAPS[spec["map"]].from_spec(spec, arrays)
-        if (checksum := map_.checksum()) is not None:
-            verify_checksum(checksum, spec["checksum"])
+        checksum = map_.checksum()
+        if checksum is not None and not np.isclose(checksum, stored := spec["checksum"], rtol=1e-9, atol=1e-9):
+            raise SpecMismatchError(
+                f"this version makes other weights from the spec: checksum {checksum!r}, stored {stored!r}; "
+                "the spec was edited or written by an incompatible release"
+            )
     except KeyError as error:
         raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
     return map_
@@ -457,15 +445,6 @@ def _cached_sum(map_: SeededMap) -> float:
     return map_._sum_of_weights()
 
 
-def verify_checksum(checksum: float, stored: Any) -> None:
-    """Raise SpecMismatchError where the weights made from a spec are not those it was written with."""
-    if not np.isclose(checksum, float(stored), rtol=1e-9, atol=1e-9):
-        raise SpecMismatchError(
-            f"this version makes other weights from the spec: checksum {checksum!r}, stored {float(stored)!r}; "
-            "the spec was edited or written by an incompatible release"
-        )
-
-
 def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
     """Fingerprint of named arrays: a hash of their names, dtypes, shapes and bytes, as 32 hexadecimal digits."""
     fingerprint = hashlib.blake2b(digest_size=16)
@@ -474,14 +453,6 @@ def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
         fingerprint.update(f"{name}{array.dtype.str}{array.shape}".encode())
         fingerprint.update(array.data)
     return fingerprint.hexdigest()
-
-
-def verify_fingerprint(arrays: Mapping[str, np.ndarray], stored: str) -> None:
-    """Raise SpecMismatchError where learned arrays are not those that a spec was written with."""
-    if arrays_fingerprint(arrays) != stored:
-        raise SpecMismatchError(
-            f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
-        )
 
 
 @lru_cache(maxsize=32)

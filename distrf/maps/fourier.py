@@ -19,9 +19,9 @@ from ..randomness import uniforms
 from ..typing import ArrayLike, RandomState, Rows
 from .base import SeededMap, row_tiles
 from .estimator import FeatureEstimator
-from .moments import CovarianceReduction, covariance
 from .phase_precision import phase_tile, times_root
 from .rules import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
+from .scaling import CovarianceReduction, covariance
 
 PHASE = one_of("paired", "offset")
 #: Length scales for which weights over the length scale stay within float32, and within float64.

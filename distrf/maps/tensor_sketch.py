@@ -26,7 +26,6 @@ A row of d columns costs O(p (d + D log D)); of a CSR row the stored entries cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -35,12 +34,13 @@ import scipy.fft
 import scipy.sparse as sp
 
 from ..compiled.count_sketches import count_sketch, count_sketch_csr
+from ..errors import InputError
 from ..kernels.dot_product import Polynomial
 from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import RandomState, Rows
-from .base import SeededMap, refuse_overflow, row_tiles
+from .base import SeededMap, all_finite, row_tiles
 from .estimator import FeatureEstimator
 from .rules import DOT_GAMMA, resolve_gamma
 
@@ -78,55 +78,42 @@ class TensorSketchMap(SeededMap):
         places : array of shape (degree, d + 1), int32, in 0 ... D - 1
         signs : array of shape (degree, d + 1), float64, -1 or 1
         """
-        places = np.empty((self.kernel.degree, self.n_features_in + 1), dtype=np.int32)
-        signs = np.empty(places.shape)
-        for k in range(len(places)):
-            words = raw_words(self.seed, "tensor-sketch", k, self.n_features_in + 1)
-            # The upper half of a word is the hash, its lowest bit the sign.
-            places[k] = ((words >> np.uint64(32)) * np.uint64(self.n_components)) >> np.uint64(32)
-            signs[k] = 1.0 - 2.0 * (words & np.uint64(1))
-        return places, signs
+        count = self.n_features_in + 1
+        words = np.stack([raw_words(self.seed, "tensor-sketch", k, count) for k in range(self.kernel.degree)])
+        # The upper half of a word is the hash, its lowest bit the sign.
+        places = ((words >> np.uint64(32)) * np.uint64(self.n_components)) >> np.uint64(32)
+        return places.astype(np.int32), 1.0 - 2.0 * (words & np.uint64(1))
 
-    def _tables(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """The hashes, and the signs times sqrt(gamma) or sqrt(coef0): shape (degree, d + 1) each."""
-
-        def weights() -> np.ndarray:
-            signs = self.hashes()[1] * np.sqrt(self.kernel.gamma)
-            signs[:, -1] *= np.sqrt(self.kernel.coef0 / self.kernel.gamma)
-            return signs.astype(dtype)
-
-        places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
-        return places, weight_cache.get((self, "weights", dtype.str), weights)
+    def _weights(self, dtype: np.dtype) -> np.ndarray:
+        """The signs times sqrt(gamma) or sqrt(coef0), shape (degree, d + 1)."""
+        weights = self.hashes()[1] * np.sqrt(self.kernel.gamma)
+        weights[:, -1] *= np.sqrt(self.kernel.coef0 / self.kernel.gamma)
+        return weights.astype(dtype)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
-        for rows, features in self._tiles(X, out.dtype):
-            out[rows] = features[:, start:stop]
-        refuse_overflow(out)
-
-    def _tiles(self, X: Rows, dtype: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
-        """Tiles of rows, and all features of each, shape (rows, D). A tile is valid until the next is asked for."""
-        p, D = self.kernel.degree, self.n_components
-        places, weights = self._tables(dtype)
+        p, D, dtype = self.kernel.degree, self.n_components, out.dtype
+        places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
+        weights = weight_cache.get((self, "weights", dtype.str), lambda: self._weights(dtype))
+        X = X if isinstance(X, np.ndarray) else sp.csr_array(X, dtype=dtype)
         tile = max(1, min(256, _TILE_BYTES // (p * D * dtype.itemsize)))
-        if not isinstance(X, np.ndarray):
-            X = sp.csr_array(X)
-            values = X.data.astype(dtype, copy=False)
         buffer = np.empty((tile, p, D), dtype=dtype)
         for a, b in row_tiles(X.shape[0], tile):
             sketch = buffer[: b - a]
             if isinstance(X, np.ndarray):
                 count_sketch(np.ascontiguousarray(X[a:b], dtype=dtype), places, weights, sketch)
             else:
-                count_sketch_csr(values, X.indices, X.indptr[a : b + 1], places, weights, sketch)
-            if p == 1:
-                yield slice(a, b), sketch[:, 0]
-                continue
-            spectra = scipy.fft.rfft(sketch)
-            product = spectra[:, 0]
-            with np.errstate(over="ignore", invalid="ignore"):  # `refuse_overflow` looks at the features
-                for k in range(1, p):
-                    product *= spectra[:, k]
-            yield slice(a, b), scipy.fft.irfft(product, D, overwrite_x=True)
+                count_sketch_csr(X.data, X.indices, X.indptr[a : b + 1], places, weights, sketch)
+            features = sketch[:, 0]
+            if p > 1:
+                with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                    features = scipy.fft.irfft(scipy.fft.rfft(sketch).prod(axis=1), D, overwrite_x=True)
+            out[a:b] = features[:, start:stop]
+        # Finite rows can have features that are not: entries are multiplied many times.
+        if not all_finite(out) and not np.isfinite(out).all():
+            raise InputError(
+                f"features overflow {dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
+                "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
+            )
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y)
