@@ -22,8 +22,8 @@ from distrf import (
     TableEncoder,
 )
 from distrf.errors import InputError
-from distrf.features import WithColumns
 from distrf.folds import given_folds
+from distrf.maps import WithColumns
 from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader

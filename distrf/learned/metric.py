@@ -18,15 +18,14 @@ from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
-from ..features import RandomFourierFeatures
-from ..features.base import BASE, FeatureEstimator, seed_base
-from ..features.length_scale import SAMPLE, resolve_length_scale
-from ..features.with_columns import column_scale
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
+from ..maps import RandomFourierFeatures
+from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
+from ..maps.rules import SAMPLE, resolve_length_scale
 from ..maps.tiles import FeatureTiles
-from ..maps.with_columns import WithColumnsMap
+from ..maps.with_columns import WithColumnsMap, column_scale
 from ..parameters import (
     FLAG,
     FOLDER,

@@ -28,8 +28,8 @@ from typing import Any
 
 import numpy as np
 
-from ..features.length_scale import median_distance
-from ..maps.fourier import times_root
+from ..maps.phase_precision import times_root
+from ..maps.rules import median_distance
 
 #: What is added to a metric, in units of its mean over columns of unit variance: no direction is lost for good.
 _FLOOR = 1e-6
