@@ -22,7 +22,7 @@ from ..features.length_scale import resolve_length_scale
 from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..learned.outer_products import average_outer_product, metric_root
+from ..learned.metric import average_outer_product, metric_root
 from ..randomness import permutation
 from .judge import (
     Judged,
