@@ -121,6 +121,7 @@ def load_without_pickle(path):
 
 
 @pytest.mark.parametrize("name", MODELS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_round_trip(tmp_path, name):
     """To the bit."""
     model, y = MODELS[name]
