@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 
 from distrf import RandomFourierFeatures, StreamingRidge, train, tune
 from distrf.errors import InputError
@@ -162,6 +163,16 @@ def test_standard_errors_count_groups():
     copied = Judged(values.repeat(9), groups=np.arange(200).repeat(9))
     assert copied.error(copied.losses) == pytest.approx(alone, rel=0.01)
     assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
+
+
+def test_the_last_fit_of_train_has_the_folds_too():
+    rows, y, group = group_data(1500, 40, 3)
+    options = {"map": RandomFourierFeatures(), "scale": "none", "n_components": 128, "random_state": 0}
+    ridge = StreamingRidge((1e-6, 1e-2))
+    model = train(rows, y, model=ridge, split="group", by=group, **options)
+    folds = np.asarray(make_split("group", rows, y, group).folds.values)
+    alone = clone(ridge).fit(model[:-1].transform(rows), y, folds=folds)
+    np.testing.assert_allclose(model[-1].cv_errors_, alone.cv_errors_, rtol=1e-3)
 
 
 def test_tune_judges_by_new_groups():
