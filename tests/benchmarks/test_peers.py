@@ -8,16 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import peers, processes
-from benchmarks.peers.methods import JOBS
+from benchmarks.peers import job, peers, processes
+from benchmarks.peers.job import JOBS
 from benchmarks.tables.tables import isolated
 
-FOLDER = Path(peers.__file__).parent
 
-
-@pytest.mark.parametrize("file", ["job", "methods"])
-def test_what_a_peer_runs_needs_numpy_alone(file):
-    tree = ast.parse((FOLDER / f"{file}.py").read_text())
+def test_what_a_peer_runs_needs_numpy_alone():
+    tree = ast.parse(Path(job.__file__).read_text())
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     named = {node.module for node in top if isinstance(node, ast.ImportFrom)}
     named |= {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
