@@ -43,10 +43,9 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.folds import given_reductions, gram_reductions
 from ..ridge.gram import GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
-from ..ridge.solver import choose_solver, first_that_fits
+from ..ridge.plan import choose_solver, first_that_fits, given_reductions, gram_reductions
 from ..sgd.fit_checkpoint import open_checkpoint
 from ..sgd.rows import Rows
 from ..targets import Targets, class_targets, regression_targets, target_phase
