@@ -1,4 +1,4 @@
-"""What a notebook shows of maps, models, plans, stores and tables."""
+"""What a notebook shows of plans, trainings, stores and tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
-    StreamingSGDClassifier,
     evaluate,
-    load_model,
     plan,
-    save_model,
     train,
 )
 from distrf.record import Training
@@ -72,14 +69,6 @@ def test_text_is_escaped():
     assert len(Tables(facts_html("t", [("long", "x" * 10_000)])).facts["long"]) == 500
 
 
-def model_facts(folder):
-    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None)
-    assert "distrf-facts" not in model._repr_html_()
-    save_model(model.fit(X, Y), folder / "model")
-    assert facts_of(load_model(folder / "model")) == facts_of(model)
-    return model, {"features": "4", "classes": "0, 1"}
-
-
 def plan_facts(_):
     rows = da.from_array(X, chunks=(100, 4))
     made = plan(make_pipeline(RandomFourierFeatures(n_components=8), StreamingRidge()), rows, cluster="none")
@@ -105,9 +94,7 @@ def evaluation_facts(_):
     return found, {"rows": "300", "positive": "1", "also holds": "classes, confusion_matrix, slices"}
 
 
-@pytest.mark.parametrize(
-    "made", [model_facts, plan_facts, training_facts, evaluation_facts, lambda _: (Training(), {})]
-)
+@pytest.mark.parametrize("made", [plan_facts, training_facts, evaluation_facts, lambda _: (Training(), {})])
 def test_objects_show_their_facts(made, tmp_path):
     found, facts = made(tmp_path)
     assert facts_of(found).items() >= facts.items()

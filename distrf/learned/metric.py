@@ -46,8 +46,7 @@ from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.gram import GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
 from ..ridge.plan import choose_solver, first_that_fits, given_reductions, gram_reductions
-from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import Rows
+from ..sgd.rows import Rows, open_checkpoint
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState
 from .outer_products import average_outer_product, metric_root

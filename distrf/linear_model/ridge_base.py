@@ -277,7 +277,7 @@ class BaseRidge(LinearModel):
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
         self.__dict__.pop("state_", None)
         if solver == "passes":
-            from .passes import fit_by_passes  # late: whoever predicts needs none
+            from .linear import fit_by_passes  # late: whoever predicts needs none
 
             fit_by_passes(self, Squared(), arrays, targets, folds, seed, calibrates=bool(self.calibrate))
             self.alphas_ = np.array(alphas or [self.alpha_])
@@ -387,7 +387,7 @@ class BaseRidge(LinearModel):
         reduction, solver, reason = first_that_fits(asked, reductions, rows.pass_memory, rows.workers)
         costs = Costs(notes=(f"solver {solver!r}: {reason}",))
         if solver == "passes":
-            from .passes import pass_costs
+            from .linear import pass_costs
 
             return costs + pass_costs(self, rows, Squared(), bool(self.calibrate))
         costs += gram_costs(self, rows, reduction)

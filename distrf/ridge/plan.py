@@ -10,11 +10,12 @@ from dask.base import is_dask_collection
 from dask.utils import format_bytes
 
 from ..errors import InputError
-from ..execution.memory import PassMemory, Workers, machine_memory
+from ..execution.memory import PassMemory, Workers
 from ..execution.passes import count_segments, pass_memory
 from ..execution.planned import Costs, PlannedRows
 from ..execution.scheduler import current_client
 from ..folds import GivenFolds
+from ..subspace.choice import against_gram
 from ..targets import Targets, target_phase
 from ..typing import Alphas
 from .alphas import USUAL, given_alphas
@@ -133,29 +134,15 @@ def first_that_fits(
     memory : function that returns the memory of a pass with a reduction
     """
     for reduction in reductions:
-        chosen, reason = solver_that_fits(reduction, memory(reduction), workers, reduction.solve_bytes)
-        if chosen == "gram":
+        D = reduction.n_features
+        if not (obstacle := against_gram(D, memory(reduction), workers, reduction.solve_bytes)):
             break
-    return (reduction, chosen, reason) if solver == "auto" else (reduction, solver, "asked for")
-
-
-def solver_that_fits(
-    reduction: GramReduction, memory: PassMemory, workers: Workers, solve_bytes: int
-) -> tuple[str, str]:
-    """("gram" if this pass and its final solve fit into memory, else "passes"; the reason in words)."""
-    D = reduction.n_features
-    if workers.memory_limit and memory.peak > workers.memory_limit:
-        return "passes", (
-            f"the Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
-            f"{format_bytes(workers.memory_limit)}"
-        )
-    have = machine_memory()
-    if solve_bytes > have:
-        return "passes", (
-            f"factoring the Gram matrix of {D} features needs {format_bytes(solve_bytes)} in the client of "
-            f"{format_bytes(have)}"
-        )
-    return "gram", f"the Gram matrix of {D} features fits: one pass, exact"
+    if solver != "auto":
+        return reduction, solver, "asked for"
+    chosen = (
+        ("passes", obstacle) if obstacle else ("gram", f"the Gram matrix of {D} features fits: one pass, exact")
+    )
+    return reduction, *chosen
 
 
 def gram_costs(estimator: Any, rows: PlannedRows, reduction: GramReduction) -> Costs:
