@@ -357,7 +357,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "new_classes", "again", "report")
+@command("target", "weight", "strict", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -376,7 +376,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
         data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
         classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
         with session.connected("fit", loaded.pipeline, data, classes=classes):
-            add_rows(loaded, data, **_of(given, "new_classes", "again"))
+            add_rows(loaded, data, **_of(given, "again"))
     rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **estimator.facts()}
