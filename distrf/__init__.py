@@ -25,7 +25,7 @@ __getattr__, _names = exports(
         ".pipeline": "make_model train featurize write_rows append_rows predict evaluate add_rows",
         ".pipeline.evaluating": "Evaluation",
         ".pipeline.importance": "permutation_importance",
-        ".planning.job": "plan",
+        ".planning": "plan",
         ".tuning": "tune",
         ".cluster": "connect",
         ".progress": "show_progress",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import importlib
-import logging
 import os
 import signal
 import socket
@@ -23,7 +22,7 @@ from distributed.security import Security
 
 from .errors import ClusterError, InputError, reworded
 from .execution.memory import CLIENT_BYTES, PROCESS_BYTES, machine_memory
-from .execution.worker_checks import WITHOUT_WORKERS
+from .execution.workers import WITHOUT_WORKERS
 
 #: What a cluster spec may have.
 _KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}
@@ -245,6 +244,8 @@ def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
     settings: dict[str, Any] = {"distributed.worker.preload": ["distrf.preload"]}
     settings |= spec.get("dask") or {}
     if factory.__name__ == "LocalCluster":
+        # By default Dask gives a worker up that is not back after 15 s. On a busy machine a restart takes longer.
+        settings.setdefault("distributed.deploy.lost-worker-timeout", "365 days")
         with socket.socket() as probe:  # a second job on the machine takes any port, for which Dask would warn
             port = 8787 if probe.connect_ex(("127.0.0.1", 8787)) else 0
         arguments.setdefault("dashboard_address", f"127.0.0.1:{port}")
@@ -257,21 +258,17 @@ def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return ClusterError(f"{spec['class']} of cluster={name} did not start: {text}")
 
-    nannies = logging.getLogger("distributed.nanny")
     with reworded(explain):  # of a provider: no region, no credentials, an argument that it does not know
         if "timeout" in wait:  # workers that take so long to come at first do so amid a job too
             patience = max(parse_timedelta(wait["timeout"]), WITHOUT_WORKERS)
             settings.setdefault("distrf.workers-timeout", patience)
         stack.enter_context(dask.config.set(settings))
-        stack.callback(nannies.setLevel, nannies.level)
         with _interrupts_held():
             cluster = stack.enter_context(factory(**arguments))
         if scale := spec.get("scale"):
             cluster.scale(**scale if isinstance(scale, dict) else {"n": scale})
         if spec.get("adapt") is not None:
             cluster.adapt(**spec["adapt"])
-    # On a busy machine workers end late. At the end of a job that is not worth a warning.
-    stack.callback(nannies.setLevel, logging.ERROR)
     return cluster
 
 

@@ -15,7 +15,7 @@ import distrf
 from benchmarks.benchmark import MIB, Part, Record, Run, lines
 from benchmarks.planning.jobs import JOBS, Job, make_rows, small
 from benchmarks.workers import connected, measured
-from distrf.planning.summary import Plan
+from distrf.planning import Plan
 
 #: Jobs of a small run.
 SMALL = ("csr", "featurize")

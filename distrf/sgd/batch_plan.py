@@ -163,14 +163,11 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     )
 
 
-def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> BatchMemory | None:
-    """The memory of a worker, checked once classes and spectrum are known; None where no workers train.
-
-    Raises MemoryPlanError if a worker cannot hold it.
-    """
+def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> None:
+    """Raise MemoryPlanError where a worker cannot hold a fit, once classes and spectrum are known."""
     client = rows.workers_client() if rows.lazy else None
     if client is None:
-        return None
+        return
     workers, itemsize = Workers.of_client(client), working_dtype(rows.arrays[0].dtype).itemsize
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
@@ -179,4 +176,3 @@ def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> BatchMemory |
         weights=cached,
     )  # fmt: skip
     memory.check(workers, f"a fit to {outputs} output(s)")
-    return memory

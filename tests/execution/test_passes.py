@@ -21,11 +21,11 @@ from strategies import chunked, row_chunks, schedulers, small_seeds
 
 from distrf.errors import InputError
 from distrf.execution import passes, row_blocks, segments
-from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.memory import states_held, tree_height
 from distrf.execution.passes import count_segments, cut_segments, run_pass, tree_sum
 from distrf.execution.row_blocks import map_rows, split_rows
 from distrf.execution.sampling import sampled_rows, take_rows
+from distrf.execution.segments import BlockGraphs
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap, ScalingMap
 

@@ -21,7 +21,7 @@ from distrf.execution.memory import (
 )
 from distrf.execution.passes import count_segments, pass_memory
 from distrf.execution.planned import Phase
-from distrf.planning.summary import Plan
+from distrf.planning import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
 from distrf.store import describe, info
 from distrf.targets import Targets
