@@ -368,7 +368,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
       distrf add model/ new.zarr
     """
     from ..pipeline.adding import add_rows, growing, open_more
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     session.report_to(given.get("report"), x, model)
     with hold(model):

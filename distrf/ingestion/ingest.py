@@ -22,8 +22,7 @@ from ..store.csv_source import CsvSource
 from ..store.files import Options, Place
 from ..store.fingerprints import content_of_files
 from ..store.formats import fingerprint, open_source
-from ..store.job_lock import hold
-from ..store.outputs import check_apart, check_writable
+from ..store.outputs import check_apart, check_writable, hold
 from ..store.row_source import RowSource, Selection
 from ..store.svmlight_source import SvmlightSource
 from ..store.zarr_arrays import joined
@@ -143,7 +142,7 @@ def ingest(
     if not append:
         if again:
             raise InputError("again=True is for append=True")
-        with hold(out, takeover=overwrite):
+        with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
     given = {"columns": columns, **how, "n_features": n_features}
     if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
