@@ -244,8 +244,6 @@ def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
     settings: dict[str, Any] = {"distributed.worker.preload": ["distrf.preload"]}
     settings |= spec.get("dask") or {}
     if factory.__name__ == "LocalCluster":
-        # By default Dask gives a worker up that is not back after 15 s. On a busy machine a restart takes longer.
-        settings.setdefault("distributed.deploy.lost-worker-timeout", "365 days")
         with socket.socket() as probe:  # a second job on the machine takes any port, for which Dask would warn
             port = 8787 if probe.connect_ex(("127.0.0.1", 8787)) else 0
         arguments.setdefault("dashboard_address", f"127.0.0.1:{port}")

@@ -241,7 +241,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     elif store.made_from(path) is None:
         result = store.facts(path)
     else:
-        info = store.info(path, measure=True)
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
         return

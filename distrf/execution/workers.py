@@ -32,6 +32,10 @@ WITHOUT_WORKERS = 300.0
 #: How often registering a plugin is tried, and the seconds between two tries.
 _REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
+# By default Dask checks 15 s after the loss of a local worker whether it is back, and if not, never restarts it. On a busy machine a
+# restart takes longer. The scheduler of a local cluster runs in the process of the client.
+dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
+
 
 class PreparedWorker(WorkerPlugin):
     """Settings of a worker process while the worker is open: its process may be that of the client, and goes on.

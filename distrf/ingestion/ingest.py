@@ -17,7 +17,7 @@ from ..errors import InputError, first_entry, first_not_finite
 from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from ..progress import current_listener
 from ..store import file_lists, files, zarr_writer
-from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, said_format
+from ..store.csv_format import reads_csv, said_format
 from ..store.csv_source import CsvSource
 from ..store.files import Options, Place
 from ..store.fingerprints import content_of_files
@@ -151,13 +151,13 @@ def ingest(
         return _append(source, out, selection, order, again)
 
 
-def _part(source: Place, selection: Selection, order: int | None, content: str | None = None) -> dict[str, Any]:
+def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
     split = "" if selection.split is None else f" {selection.split}"
     return {
         "name": os.path.basename(source),
         "fingerprint": f"{fingerprint(source)}{split}",
-        "content": content or content_of_files(file_lists.all_files(source)),
+        "content": content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
     }
@@ -168,12 +168,10 @@ def _create(
     sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    state = file_lists.version_of(file_lists.all_files(source))  # of what is read from now on
+    part = _part(source, selection, order)  # before it is read
     rows = Prepared.open(source, selection, sparse, dtype)
-    old = existing_store(out)
-    content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
     spec: dict[str, Any] = {
-        "source": _part(source, selection, order, content),
+        "source": part,
         "columns": None if selection.columns is None else list(selection.columns),
     }
     # How text is read, for an append.
@@ -188,7 +186,7 @@ def _create(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
         target=selection.target, sparse=["X"] if rows.sparse else [],
     )  # fmt: skip
-    provenance = {"source": source, "state": state, "distrf": __version__}
+    provenance = {"source": source, "distrf": __version__}
     return _write(rows, zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
@@ -207,18 +205,17 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
-    with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
-        sparse = "csr" if X.sparse else "dense"
-        rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
+    before = {name: tuple(v) if isinstance(v, list) else v for name, v in spec.get("csv", {}).items()}
+    if CsvSource.recognises(source) and before != (now := said_format()):
+        raise InputError(
+            f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
+        )
+    sparse = "csr" if X.sparse else "dense"
+    rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
-    if rows.width != d:
-        raise InputError(f"{store.path!r} has {d} columns, the new rows have {rows.width}")
-    labelled = "y" in store.arrays
-    if labelled != (rows.labels is not None):
-        has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
-        raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
+    kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
+    info = zarr_writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes, again=again)
     return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 
@@ -238,17 +235,6 @@ def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
                 if listener is not None:
                     listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
     return zarr_writer.finish(info.path, store_id=info.id)
-
-
-def _as_before(path: str, spec: dict[str, Any]) -> CsvFormat:
-    """How CSV is read: as for the rows of the store. Raises InputError where something else is said."""
-    now, before = said_format(), spec.get("csv", {})
-    if now and now != before:
-        raise InputError(
-            f"{path!r} has rows of CSV that was read with {before or 'no options'}, got {now}; leave these out"
-        )
-    kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in before.items()}
-    return CsvFormat(**kept)
 
 
 @dataclass(frozen=True)
@@ -311,10 +297,8 @@ class Prepared:
                 source.check_missing(strict=False)
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
-        rows = cls(X, labels, csr, np.dtype(dtype or X.dtype), d, d, X.text_classes())
-        if csr and not X.sparse:
-            stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
-        return replace(rows, entries=max(1, stored // max(1, n))) if csr else rows
+        entries = max(1, stored // max(1, n)) if csr else d
+        return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
 
     @property
     def n_rows(self) -> int:

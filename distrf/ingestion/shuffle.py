@@ -9,7 +9,6 @@ are written as often as their bytes have levels, twice for 128 GiB.
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 import tempfile
 from collections.abc import Iterator
@@ -78,51 +77,40 @@ def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], pl
         return
     count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
     edges = [low + (high - low) * b // count for b in range(count + 1)]
-    form: list[Any] = []
     with ExitStack() as stack:
         buckets = [stack.enter_context(open(f"{place}-{b}", "wb")) for b in range(count)]
         for record in records:
-            form = [array[:0] for array in record]
             bucket_of: Any = np.searchsorted(np.array(edges[1:-1], np.uint64), record[0], side="right")
             order = np.argsort(bucket_of, kind="stable")
             cuts = np.searchsorted(bucket_of[order], np.arange(count + 1))
             for bucket in np.flatnonzero(np.diff(cuts)).tolist():
-                chosen = order[cuts[bucket] : cuts[bucket + 1]]
-                arrays = [flat for array in record for flat in _flat(array[chosen])]
-                for array in (np.array([len(array) for array in arrays], np.int64), *arrays):
-                    array.tofile(buckets[bucket])
+                for array in record:
+                    _write(buckets[bucket], array[order[cuts[bucket] : cuts[bucket + 1]]])
     for b in range(count):
         name = f"{place}-{b}"
-        yield from _sorted(_read(name, form), os.path.getsize(name), (edges[b], edges[b + 1]), name)
+        size = os.path.getsize(name)
+        yield from _sorted(_read(name, record), size, (edges[b], edges[b + 1]), name)
 
 
-def _read(name: str, form: list[Any]) -> Iterator[_Record]:
-    """The records of a bucket, like those of no rows in `form`; it is removed after the last."""
-    flats = [_flat(array) for array in form]
+def _write(file: Any, array: Any) -> None:
+    """Append an array to a file, of CSR rows their three arrays."""
+    for part in (array.data, array.indices, array.indptr) if sp.issparse(array) else (array,):
+        np.save(file, part, allow_pickle=False)
+
+
+def _read(name: str, like: _Record) -> Iterator[_Record]:
+    """The records of a bucket, whose arrays are as those of another record; it is removed after the last."""
     with open(name, "rb") as file:
-        while (lengths := np.fromfile(file, np.int64, sum(map(len, flats)))).size:
-            left, record = iter(lengths.tolist()), []
-            for array, flat in zip(form, flats, strict=True):
-                parts = [
-                    np.fromfile(file, part.dtype, length * math.prod(part.shape[1:])).reshape(
-                        length, *part.shape[1:]
-                    )
-                    for part, length in zip(flat, left, strict=False)
-                ]
+        while file.peek(1):
+            record: _Record = []
+            for array in like:
                 if sp.issparse(array):
-                    data, indices, counts = parts
-                    indptr = np.concatenate([[0], np.cumsum(counts)])
-                    parts = [sp.csr_array((data, indices, indptr), shape=(len(counts), array.shape[1]))]
-                record.append(parts[0])
+                    parts = tuple(np.load(file) for _ in range(3))
+                    record.append(sp.csr_array(parts, shape=(len(parts[2]) - 1, array.shape[1])))
+                else:
+                    record.append(np.load(file))
             yield record
     os.unlink(name)
-
-
-def _flat(array: Any) -> list[np.ndarray]:
-    """What is written of an array; of CSR rows the entries, their columns and how many a row has."""
-    if sp.issparse(array):
-        return [array.data, array.indices.astype(np.int64), np.diff(array.indptr).astype(np.int64)]
-    return [np.ascontiguousarray(array)]
 
 
 def scratch_of(out: str) -> str:

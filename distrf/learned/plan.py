@@ -16,7 +16,7 @@ from .start import SAMPLE, learning_batch_size, learning_epochs, pair_rows
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
-    blocks = planned_blocks(rows, rows.uncut_rows, rows.width * rows.itemsize)
+    blocks = planned_blocks(rows, rows.uncut_rows)
     sample = rule_costs(rows, estimator.kernel, estimator.length_scale, estimator.gamma)
     sample += rows.sample_costs(SAMPLE, blocks=len(blocks))
     d, D, itemsize = rows.width, int(estimator.n_components), rows.itemsize

@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -146,9 +147,8 @@ class Document:
         )
         with files.explained(self.path):
             for key, members in stored.items():
-                files.write_file(
-                    fs, f"{root}/{records[key]['file']}", lambda out, m=members: _write_arrays(out, m)
-                )  # type: ignore[misc]
+                write = partial(_write_arrays, arrays=members)
+                files.write_file(fs, f"{root}/{records[key]['file']}", write)
             named = {record["file"] for record in records.values()}
             if named - files.names_in(fs, root):
                 raise InUseError(

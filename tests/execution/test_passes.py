@@ -227,23 +227,6 @@ def test_split_rows(shape, limit):
         assert out is dX
 
 
-@given(chunks=row_chunks(least=1, most=50, blocks=400, rows=1), width=st.integers(1, 10**6))
-def test_tiny_blocks_are_merged(chunks, width):
-    merged = row_blocks.merged_chunks(chunks, width)
-    edges = set(np.cumsum(chunks).tolist())
-    assert set(np.cumsum(merged).tolist()) <= edges  # merged, never cut
-    assert sum(merged) == sum(chunks)
-    assert len(merged) >= min(len(chunks), 64)
-    if len(chunks) <= 64 or width > 2**20:
-        assert merged == tuple(chunks)
-
-
-def test_merged_blocks_hold_the_same_rows():
-    merged = row_blocks.merge_rows(lazy(1000, 4, 5))
-    assert merged.numblocks == (67, 1)
-    same(merged.compute(scheduler="sync"), data(1000, 4))
-
-
 # ---- upstream graphs --------------------------------------------------------------------------------
 
 
