@@ -21,7 +21,7 @@ __getattr__, _names = exports(
         ".execution.open_rows": "open_rows",
         ".execution.open_table": "open_table Table",
         ".persistence": "save_model load_model",
-        ".ingestion.ingest": "ingest",
+        ".ingestion": "ingest",
         ".pipeline": "make_model train featurize write_rows append_rows predict evaluate add_rows",
         ".pipeline.evaluating": "Evaluation",
         ".pipeline.importance": "permutation_importance",

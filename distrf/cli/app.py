@@ -166,7 +166,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
       distrf ingest digits.parquet data.zarr --target label
       distrf ingest rows.csv.gz data.zarr --target price --shuffle
     """
-    from ..ingestion.ingest import ingest
+    from ..ingestion import ingest
 
     given = by_rules(ingest, given)
     with session.progress():

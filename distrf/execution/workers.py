@@ -148,22 +148,8 @@ def check_release(client: Any, names: Collection[str]) -> None:
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin with the scheduler, which keeps it and sets up all workers.
-
-    The scheduler raises an error if a worker ends during the call, so the call is repeated.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    plugin : WorkerPlugin or SchedulerPlugin
-    name : str
-
-    Raises
-    ------
-    OSError
-        The scheduler itself does not answer.
-    """
-    for left in range(_REGISTRATIONS - 1, -1, -1):
+    """Register a plugin with the scheduler, which keeps it; again where that fails, as if a worker ends meanwhile."""
+    for left in range(_REGISTRATIONS, -1, -1):
         try:
             return client.register_plugin(plugin, name=name)
         except OSError:

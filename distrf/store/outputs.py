@@ -59,6 +59,8 @@ def check_writable(*paths: str | os.PathLike[str] | None) -> None:
         place = os.path.abspath(os.path.expanduser(path))
         folder = os.path.dirname(place)
         try:
+            with suppress(FileNotFoundError):
+                os.lstat(place)  # a name that is too long, or a file where a folder should be
             while not os.path.lexists(folder):
                 folder = os.path.dirname(folder)
             # Permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone.

@@ -25,8 +25,7 @@ import scipy.sparse as sp
 from ..errors import InputError, StoreError
 from ..representation import size
 from . import files
-from .fingerprints import fingerprint_of_spec
-from .spec import from_json, to_json
+from .spec import fingerprint_of_spec, from_json, to_json
 
 FORMAT = 5
 MANIFEST, PARTS = "manifest", "_spec.json"

@@ -17,8 +17,8 @@ from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files, zarr_layout
 from .file_lists import version_of
 from .files import Place
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .spec import fingerprint_of_files, fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_layout import StoreInfo, read_store
 
@@ -189,14 +189,10 @@ class OpenStore:
                 matrices = [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
             name = matrices[0] if len(matrices) == 1 else name
             node = self.find(name)
-        if node is None:
+        if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
             raise StoreError(
-                f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
-                f"by its own path, {self.path}/NAME"
-            )
-        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
-            raise StoreError(
-                f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {node}; open another by its own path"
+                f"X is the 2-D numeric array called X, or else the only 2-D array; {self.path!r} has {self.names}, and of them "
+                f"{node}; open one by its own path, {self.path}/NAME"
             )
         return node, name
 
@@ -278,7 +274,14 @@ class ZarrSource(RowSource):
         )
 
     def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
-        """An array beside X; codes of a target or a prediction become class names if the store has them."""
+        """An array beside X; codes of a target or a prediction become class names if the store has them.
+
+        Raises InputError where it has other rows.
+        """
+        if node.shape[:1] != self.shape[:1] or node.ndim > 2:
+            raise InputError(
+                f"X and {name} must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} in {self.path!r}"
+            )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
         classes = self.store.ours.classes if self.store.ours and coded else None
         dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
@@ -309,26 +312,19 @@ class ZarrSource(RowSource):
         name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
         if name == "y" and self.store.find(name) is None:
             return None
-        node = self.store.find(name, "the target ")
-        if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
-            raise StoreError(
-                f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
-                f"in {self.path!r}"
-            )
-        return self._beside(node, name)
+        return self._beside(self.store.find(name, "the target "), name)
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
         ours = self.store.ours
         array = "y" if ours and ours.target == name else name
         if array in self.store.names and array != "X":
-            node = self.store.find(array, "")
-            if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
+            found = self._beside(self.store.find(array, ""), array)
+            if math.prod(found.shape[1:]) != 1:
                 raise InputError(
-                    f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
-                    f"{node.shape}"
+                    f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
                 )
-            return self._beside(node, array)
+            return found
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
         rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)

@@ -18,9 +18,8 @@ from typing import Any
 
 from ..errors import InputError, SpecMismatchError, StoreError
 from . import files
-from .fingerprints import fingerprint_of_spec
 from .outputs import Output, check_zarr_ending
-from .spec import to_json
+from .spec import fingerprint_of_spec, to_json
 from .zarr_arrays import Node, create_nodes, joined, open_nodes
 from .zarr_layout import MANIFEST, StoreInfo, info, read_store, write_store, writing
 

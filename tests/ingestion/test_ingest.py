@@ -258,7 +258,7 @@ def test_svmlight_behind_rows_of_another_format(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
-    from distrf.ingestion import shuffle
+    import distrf.ingestion as shuffle
 
     folder = tmp_path_factory.mktemp("s")
     data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
