@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 __getattr__, _names = exports(
     __name__,
     {
-        ".features": (
+        ".maps": (
             "Blockwise NystroemFeatures RandomBinningFeatures RandomFourierFeatures RandomLaplaceFeatures "
             "StreamingScaler TEFM TensorSketchFeatures WithColumns"
         ),

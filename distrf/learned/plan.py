@@ -6,7 +6,7 @@ from typing import Any
 
 from ..execution.memory import Workers
 from ..execution.planned import Costs, Phase, PlannedRows
-from ..features.length_scale import rule_costs
+from ..maps.rules import rule_costs
 from ..sgd.batch_plan import BatchMemory, batch_memory, planned_blocks
 from ..sgd.dask_batches import batch_tasks
 from ..sgd.schedules import Schedule

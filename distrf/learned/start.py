@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..features import RandomFourierFeatures
+from ..maps import RandomFourierFeatures
 from ..maps.fourier import FourierMap
 from ..randomness import raw_words
 from ..sgd.schedules import count_epochs

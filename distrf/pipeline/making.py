@@ -15,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features.base import positive_only
-from ..features.scaler import StreamingScaler
-from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
 from ..linear_model.linear import StreamingLinearClassifier
+from ..maps.estimator import positive_only
+from ..maps.scaling import StreamingScaler
+from ..maps.with_columns import WithColumns
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
