@@ -166,7 +166,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
       distrf ingest digits.parquet data.zarr --target label
       distrf ingest rows.csv.gz data.zarr --target price --shuffle
     """
-    from ..ingestion.ingest import ingest
+    from ..ingestion import ingest
 
     given = by_rules(ingest, given)
     with session.progress():
@@ -241,7 +241,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     elif store.made_from(path) is None:
         result = store.facts(path)
     else:
-        info = store.info(path, measure=True)
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
         return
@@ -259,20 +259,20 @@ def plan(session: Session, x: Rows, given: Given) -> None:
       distrf plan data.zarr --map fourier -D 8192
       distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
+    from .. import planning
     from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
     from ..pipeline.rows import open_training
-    from ..planning import job
 
     what, options = given.get("what", "train"), _asked(given)
     one_of("train", "featurize").check("for", what)
-    sizes, features = by_rules(job.plan, _of(given, "workers", "classes")), what == "featurize"
+    sizes, features = by_rules(planning.plan, _of(given, "workers", "classes")), what == "featurize"
     data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
     if features:
         pipeline = _featurizer(given, data.d)
     else:
         known = sizes.get("classes") or len(data.info.classes or ())
-        target = job.planned_target(data.rows()[1], known, options.random_state, options.model)
+        target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
         pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
@@ -368,7 +368,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
       distrf add model/ new.zarr
     """
     from ..pipeline.adding import add_rows, growing, open_more
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     session.report_to(given.get("report"), x, model)
     with hold(model):

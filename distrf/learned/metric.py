@@ -62,6 +62,7 @@ from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
 from ..ridge.gram import FoldRule, GivenRule, GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
+from ..ridge.plan import are_exact
 from ..sgd.rows import Rows, open_checkpoint
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState

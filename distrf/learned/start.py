@@ -98,7 +98,7 @@ def learning_epochs(n_epochs: int | str, per_epoch: int) -> int:
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
-    blocks = planned_blocks(rows, rows.uncut_rows, rows.width * rows.itemsize)
+    blocks = planned_blocks(rows, rows.uncut_rows)
     sample = rule_costs(rows, estimator.kernel, estimator.length_scale, estimator.gamma)
     sample += rows.sample_costs(SAMPLE, blocks=len(blocks))
     d, D, itemsize = rows.width, int(estimator.n_components), rows.itemsize

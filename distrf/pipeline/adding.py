@@ -9,10 +9,10 @@ from typing import Any
 import dask.array as da
 
 from .. import store
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, InUseError, SpecMismatchError
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded
 from .rows import Parts, Rows, path_of
 
@@ -146,6 +146,12 @@ def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]
 
 def _save(loaded: Loaded, parts: Parts, source: str | None, added: int) -> None:
     """Write the model in place of the old one, which is read until the new one is there."""
+    now = store.read_spec(str(loaded.path))
+    if any(now.get(name) != loaded.details.get(name) for name in ("trained_on", "added")):
+        # Object stores have no locks.
+        raise InUseError(
+            f"another job has changed the model {loaded.path!r} while this one added rows; add them again"
+        )
     seen = loaded.details.get("trained_on", [])
     known = {part["data"] for part in seen}
     more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]

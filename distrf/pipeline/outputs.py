@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator
 from ..errors import InputError, SpecMismatchError
 from ..persistence import check_output, save_model
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .rows import Parts
 
@@ -52,7 +52,7 @@ class Outputs:
 
     def held(self) -> AbstractContextManager[None]:
         """While it lasts, no other job writes here; raises InUseError where one does."""
-        return hold(self.out, takeover=self.overwrite)
+        return hold(self.out)
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
