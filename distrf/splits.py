@@ -20,6 +20,7 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
+from .execution.scheduler import computed
 from .folds import FoldCounts, GivenFolds, counted, random_folds
 from .maps.table_missing import MISSING, is_missing
 from .parameters import one_of
@@ -35,8 +36,8 @@ _FOLDS = 5
 _LATEST, _TIMES = 0.2, 10_000
 #: Up to so many groups are dealt out by their sizes; of more a hash decides.
 _COUNTED = 4096
-#: Bytes of the counts of classes by block.
-_COUNT_BYTES = 2**28
+#: Bytes of labels that are sorted in memory.
+_LABEL_BYTES = 2**28
 _BLOCK_ROWS = 1 << 18
 #: Most neighbouring rows of a run of the split "blocks"; of few rows so many that each fold has 20 runs.
 _RUN, _RUNS = 1024, 20
@@ -369,78 +370,25 @@ class _Dealt:
 
 
 def _stratified(y: Any, seed: int) -> tuple[GivenFolds, str]:
-    """Of five rows of a class that follow each other, one in each fold: so a fold has a fifth of each class, to one row."""
-    counts = run_pass(_ClassesReduction(), [y], label="classes", block_rows=_BLOCK_ROWS)
-    classes = np.array(sorted({label for _, found in counts for label in found}))
+    """The rows of each class, in the order of hashes of their numbers, go to the folds in turn: each has a fifth, to one row."""
+    n = y.shape[0]
+    if y.nbytes > _LABEL_BYTES:
+        raise InputError(
+            f"split='stratified' sorts the labels in memory, up to {_LABEL_BYTES:,} bytes of them, got {y.nbytes:,} of {n:,} rows; "
+            "take split='random': of so many rows a fold has its share of every class but for a few rows"
+        )
+    classes, codes, counts = np.unique(computed(y)[0], return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise InputError(
             f"split='stratified' needs at least 2 classes, got {len(classes)} class: {classes.tolist()}; take another split"
         )
-    table = np.zeros((len(counts) + 1, len(classes)), dtype=np.int64)
-    if table.nbytes > _COUNT_BYTES:
-        raise InputError(
-            f"split='stratified' counts {len(classes):,} classes in {len(counts):,} blocks; take split='random', or larger blocks"
-        )
-    for i, (_, found) in enumerate(sorted(counts, key=lambda item: item[0])):
-        table[i + 1, np.searchsorted(classes, list(found))] = list(found.values())
-    if len(few := classes[table.sum(axis=0) < _FOLDS]):
+    if len(few := classes[counts < _FOLDS]):
         raise InputError(
             f"split='stratified' has a row of each class in each of {_FOLDS} folds, and of {few[:10].tolist()} there are fewer "
             f"than {_FOLDS} rows; leave such rows out, or take split='random'"
         )
-    word = int(raw_words(seed, "split by class", 0, 1)[0])
-    ranks = _Ranked(classes, word)
-    if is_dask_collection(y):
-        firsts = da.from_array(np.cumsum(table, axis=0)[:-1], chunks=(1, len(classes)))
-        values = da.map_blocks(
-            ranks,
-            y[:, None],
-            firsts,
-            dtype=np.int8,
-            drop_axis=1,
-            chunks=(y.chunks[0],),
-            meta=np.empty(0, np.int8),
-        )
-    else:
-        values = ranks(y[:, None], table[:1])
-    folds = _count(values)
-    return folds, f"{_FOLDS} folds, each with a fifth of the rows of each of {len(classes):,} classes"
-
-
-@dataclass(frozen=True)
-class _ClassesReduction:
-    """Counts the labels of each block: a list of (first row, {label: rows})."""
-
-    nbytes: int = 4096
-    flops_per_row: float = 20.0
-
-    def initial(self) -> list[Any]:
-        return []
-
-    def update(self, state: list[Any], first_row: int, y: np.ndarray) -> list[Any]:
-        labels, rows = np.unique(y, return_counts=True)
-        return [*state, (first_row, dict(zip(labels.tolist(), rows.tolist(), strict=True)))]
-
-    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
-        return left + right
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """Folds from the ranks of rows among those of their class."""
-
-    classes: np.ndarray
-    word: int
-
-    def __call__(self, y: np.ndarray, firsts: np.ndarray) -> np.ndarray:
-        codes = np.searchsorted(self.classes, y[:, 0])
-        order = np.argsort(codes, kind="stable")
-        counts = np.bincount(codes, minlength=len(self.classes))
-        ranks = np.empty(len(codes), dtype=np.int64)
-        ranks[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        cycles, place = np.divmod(ranks + np.ravel(firsts)[codes], _FOLDS)
-        keys = cycles.astype(np.uint64) * np.uint64(len(self.classes)) + codes.astype(np.uint64)
-        return ((place + below(mixed_words(keys ^ np.uint64(self.word)), _FOLDS)) % _FOLDS).astype(np.int8)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return type(self).__name__, self.classes.tolist(), self.word
+    hashes = mixed_words(np.arange(n, dtype=np.uint64) ^ raw_words(seed, "split by class", 0, 1))
+    folds: Any = np.empty(n, dtype=np.int8)
+    folds[np.lexsort([hashes, codes])] = np.arange(n) % _FOLDS
+    folds = da.from_array(folds, chunks=(y.chunks[0],)) if is_dask_collection(y) else folds
+    return _count(folds), f"{_FOLDS} folds, each with a fifth of the rows of each of {len(classes):,} classes"

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import RandomFourierFeatures, StreamingRidge, train, tune
+from distrf import RandomFourierFeatures, StreamingRidge, splits, train
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
@@ -86,8 +86,7 @@ def test_the_share_of_the_latest_rows_is_a_fifth_to_within_two_points():
     assert "before teach" in split.why
 
 
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.integers(25, 400), st.integers(1, 90), st.integers(0, 99))
 def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
     y = np.random.default_rng(seed).permutation(np.r_[np.zeros(n), np.ones(5 + n // 10), np.full(7, 2.0)])
@@ -203,21 +202,6 @@ def test_standard_errors_count_groups():
     assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
 
 
-def test_tune_judges_by_new_groups():
-    rows, y, group = group_data(1500, 40, 3)
-    found = {
-        kind: tune(
-            rows, y, map=RandomFourierFeatures(n_components=128, random_state=0), scale=None, model="ridge",
-            grid={"length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
-        )
-        for kind, by in (("random", None), ("group", group))
-    }  # fmt: skip
-    assert found["random"].best.score > 0.8
-    assert found["group"].best.score < 0.5
-    assert found["random"].split is None
-    assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
-
-
 def test_saved_model_says_how_rows_were_split(tmp_path):
     from distrf import load_model
 
@@ -251,6 +235,12 @@ def test_saved_model_says_how_rows_were_split(tmp_path):
 def test_splits_that_cannot_be(kind, by, y, message):
     with pytest.raises(InputError, match=message):
         make_split(kind, X, y, by)
+
+
+def test_labels_beyond_memory_are_not_stratified(monkeypatch):
+    monkeypatch.setattr(splits, "_LABEL_BYTES", LABELS.nbytes - 1)
+    with pytest.raises(InputError, match="of 4,000 rows; take split='random'"):
+        make_split("stratified", X, lazy(LABELS, 100))
 
 
 def test_what_train_refuses():
