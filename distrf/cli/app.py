@@ -22,7 +22,8 @@ from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, csv_readin
 
 app = typer.Typer(
     name="distrf",
-    help="Kernel machines on data larger than memory.",
+    help="Kernel machines on data larger than memory. Messages name options as Python does: target='price' is --target price, "
+    "n_components -D, random_state --seed, and set={'model__cv': 5} is --set model__cv=5.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
