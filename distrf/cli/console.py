@@ -139,7 +139,8 @@ class Session:
             result["warnings"] = texts
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
-        failure = None if self.report is None else self._try_report(self.report, result, about, title, data)
+        if self.report is not None:
+            result["report"] = self.report
         if self.json:
             print(json.dumps(result, indent=2, default=str))
         else:
@@ -148,29 +149,20 @@ class Session:
                 more = [f"peak memory per worker: {peaks}"] if peaks else []
                 print(shown, *more, f"seconds: {result['seconds']}", sep="\n")
             self._print_warnings(texts)
-        if failure is not None:
-            raise failure
+        if self.report is not None:  # behind the result of what may have taken hours: it may fail
+            from ..plot import write_report
+
+            # A model that was done long ago knows how long it took.
+            facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
+            known = data and {"from": data.path} | data.description
+            command = shlex.join(["distrf", *sys.argv[1:]])
+            write_report(
+                about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
+            )
 
     def _print_warnings(self, texts: list[str]) -> None:
         for text in dict.fromkeys(texts):
             print_line("warning", text)
-
-    def _try_report(
-        self, path: str, result: dict[str, Any], about: Any, title: str, data: Any
-    ) -> Exception | None:
-        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
-        from ..plot import write_report
-
-        # A model that was done long ago knows how long it took.
-        facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
-        command, known = shlex.join(["distrf", *sys.argv[1:]]), data and {"from": data.path} | data.description
-        try:
-            write_report(about, path, title=title, facts=facts, data=known, plan=self.plan, command=command)
-        except Exception as error:  # whatever a disk, a service or a drawing does
-            return error
-        result["report"] = path
-        self.say(f"report {path}")
-        return None
 
 
 # ---- errors ----
