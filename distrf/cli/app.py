@@ -296,10 +296,9 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.training import BaselineWarning
+    from ..pipeline.training import BaselineWarning, Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
@@ -340,8 +339,8 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training
+    from ..pipeline.training import Outputs
     from ..tuning import tune as search
 
     asked = _asked(given)

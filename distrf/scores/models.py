@@ -10,9 +10,8 @@ import numpy as np
 from ..execution.passes import StateOfStates
 from ..randomness import sample_indices
 from ..targets import float_columns
-from .errors import ErrorSums
+from .errors import ErrorSums, ProbabilitySums
 from .labels import MATRIX_LABELS, LabelCounts
-from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
 
 #: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
