@@ -243,10 +243,7 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
 def _with_choices(costs: Costs, rows: PlannedRows, model: Any) -> Costs:
     """The costs of `train`: samples are read first; of labels it may take another model than ridge."""
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
-    note += (
-        "; where it chooses a model of labels, up to 50 passes of the logistic loss may follow"
-        * is_classifier(model)
-    )
+    note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(model)
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))

@@ -28,8 +28,7 @@ _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
 #: Names of codes, whose order tells nothing.
 _CODE_NAME = re.compile(
-    r"(?i)(^|_|\b)(zip|plz|post(al)?_?code|code|district|region|county|state|branch|store|shop|dep(artmen)?t|station|route|ward|sector)"
-    r"(_?(id|no|nr|num|number|code))?$"
+    r"(?i)(^|_|\b)(zip|plz|post(al)?|code|district|region|county|branch|store|shop|dept|station|route)(_?(code|id|no|nr))?$"
 )
 _SHOWN = 10  # columns of a message
 #: How text writes them.
@@ -119,8 +118,10 @@ def infer_kinds(
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
-        if kind == "number" and why != AS_SAID and fact.whole and not caution:
-            caution = _doubt_of_code(column, fact)
+        repeated = fact.whole and 2 * fact.distinct < fact.present
+        if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
+            caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
+            caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
         unread = bool(caution and (fact.stray or fact.infinite))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
@@ -172,14 +173,6 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
         numbers = f"{otherwise}, 'number' for numbers"
         otherwise = numbers if fact.found.doubt == CODES else f"write it otherwise, or {otherwise}"
     return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}"
-
-
-def _doubt_of_code(column: ColumnType, fact: ColumnFacts) -> str:
-    """What may be wrong with whole numbers that are taken for numbers: the name of a code, and values that come again and again."""
-    if not _CODE_NAME.search(column.name) or 2 * fact.distinct > fact.present:
-        return ""
-    say = f"kinds={{{column.name!r}: 'category'}} for levels, 'number' for numbers"
-    return f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say {say}"
 
 
 def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
