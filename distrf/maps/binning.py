@@ -105,14 +105,15 @@ class BinningMap(SeededMap):
         words = [raw_words(self.seed, "binning hash", p, count) for p in range(start, stop)]
         return np.stack(words).view(np.int64)
 
-    def _grids(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _cached_grids(self, start: int, stop: int) -> list[np.ndarray]:
         """1 / pitches, shifts and words of grids start:stop, from the cache of weights."""
         key = (self.kernel, self.length_scale, self.n_features_in, self.seed, start, stop)
-        return (
-            weight_cache.get(("binning rates", *key), lambda: 1.0 / self.grids(start, stop)[0]),
-            weight_cache.get(("binning shifts", *key), lambda: self.grids(start, stop)[1]),
-            weight_cache.get(("binning words", *key), lambda: self._words(start, stop)),
-        )
+        makers = {
+            "rates": lambda: 1.0 / self.grids(start, stop)[0],
+            "shifts": lambda: self.grids(start, stop)[1],
+            "words": lambda: self._words(start, stop),
+        }
+        return [weight_cache.get(("binning", name, *key), make) for name, make in makers.items()]
 
     def hashes(self, X: Rows) -> np.ndarray:
         """Hash of the bin of each row in each of the grids.
@@ -127,7 +128,10 @@ class BinningMap(SeededMap):
         """
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
-            grids, hashes = self._grids(first, last), np.empty((X.shape[0], last - first), dtype=np.uint64)
+            grids, hashes = (
+                self._cached_grids(first, last),
+                np.empty((X.shape[0], last - first), dtype=np.uint64),
+            )
             if isinstance(X, np.ndarray):
                 for a, b in row_tiles(X.shape[0], _TILE):
                     bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
