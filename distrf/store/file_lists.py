@@ -1,12 +1,11 @@
-"""The files of a data set that may be one file, a folder or a glob, in natural order; and short texts that tell them from others."""
+"""The files of a data set that may be one file, a folder or a glob, in natural order."""
 
 from __future__ import annotations
 
 import glob
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 from ..errors import StoreError
@@ -19,8 +18,6 @@ TEXT = tuple(name + packed for name in (".csv", ".tsv") for packed in PACKED)
 ANY_TEXT = TEXT + tuple(
     name + packed for name in (".txt", ".data", ".dat", ".tab", ".psv") for packed in PACKED
 )
-#: Bytes of the edges of a file that tell it from others.
-_EDGE = 65_536
 #: What pandas and Spark write for a missing value of a folder.
 _MISSING = "__HIVE_DEFAULT_PARTITION__"
 
@@ -179,59 +176,8 @@ def version_of(names: Sequence[str]) -> str:
     str
         16 hexadecimal digits.
     """
-    return _digest((name, files.fingerprint(*files.filesystem(name))) for name in names)[:16]
-
-
-def _digest(said: Iterable[Any]) -> str:
-    """32 hexadecimal digits of what is said of each file."""
     found = hashlib.sha256()
-    for one in said:
-        found.update(repr(one).encode())
-    return found.hexdigest()[:32]
-
-
-def fingerprint_of_files(names: Sequence[str]) -> str:
-    """A text that differs where the sizes, or the first or last 64 KiB, of files differ.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Normalised paths or URLs, in the order of the rows. Names themselves do not count: a copy has the same
-        fingerprint.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-    """
-
-    def edges(name: str) -> tuple[Any, ...]:
+    for name in names:
         fs, inner = files.filesystem(name)
-        size = fs.size(inner)
-        pieces = (0, min(size, _EDGE)), (max(0, size - _EDGE), size)
-        return size, *(fs.cat_file(inner, start=start, end=stop) for start, stop in pieces)
-
-    return _digest(map(edges, names))
-
-
-def content_of_files(names: Sequence[str]) -> str:
-    """A text that differs where any byte of files differs: of local ones they are read, of others the store says it (etag).
-
-    Parameters
-    ----------
-    names : sequence of str
-        Normalised paths or URLs.
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-    """
-
-    def content(name: str) -> Any:
-        if not files.is_local(name):
-            return version_of([name])
-        with open(name, "rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
-
-    return _digest(map(content, names))
+        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+    return found.hexdigest()[:16]

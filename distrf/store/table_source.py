@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from ..errors import InputError, StoreError, did_you_mean, warn
 from . import file_lists, files
 from .row_source import BLOCK_BYTES, RowSource, Selection
-from .spec import fingerprint_of_spec
+from .spec import fingerprint_of_files, fingerprint_of_spec
 from .table_reader import Found, Group, TableRows, found_in
 from .table_schema import (
     TableSchema,
@@ -116,7 +116,7 @@ class TableSource(RowSource):
 
     @classmethod
     def _fingerprint(cls, path: str, names: Sequence[str]) -> str:
-        found, values = file_lists.fingerprint_of_files(names), file_lists.folder_values(names, path)
+        found, values = fingerprint_of_files(names), file_lists.folder_values(names, path)
         return fingerprint_of_spec({"files": found, "folders": values}) if any(values) else found
 
     @classmethod
