@@ -216,8 +216,8 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
-    before = {name: tuple(v) if isinstance(v, list) else v for name, v in spec.get("csv", {}).items()}
-    if CsvSource.recognises(source) and before != (now := said_format()):
+    before, now = spec.get("csv", {}), said_format()
+    if CsvSource.recognises(source) and before != now:
         raise InputError(
             f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
         )

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING, UNREAD
+from .table_reader import side_by_side
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -34,7 +35,6 @@ from .text_forms import PER_SECOND, read_clocks, read_dates, read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
-_COLUMNS = 8  # written at a time
 
 
 def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
@@ -57,15 +57,12 @@ def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
     """
     if fault := drift(schema, table.schema):
         raise InputError(fault)
-    out = np.empty((table.num_rows, len(schema.columns)))
-    for first in range(0, len(schema.columns), _COLUMNS):
-        some = schema.columns[first : first + _COLUMNS]
-        # A cache line at a time: a strided write for every value is slower, a transposed copy of all takes twice the memory.
-        held = np.empty((len(some), table.num_rows))
-        for row, column in zip(held, some, strict=True):
-            row[:] = MISSING if column.base == "unread" else _codes(table.column(column.name), column)
-        out[:, first : first + len(some)] = held.T
-    return out
+    n = table.num_rows
+    codes = (
+        np.full(n, MISSING) if column.base == "unread" else _codes(table.column(column.name), column)
+        for column in schema.columns
+    )
+    return side_by_side(codes, (n, len(schema.columns)), np.dtype(np.float64))
 
 
 def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:

@@ -20,7 +20,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import Table, open_rows, open_table, store
+from distrf import Table, open_table, store
 from distrf.errors import InputError, StoreError
 from distrf.execution.passes import RowCount, run_pass
 from distrf.store.frames import as_arrow
@@ -268,11 +268,6 @@ def test_folders_stand_for_columns(tmp_path):
         same(table.rows()[order], coded(as_arrow(HIVE), table.schema))
         same(table.y[order], HIVE["year"])
         assert set(table.sample().column("city").to_pylist()) == {"a b", "c/d", "1", None}
-    alone = open_table(tmp_path / "a", columns=["year"], rows_per_block=1)
-    assert sorted(alone.rows().compute()[:, 0]) == sorted(HIVE["year"])
-    X, y = open_rows(tmp_path / "a", columns=["year", "x"], target="n", rows_per_block=2)
-    same(X[:, 0].compute(), HIVE["year"].to_numpy()[X[:, 1].compute().astype(int)])
-    assert y.sum().compute() == HIVE["n"].sum()
     facts = store.facts(tmp_path / "a")
     assert facts["columns"] == {"x": "double", "n": "int64", "year": "int64", "city": "string"}
     before = store.fingerprint(tmp_path / "a")

@@ -116,18 +116,6 @@ def test_nulls_and_copies_in_a_dictionary():
     assert codes(pa.chunked_array([first, second])) == expected
 
 
-def test_categories_of_numbers_are_their_values():
-    """Also in other orders of the dictionary."""
-    for values in ([30, 10, None, 30], [2.5, 0.5, None, 2.5]):
-        up = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None})))
-        down = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None}, reverse=True)))
-        expected = [MISSING if v is None else float(v) for v in values]
-        for frame in (up, down):
-            table = as_arrow(pd.DataFrame({"c": frame}))
-            assert "dictionary" in schema_of(table.schema).columns[0].arrow
-            assert codes(table["c"]) == expected
-
-
 def test_negative_zero_is_zero():
     assert not np.signbit(codes([-0.0, 0.0])).any()
 
@@ -199,15 +187,6 @@ def test_integers_beyond_2_53_stay_apart_as_text():
         coded(pa.table({"c": [5.5]}), schema)
     # the type of the codes of a dictionary does not count
     assert not ColumnType("c", str(pa.dictionary(pa.int32(), pa.string())), "text").digits
-
-
-def test_kinds_that_read_as_another():
-    assert codes([True, None], trained=pa.int64()) == [1.0, MISSING]
-    assert codes([1, None], trained=pa.bool_()) == [1.0, MISSING]
-    assert codes([1.0], trained=pa.decimal128(5, 1)) == [1.0]
-    assert codes([dt.date(2020, 1, 1)], trained=pa.timestamp("ns")) == [DAY]
-    for kind in (pa.int64(), pa.string(), pa.timestamp("s"), pa.time32("s"), pa.bool_()):
-        assert codes([None], pa.null(), trained=kind) == [MISSING]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -114,23 +113,6 @@ def test_target_means_of_a_table_of_one_column():
     assert (
         model.score(pa.table({"zip": np.char.add("D-", fresh.astype(str))}), truth) > 0.75
     )  # 0.8 is what there is
-
-
-def test_arrays():
-    X = np.random.default_rng(6).normal(size=(N, 3))
-    X[::10, 1], X[3, 2] = np.nan, np.inf
-    encoder = TableEncoder().fit(X)
-    assert [column["name"] for column in encoder.columns_] == ["x0", "x1", "x2"]
-    Z = encoder.transform(X)
-    assert np.isfinite(Z).all()
-    assert list(encoder.get_feature_names_out()) == ["x0", "x1", "x1_missing", "x2", "x2_missing"]
-    np.testing.assert_array_equal(Z[:, 2], np.isnan(X[:, 1]))
-    lazy = TableEncoder().fit(da.from_array(X, chunks=(700, -1)))
-    assert lazy.transform(da.from_array(X, chunks=(700, -1))).compute().shape == Z.shape
-    with pytest.raises(InputError, match="expecting 3 features"):
-        encoder.transform(X[:, :2])
-    with pytest.raises(InputError, match="fitted to an array"):
-        encoder.transform(numbers_table())
 
 
 @pytest.mark.parametrize(
