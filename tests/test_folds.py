@@ -24,8 +24,8 @@ from distrf import (
     open_table,
 )
 from distrf.errors import InputError, SpecMismatchError
-from distrf.features import WithColumns
 from distrf.folds import given_folds
+from distrf.maps import WithColumns
 from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
