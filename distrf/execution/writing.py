@@ -12,7 +12,6 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError, first_not_finite
-from ..store.files import normalise
 from .graph import graph_inputs
 from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
@@ -141,11 +140,12 @@ def write_parts(
     numbers = da.map_blocks(_block_number, da.arange(len(first), chunks=(first.chunks[0],)), dtype=np.int64)
     if keys:
         blocks.append(align_rows(first, _key_rows(str(key_source), keys, columns), "keys"))
-    folder_id, pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    info = store.create(path, store.StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite=overwrite)
+    pending = store.pending_blocks(path, store_id=info.id)
     named = {name: tuple(headings.get(name, ())) for name in aligned}
-    reduction = _PartReduction(normalise(path), folder_id, named, tuple(keys or ()))
+    reduction = _PartReduction(info.path, info.id, named, tuple(keys or ()))
     _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
-    store.finish_parts(path, folder_id=folder_id)
+    store.finish(path, store_id=info.id)
     return Written(None, len(pending), n_blocks)
 
 
@@ -251,11 +251,11 @@ class _KeyReader:
 class _PartReduction(RowCount):
     """Writes the part file of each block. The last array tells its number.
 
-    folder_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
+    store_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
     """
 
     path: str
-    folder_id: str | None
+    store_id: str | None
     names: dict[str, tuple[str, ...]]
     keys: tuple[str, ...]
 
@@ -263,6 +263,5 @@ class _PartReduction(RowCount):
         columns: dict[str, Any] = {name: blocks[-2].column(name) for name in self.keys}
         for (name, headings), array in zip(self.names.items(), blocks, strict=False):
             columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
-        return state + store.write_parquet_block(
-            self.path, int(blocks[-1].max(initial=0)), columns, folder_id=self.folder_id
-        )
+        index = int(blocks[-1].max(initial=0))
+        return state + store.write_block(self.path, index, columns, store_id=self.store_id)

@@ -148,7 +148,7 @@ def open_rows(
     store.check_apart(out, [path_of(X)])
     store.check_apart(out, [trained.path], than="the model")
     store.check_writable(out)
-    store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
+    store.existing_store(out)
     data = trained.open(X, **reading)
     path = data.place
     if keys and not (store.to_parquet(out) and is_table_path(path)):

@@ -14,10 +14,11 @@ import scipy.sparse as sp
 import zarr
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
+from stored_arrays import create_parts
 
 from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.store import create_parts, find_format, finish_parts, write_parquet_block
+from distrf.store import find_format, finish, write_block
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(60, 3))
@@ -70,8 +71,8 @@ def whole(tmp_path_factory):
     folder_id, _ = create_parts(folder / "parts.parquet", {}, 2)
     for index in range(2):
         block = {"p": X[30 * index : 30 * index + 30]}
-        write_parquet_block(folder / "parts.parquet", index, block, folder_id=folder_id)
-    finish_parts(folder / "parts.parquet", folder_id=folder_id)
+        write_block(folder / "parts.parquet", index, block, store_id=folder_id)
+    finish(folder / "parts.parquet", store_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):
