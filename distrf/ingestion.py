@@ -78,7 +78,6 @@ def ingest(
     zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
-    again: bool = False,
     storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
@@ -121,8 +120,6 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
-    again : bool, default=False
-        Append rows that are in the store already, which else are refused.
     storage_options : dict or None, default=None
         Options of fsspec, for URLs.
 
@@ -152,15 +149,13 @@ def ingest(
     )
     how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
     if not append:
-        if again:
-            raise InputError("again=True is for append=True")
         with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
     given = {"columns": columns, **how, "n_features": n_features}
     if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
         raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
     with hold(out):
-        return _append(source, out, selection, order, again)
+        return _append(source, out, selection, order)
 
 
 def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
@@ -201,7 +196,7 @@ def _create(
     return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
-def _append(source: Place, out: Place, selection: Selection, order: int | None, again: bool) -> StoreInfo:
+def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     store = writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
@@ -226,7 +221,7 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
-    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes, again=again)
+    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes)
     return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 

@@ -86,16 +86,14 @@ def write_rows(
     return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
 
 
-def append_rows(
-    path: str, arrays: dict[str, da.Array], *, part: dict[str, Any], again: bool = False
-) -> Written:
+def append_rows(path: str, arrays: dict[str, da.Array], *, part: dict[str, Any]) -> Written:
     """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
 
     Parameters
     ----------
     path : of the store
     arrays : {name: Dask array}; every array of the store
-    part, again : see `distrf.store.begin_append`
+    part : see `distrf.store.begin_append`
 
     Raises
     ------
@@ -107,7 +105,7 @@ def append_rows(
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
     n_rows = next(iter(aligned.values())).shape[0]
     kinds = {name: (a.shape[1:], blocks_are_csr(a)) for name, a in aligned.items()}
-    info = store.begin_append(path, n_rows, part, kinds, classes=classes, again=again)
+    info = store.begin_append(path, n_rows, part, kinds, classes=classes)
     coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
     return _write(info, coded, "append")
 

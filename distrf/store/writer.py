@@ -137,7 +137,6 @@ def begin_append(
     arrays: Mapping[str, tuple[tuple[int, ...], bool]],
     *,
     classes: Sequence[Any] | None = None,
-    again: bool = False,
 ) -> StoreInfo:
     """Begin to append rows to a store, or resume it: then come `write_block` of each pending block, and `finish`.
 
@@ -154,8 +153,6 @@ def begin_append(
         Of each array of the new rows the shape of a row, and whether they are CSR.
     classes : sequence, optional
         Class names of the new rows. Those that the store does not know join its own.
-    again : bool
-        Append rows that are in the store already.
 
     Returns
     -------
@@ -189,13 +186,11 @@ def begin_append(
         )
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
     first = spec.get("source") or {"fingerprint": None}
-    if not again and any(
+    if any(
         other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part.get("content"))
         for other in (first, *parts)
     ):
-        raise SpecMismatchError(
-            f"{path!r} has these rows already, and would have them twice; append others, or again=True"
-        )
+        raise SpecMismatchError(f"{path!r} has these rows already, and would have them twice; append others")
     classes = None if classes is None else to_json(list(classes))
     wanted = {
         "n_rows": old.n_rows + n_rows,
