@@ -16,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 from stored_arrays import create_parts
 
-from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, append_rows, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
 from distrf.store import find_format, finish, write_block
 
@@ -30,6 +30,7 @@ KINDS = {
     "store": ("store.zarr", "**/*", True),
     "store-metadata": ("store.zarr", "**/*.json", True),
     "sparse-store": ("sparse.zarr", "**/*", True),
+    "appended-store": ("appended.zarr", "**/*", True),
     "model": ("model", "**/*", True),
     "model-json": ("model", "model.json", True),
     "parts": ("parts.parquet", "part-*", True),
@@ -75,6 +76,8 @@ def whole(tmp_path_factory):
     finish(folder / "parts.parquet", store_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
+    ingest(folder / "rows.npz", folder / "appended.zarr", block_rows=20)
+    append_rows(X[:7] + 1, folder / "appended.zarr", Y[:7])
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):
         group = zarr.open_group(folder / name, mode="w", zarr_format=form)
         group.create_array("X", data=X, chunks=(20, 3))
@@ -142,8 +145,11 @@ def check(whole, folder, kind, seed):
     else:
         shutil.copy(source, path)
         place = path
-    fault = garble_pages if place.suffix == ".parquet" else garble
-    place.write_bytes(fault(place.read_bytes(), rng))
+    if rng.integers(8) == 0:
+        place.unlink()
+    else:
+        fault = garble_pages if place.suffix == ".parquet" else garble
+        place.write_bytes(fault(place.read_bytes(), rng))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*chunks of the array.*not there", UserWarning)
