@@ -151,9 +151,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, "\n".join(shown))
 
 
-_INGEST = (
-    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
-)
+_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
