@@ -34,13 +34,14 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     append_rows,
+    featurize,
     load_model,
     open_rows,
+    predict,
     save_model,
     write_rows,
 )
 from distrf.errors import InputError, InUseError, StoreError
-from distrf.pipeline import featurize, predict
 from distrf.store import (
     StoreInfo,
     create,
