@@ -21,9 +21,9 @@ from sklearn.pipeline import Pipeline
 from .errors import InputError
 from .execution.labelled import plain_rows
 from .execution.memory import check_client
-from .features.length_scale import resolve_length_scale
 from .kernels.base import kernel_with
 from .kernels.shift_invariant import KERNELS, Kernel
+from .maps.rules import resolve_length_scale
 from .parameters import COLUMNS, FLAG, SEED, Rule, ruled, whole
 from .pipeline.making import can_judge, short_race, units_tried
 from .pipeline.options import Options, choose_learner, split_for, unfitted_map

@@ -167,7 +167,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
       distrf ingest digits.parquet data.zarr --target label
       distrf ingest rows.csv.gz data.zarr --target price --shuffle
     """
-    from ..ingestion.ingest import ingest
+    from ..ingestion import ingest
 
     given = by_rules(ingest, given)
     with session.progress():
@@ -243,7 +243,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     elif store.made_from(path) is None:
         result = store.facts(path)
     else:
-        info = store.info(path, measure=True)
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
         return
@@ -261,20 +261,20 @@ def plan(session: Session, x: Rows, given: Given) -> None:
       distrf plan data.zarr --map fourier -D 8192
       distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
+    from .. import planning
     from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
     from ..pipeline.rows import open_training
-    from ..planning import job
 
     what, options = given.get("what", "train"), _asked(given)
     one_of("train", "featurize").check("for", what)
-    sizes, features = by_rules(job.plan, _of(given, "workers", "classes")), what == "featurize"
+    sizes, features = by_rules(planning.plan, _of(given, "workers", "classes")), what == "featurize"
     data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
     if features:
         pipeline = _featurizer(given, data.d)
     else:
         known = sizes.get("classes") or len(data.info.classes or ())
-        target = job.planned_target(data.rows()[1], known, options.random_state, options.model)
+        target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
         pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
@@ -358,7 +358,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "new_classes", "again", "report")
+@command("target", "weight", "strict", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -369,7 +369,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
       distrf add model/ new.zarr
     """
     from ..pipeline.adding import add_rows, growing, open_more
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     session.report_to(given.get("report"), x, model)
     with hold(model):
@@ -377,7 +377,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
         data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
         classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
         with session.connected("fit", loaded.pipeline, data, classes=classes):
-            add_rows(loaded, data, **_of(given, "new_classes", "again"))
+            add_rows(loaded, data, **_of(given, "again"))
     rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **estimator.facts()}

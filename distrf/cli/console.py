@@ -78,7 +78,7 @@ class Session:
 
     def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
         """The plan of a job; more : of `distrf.plan`."""
-        from ..planning.job import plan
+        from ..planning import plan
 
         self.plan = plan(pipeline, data, job=job, **more)
         return self.plan

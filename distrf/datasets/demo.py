@@ -11,8 +11,8 @@ from typing import Any
 from sklearn.pipeline import make_pipeline
 
 from ..execution.open_rows import open_rows
-from ..features.fourier import RandomFourierFeatures
 from ..linear_model.ridge import StreamingRidgeClassifier
+from ..maps.fourier import RandomFourierFeatures
 from ..parameters import ruled, whole
 from ..persistence import load_model, save_model
 from ..pipeline.writing import write_rows

@@ -194,7 +194,7 @@ def _lazily(step: Any) -> Any:
     theirs = listed_transformer(type(step).__name__) is type(step)
     if not theirs or (isinstance(step, Pipeline) and hasattr(step, "predict")):
         return step
-    from ..features.blockwise import Blockwise
+    from ..maps.blockwise import Blockwise
 
     return Blockwise.of_fitted(step)
 

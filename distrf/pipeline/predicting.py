@@ -17,7 +17,7 @@ from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded, predictor
 from .rows import Rows, check_rows, is_table_path, path_of
 
@@ -124,7 +124,7 @@ def _write(
         arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
     spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
     spec |= {"probabilities": bool(headings), "interval": interval}
-    with hold(out, takeover=overwrite):
+    with hold(out):
         if parquet:
             source, named = data.place if keys else None, {"probability": headings}
             return write_parts(

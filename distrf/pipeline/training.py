@@ -23,7 +23,7 @@ from ..randomness import draw_seed
 from ..splits import SPLIT, Split
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.csv_format import reads_csv, said_format
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .loaded import note_reasons
 from .making import prepare
@@ -226,7 +226,7 @@ class Outputs:
 
     def held(self) -> AbstractContextManager[None]:
         """While it lasts, no other job writes here; raises InUseError where one does."""
-        return hold(self.out, takeover=self.overwrite)
+        return hold(self.out)
 
     def check_same_job(self, job: dict[str, Any]) -> None:
         """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""

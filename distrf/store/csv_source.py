@@ -22,8 +22,8 @@ from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
 from .csv_text import FAULT, LARGEST_ROW, Dialect, column_types, dialect_of, joined
-from .fingerprints import fingerprint_of_spec
 from .row_source import Selection
+from .spec import fingerprint_of_spec
 from .table_schema import TableSchema, base_of, is_text
 from .table_source import Found, TableSource, found_in
 from .text_forms import find_form

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import RowSource, Selection
+from .spec import fingerprint_of_files, fingerprint_of_spec
 from .table_layout import Block, all_fields, cut_blocks, lay_out, require_columns
 from .table_lists import list_columns, spread_schema, widths
 from .table_reader import Group, TableRows, open_file

@@ -93,7 +93,6 @@ def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
 def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest", no_cluster)
     source = rows.parent / "rows.npz" if command == "ingest" else rows
     for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
         assert "cannot be written" in cli(command, source, out, code=1).err
@@ -107,7 +106,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest.Prepared.open", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.Prepared.open", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"

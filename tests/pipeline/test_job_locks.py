@@ -22,7 +22,7 @@ from distrf import (
     write_rows,
 )
 from distrf.errors import InUseError
-from distrf.store.job_lock import hold
+from distrf.store.outputs import hold
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 MAP = RandomFourierFeatures(n_components=8, length_scale=2.0, random_state=0)
