@@ -189,7 +189,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
@@ -395,7 +395,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
       distrf predict model/ new.parquet predictions.parquet --keys id
     """
     from ..pipeline.predicting import open_rows, predict
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     overwrite, given = given.pop("overwrite", False), by_rules(predict, given)
     trained, data = open_rows(model, x, out, **given)
