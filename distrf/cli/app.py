@@ -203,7 +203,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     else:
         made = Loaded.of(like).transformers()
         data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with hold(out, save_map, takeover=overwrite), session.connected("featurize", pipeline, data):
+    with hold(out, save_map), session.connected("featurize", pipeline, data):
         written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
@@ -399,7 +399,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
 
     overwrite, given = given.pop("overwrite", False), by_rules(predict, given)
     trained, data = open_rows(model, x, out, **given)
-    with hold(out, takeover=overwrite), session.connected("predict", trained.pipeline, data):
+    with hold(out), session.connected("predict", trained.pipeline, data):
         written = predict(trained, data, out, **given, overwrite=overwrite)
     counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
