@@ -26,8 +26,7 @@ from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
-from ..store.frames import chosen
-from ..store.table_codes import as_arrow
+from ..store.frames import as_arrow, chosen
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns

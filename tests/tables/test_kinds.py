@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from distrf.errors import InputError
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_facts import column_facts
 from distrf.store.table_schema import BASES, TableSchema, schema_of
 from distrf.store.text_forms import PER_SECOND
