@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from distrf import RandomFourierFeatures, StreamingRidge, splits, train, tune
+from distrf import RandomFourierFeatures, StreamingRidge, splits, train
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
