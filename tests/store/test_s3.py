@@ -27,13 +27,14 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     append_rows,
+    featurize,
     load_model,
     open_rows,
+    predict,
     save_model,
     write_rows,
 )
 from distrf.errors import InputError, StoreError
-from distrf.pipeline import featurize, predict
 from distrf.store import (
     StoreInfo,
     create,
