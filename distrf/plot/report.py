@@ -163,8 +163,8 @@ def _cards(facts: Mapping[str, Any], result: Any) -> list[tuple[str, Any]]:
     """(name, value) of the numbers at the top."""
     cards: list[tuple[str, Any]] = []
     if isinstance(result, Tuned):
-        cards.append((f"{result.metric} on {result.validation_rows:,} held-out rows", result.best.score))
-        cards += [*result.best.parameters.items(), ("alpha", result.best.alpha)]
+        cards.append((f"{result.metric} on {result.judged}", result.best.score))
+        cards += result.best.parameters.items()
     elif isinstance(result, Evaluation):
         of = f" of {result['positive']!r}" if result["score"] == "average_precision" else ""
         cards.append((result["score"] + of, result[result["score"]]))
