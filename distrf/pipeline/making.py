@@ -345,7 +345,7 @@ class _Making:
             alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
             map_ = LearnedMetric(
                 map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(1.0,), random_state=seed,
+                labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
             )  # fmt: skip
         else:
             map_.set_params(**best.more)
