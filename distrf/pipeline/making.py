@@ -326,7 +326,7 @@ class _Making:
 
     def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
-        map_, learned = clone(self.map_), "metric" in best.more
+        map_, learned = clone(self.map_), best.metric is not None
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while that gains a standard error, up to {most:,}")
         if best.length is not None:
@@ -337,22 +337,19 @@ class _Making:
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self.note("length_scale", length, why)
-        why, better = "the sample", "better on held-out rows of the sample"
-        if learned and isinstance(
-            scaler, TableEncoder
-        ):  # coded columns of all rows are not those of the sample
-            why, D, seed = f"at most {_METRIC_ROWS:,} rows", map_.n_components, self.options.random_state
-            alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
-            map_ = LearnedMetric(
-                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
-            )  # fmt: skip
-        else:
-            map_.set_params(**best.more)
         if learned:
-            self.note("metric", "learned", f"average outer product of gradients, from {why}; {better}")
-        elif best.more:
-            self.note("order", best.more["order"], f"columns of each frequency; {better}")
+            why, D, seed = "the sample", map_.n_components, self.options.random_state
+            alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
+            if isinstance(scaler, TableEncoder):  # coded columns of all rows are not those of the sample
+                why = f"at most {_METRIC_ROWS:,} rows"
+                map_ = LearnedMetric(
+                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                    labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
+                )  # fmt: skip
+            else:
+                map_.set_params(metric=best.metric)
+            why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
+            self.note("metric", "learned", why)
         return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_
 
     @property

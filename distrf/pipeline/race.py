@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ _NARROW = 1024
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
 #: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
 _ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
-#: Features with which metrics and frequencies of two columns are tried.
+#: Features with which metrics are tried.
 _REFINED = 512
 
 
@@ -58,7 +58,7 @@ class Candidate:
     """units : of the columns; mapped, joined : whether there are features, and columns beside them
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
-    more : parameters of the map
+    metric : of the map; None is its own
     """
 
     units: str
@@ -66,7 +66,7 @@ class Candidate:
     joined: bool = False
     length: float | None = None
     multiple: float | None = None
-    more: dict[str, Any] = field(default_factory=dict)
+    metric: np.ndarray | None = None
 
     def times(self, factor: float) -> Candidate:
         """The same at another length scale, where it has one."""
@@ -78,8 +78,7 @@ class Candidate:
         features = ["columns"] * (self.joined or not self.mapped)
         if self.mapped:
             times = "" if self.multiple is None else f" at {self.multiple:g} x the rule"
-            kind = {"order": " of two columns each", "metric": " in a learned metric"}
-            features.append("features" + "".join(kind[name] for name in self.more) + times)
+            features.append("features" + " in a learned metric" * (self.metric is not None) + times)
         return f"{' and '.join(features)} in units {self.units!r}"
 
 
@@ -179,7 +178,8 @@ class Race:
         trial = clone(self.map_) if D is None else self._trial(D)
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
-        trial.set_params(**candidate.more)
+        if candidate.metric is not None:
+            trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         Z = trial.map_(X)
         Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
@@ -274,11 +274,10 @@ class Race:
             best = mapped[0]
             judged = found[best]
             few = self._tried(best, judged.alpha, self.fewer)
-            refined = self._refined(best, few)
-            found |= refined
-            other = min(refined, key=lambda c: refined[c].loss, default=best)
-            if other is not best and refined[other].beats(few, errors):
-                best, few = other, refined[other]
+            other, with_metric = self._in_metrics(best, few)
+            found[other] = judged if other is best else with_metric
+            if other is not best and with_metric.beats(few, errors):
+                best, few = other, with_metric
                 judged = self._tried(best, few.alpha)
             components, found[best] = self._components(best, few, judged, most, plenty)
             if as_asked:
@@ -343,39 +342,32 @@ class Race:
 
     @property
     def fewer(self) -> int:
-        """Features with which what may be refined is tried."""
+        """Features with which metrics are tried."""
         return min(_REFINED, self.rungs[-1][1])
 
-    def _refined(self, best: Candidate, found: Judged) -> dict[Candidate, Judged]:
-        """The best candidate with frequencies of two columns each, and in the last of its learned metrics that did better.
+    def _in_metrics(self, best: Candidate, found: Judged) -> tuple[Candidate, Judged]:
+        """The best candidate in the last of its learned metrics that did better; itself where none did.
 
-        found : the best with fewer features, as all here are judged
+        found : the best with fewer features, as all here are judged. The first is tried at near length scales, too.
         """
         map_, d = self.map_, self.units[best.units].shape[1]
         plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
-        if not plain or best.length is None or map_.metric is not None or map_.order is not None:
-            return {}
-        refined = [self._near(replace(best, more={"order": 2}), found.alpha)] if d > 2 else []
+        plain = plain and best.length is not None and map_.metric is None and map_.order is None
         # No metric learns from rows that judge it: of few rows each is held out once.
-        last = best, found
-        for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
-            candidate, alpha = replace(last[0], more={"metric": self._metric(*last)}), last[1].alpha
-            learned = (
-                (candidate, self._tried(candidate, alpha, self.fewer)) if k else self._near(candidate, alpha)
-            )
-            if learned[1].loss >= last[1].loss:
+        learns = plain and 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1
+        for k in range(_ROUNDS if learns else 0):
+            candidate, before = replace(best, metric=self._metric(best, found)), found
+            judged = self._tried(candidate, found.alpha, self.fewer)
+            for factor in _NEAR if k == 0 else ():
+                near = candidate.times(factor)
+                tried = self._tried(near, judged.alpha, self.fewer)
+                if tried.loss < judged.loss:
+                    candidate, judged = near, tried
+                    break
+            if judged.loss >= before.loss:
                 break
-            last = learned
-        return dict(refined if last[0] is best else [*refined, last])
-
-    def _near(self, candidate: Candidate, alpha: float) -> tuple[Candidate, Judged]:
-        """The candidate at its own length scale, or at the first near one that is better."""
-        judged = self._tried(candidate, alpha, self.fewer)
-        for other in (candidate.times(f) for f in _NEAR):
-            found = self._tried(other, judged.alpha, self.fewer)
-            if found.loss < judged.loss:
-                return other, found
-        return candidate, judged
+            best, found = candidate, judged
+        return best, found
 
     def _metric(self, candidate: Candidate, judged: Judged) -> np.ndarray:
         """The metric of the gradients of a candidate: their average outer product."""
