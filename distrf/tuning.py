@@ -18,11 +18,10 @@ from .execution.memory import check_client
 from .parameters import FLAG
 from .pipeline.making import can_judge, prepare, told_apart
 from .pipeline.options import Options, asked_scaler, choose_learner, split_for, unfitted_map
-from .pipeline.outputs import Outputs
 from .pipeline.rows import Rows, open_training, rows_with_target
 from .pipeline.sample import as_rows, as_targets, read_sample, see_target
 from .pipeline.settings import STEPS, read
-from .pipeline.training import train
+from .pipeline.training import Outputs, train
 from .randomness import draw_seed
 from .ridge.alphas import ALPHA
 from .store.csv_format import reads_csv
@@ -157,7 +156,7 @@ def tune(
     y, _, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
     y, weight = as_targets(X, y), plain_rows(rows.weights, "sample_weight")
     asked = asked.with_encoder(rows.encoder)
-    split = split_for(X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates, target)
+    split = split_for(X, y, asked, target=target, **rows.held)
     sample = read_sample(X, y, seed, weight, rows.encoder is not None, split)
     if not can_judge(sample):
         raise InputError(

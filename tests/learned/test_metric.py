@@ -31,7 +31,7 @@ from distrf import (
 )
 from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian, Laplacian
-from distrf.learned.outer_products import average_outer_product
+from distrf.learned.metric import average_outer_product
 from distrf.maps import FourierMap, WithColumnsMap
 from distrf.persistence import model_details
 from distrf.record import pipeline_facts, telling_columns
