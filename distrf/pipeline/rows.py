@@ -314,11 +314,11 @@ def _open_table(
     if isinstance(X, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
     table = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    by, dates = (by, False) if name is None else _split_column(table, name, split)
     kinds |= dict.fromkeys(hidden, "drop")
     schema, found = describe_columns(table, {c: kind for c, kind in kinds.items() if c not in exclude})
     schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
     data = coded_rows(X, table, schema, [kind for kind in found if kind.name not in hidden], y)
-    by, dates = (by, False) if name is None else _split_column(table, name, split)
     by = by if name or by is None else data.column(by)
     return replace(data, held={"split": split, "by": by, "name": name, "dates": dates})
 
