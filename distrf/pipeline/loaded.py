@@ -136,7 +136,7 @@ class Loaded:
             target = target or (self.reading["target"] if needs_target else None)
         elif columns and not all(str(column).isdigit() for column in columns):
             # A Zarr store may have no names; then only the width can be compared.
-            columns = columns if store.describe(path).columns else None
+            columns = columns if store.open_source(path, store.Selection()).columns else None
         data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:

@@ -16,9 +16,8 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_table
+from ..execution.open_table import Table, is_table, open_labelled, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -46,7 +45,7 @@ class Rows:
     Attributes
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
-    info : RowsInfo, of rows at a path
+    info : RowSource, of rows at a path
     reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
         targets that were given
     held : how rows are held out: what `distrf.splits.make_split` takes of split, by, name and dates
@@ -342,7 +341,7 @@ def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[Col
     at_path, kept = path_of(data) is not None, {kind.name: kind.kind for kind in kinds}
     return Rows(
         table.rows(schema), table.y if y is None else plain_rows(y, "y"),
-        info=table.place.source.coded_as(schema).info if at_path else None,
+        info=table.place.source.coded_as(schema) if at_path else None,
         reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
         encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
         table=table if at_path else getattr(table.place, "table", data),
@@ -391,7 +390,7 @@ def open_input(
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
     reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
-    info = store.describe(path, target=target, columns=columns)
+    info = store.open_source(path, store.Selection(target=target, columns=columns))
     X, own = _open(path, reading, strict=strict)
     held = {"split": split, "by": by, "name": name, "dates": dates}
     data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
