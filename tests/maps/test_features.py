@@ -327,17 +327,6 @@ def no_block(block):
     pytest.fail("a block was read")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_large_means(dtype):
-    """A spread of 1 on a mean of 30,000 or 10^8: moments are merged about block means."""
-    mean = 3e4 if dtype is np.float32 else 1e8
-    X = (rows(2000, 3) + mean).astype(dtype)
-    for given_ in (X, da.from_array(X, chunks=(77, 3))):
-        map_ = StreamingScaler().fit(given_).map_
-        np.testing.assert_allclose(map_.scale, X.astype(np.longdouble).std(axis=0).astype(float), rtol=1e-9)
-        np.testing.assert_allclose(map_.shift, X.astype(np.longdouble).mean(axis=0).astype(float), rtol=1e-14)
-
-
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8 + 0.1, -1e-30])
 @pytest.mark.parametrize("method", ["standard", "minmax"])
 def test_constant_columns(method, value):

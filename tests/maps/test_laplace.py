@@ -301,9 +301,3 @@ def test_negative_rows():
     with pytest.raises(InputError, match=r"row 7 of the block, column 2 is -0\.5"):
         lazy.compute(scheduler="sync")
     refuse_negative(np.empty((0, 3)))
-
-
-def test_rows_of_zeros_have_no_median():
-    for kernel, name in (("exponential_semigroup", "beta"), ("reciprocal_semigroup", "lam")):
-        with pytest.raises(InputError, match=f"the rule {name}='median' needs rows that are not all zeros"):
-            RandomLaplaceFeatures(kernel).fit(np.zeros((20, 3)))

@@ -201,7 +201,7 @@ def test_landmarks(rule, rng):
 
 
 def test_bad_rows(rng):
-    with pytest.raises(InputError, match="sampled row .* column . is -"):
+    with pytest.raises(InputError, match=r"sampled row .* column . is -"):
         NystroemFeatures("exponential_semigroup").fit(rng.normal(size=(20, 3)))
     X = np.ones((20, 2))
     X[3, 1] = np.nan
