@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, is_classifier
 
@@ -20,6 +20,7 @@ from .maps import MAPS as FROZEN
 from .maps import FeatureMap
 from .maps.estimator import FeatureEstimator
 
+T = TypeVar("T")
 _MAPS = {
     "fourier": "distrf.maps.fourier:RandomFourierFeatures",
     "laplace": "distrf.maps.laplace:RandomLaplaceFeatures",
@@ -151,15 +152,18 @@ def load_plugins() -> None:
             entry.load()
 
 
+def _named(what: str, registry: Mapping[str, T], name: str, others: str) -> T:
+    if name not in registry:
+        load_plugins()
+    if name not in registry:
+        known = f"{others}, {', '.join(registry)}"
+        raise InputError(f"unknown {what} {name!r}{did_you_mean(name, registry)}; known: {known}")
+    return registry[name]
+
+
 def named_map(name: str) -> type[FeatureEstimator]:
     """The class of a map. Raises InputError for an unknown name."""
-    if name not in MAPS:
-        load_plugins()
-    if name not in MAPS:
-        raise InputError(
-            f"unknown map {name!r}{did_you_mean(name, MAPS)}; known: auto, none, {', '.join(MAPS)}"
-        )
-    return MAPS[name]
+    return _named("map", MAPS, name, "auto, none")
 
 
 def make_map(name: str, **parameters: Any) -> Any:
@@ -183,13 +187,7 @@ def make_map(name: str, **parameters: Any) -> Any:
 
 def named_model(name: str) -> Kind:
     """The kind of a model. Raises InputError for an unknown name."""
-    if name not in MODELS:
-        load_plugins()
-    if name not in MODELS:
-        raise InputError(
-            f"unknown model {name!r}{did_you_mean(name, MODELS)}; known: auto, {', '.join(MODELS)}"
-        )
-    return MODELS[name]
+    return _named("model", MODELS, name, "auto")
 
 
 def kind_for(labels: bool) -> str:
