@@ -18,23 +18,19 @@ from .errors import InputError, did_you_mean, reworded
 from .lazy import Registry
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
+from .maps.base import FAMILIES
 from .maps.estimator import FeatureEstimator
 
 T = TypeVar("T")
-_MAPS = {
-    "fourier": "distrf.maps.fourier:RandomFourierFeatures",
-    "laplace": "distrf.maps.laplace:RandomLaplaceFeatures",
-    "binning": "distrf.maps.binning:RandomBinningFeatures",
-    "tensor-sketch": "distrf.maps.tensor_sketch:TensorSketchFeatures",
-    "nystroem": "distrf.maps.nystroem:NystroemFeatures",
-    "tefm": "distrf.maps.tefm:TEFM",
+#: Estimators beside the frozen maps, by the kind of the map: their place.
+_FAMILIES = {
+    kind: f"distrf.maps.{file}:{names.split()[1]}" for kind, (file, names) in FAMILIES.items() if " " in names
+}
+_MAPS = {kind: place for kind, place in _FAMILIES.items() if kind not in ("scaling", "with-columns")} | {
     "cnm": "distrf.learned.features:CompactNonlinearMap",
     "learned": "distrf.learned.metric:LearnedMetric",
-    "blockwise": "distrf.maps.blockwise:Blockwise",
 }
 _OTHERS = (
-    "distrf.maps.scaling:StreamingScaler",
-    "distrf.maps.with_columns:WithColumns",
     "distrf.tables.encoder:TableEncoder",
     "distrf.learned.models:CompactNonlinearClassifier",
     "distrf.learned.models:CompactNonlinearRegressor",
@@ -49,7 +45,7 @@ _OTHERS = (
 MAPS: Registry[type[FeatureEstimator]] = Registry(_MAPS)
 #: Classes that a model folder may name; loading makes objects of no others.
 SAVABLE: Registry[type[BaseEstimator]] = Registry(
-    {place.partition(":")[2]: place for place in (*_MAPS.values(), *_OTHERS)}
+    {place.partition(":")[2]: place for place in (*(_FAMILIES | _MAPS).values(), *_OTHERS)}
 )
 
 

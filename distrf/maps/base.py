@@ -364,7 +364,7 @@ FAMILIES = {
     "binning": ("binning", "BinningMap RandomBinningFeatures"),
     "tensor-sketch": ("tensor_sketch", "TensorSketchMap TensorSketchFeatures"),
     "nystroem": ("nystroem", "NystroemMap NystroemFeatures"),
-    "subspace": ("tefm", "SubspaceMap TEFM"),
+    "tefm": ("tefm", "SubspaceMap TEFM"),
     "learned": ("learned", "LearnedFourierMap"),
     "scaling": ("scaling", "ScalingMap StreamingScaler"),
     "blockwise": ("blockwise", "BlockwiseMap Blockwise"),

@@ -45,7 +45,7 @@ class SubspaceMap(FeatureMap):
     basis: np.ndarray | None = field(default=None, compare=False, repr=False)
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
-    kind: ClassVar[str] = "subspace"
+    kind: ClassVar[str] = "tefm"
 
     @property
     def tiles(self) -> FeatureTiles:
