@@ -16,10 +16,10 @@ NAMES: dict[str, tuple[str, str]] = {
     "peers": ("peers.peers", "distrf beside scikit-learn, dask-ml, snapml and others: time, memory, accuracy"),
     "tables": ("tables.tables", "train without options beside boosting and others; the guard of its choices (hours)"),
     "solvers": ("solvers", "fits by passes and SGD beside scikit-learn's solvers: gaps, seconds, bits"),
-    "subspace": ("speed.subspace", "the range finder of TEFM: residuals, sketches, solvers, D = 1,000,000"),
-    "speed": ("speed.maps", "Fourier maps beside RBFSampler"),
-    "plan": ("planning.plan", "memory of a plan, and of the job that was planned, for jobs of every kind"),
-    "scale": ("planning.scale", "time and memory against rows and workers"),
+    "subspace": ("subspace", "the range finder of TEFM: residuals, sketches, solvers, D = 1,000,000"),
+    "speed": ("speed", "Fourier maps beside RBFSampler"),
+    "plan": ("plan", "memory of a plan, and of the job that was planned, for jobs of every kind"),
+    "scale": ("scale", "time and memory against rows and workers"),
     "end_to_end": ("end_to_end", "wall time of the main job beside a bare NumPy loop"),
 }  # fmt: skip
 

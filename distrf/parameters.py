@@ -10,7 +10,7 @@ import operator
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import inf, isfinite
 from typing import Any, Literal, TypeVar, dataclass_transform
@@ -33,13 +33,15 @@ def plain_type(one: Field) -> Callable[[Any], Any] | None:
     return _PLAIN.get(declared.removesuffix(" | None"))
 
 
-def cast_fields(value: Any) -> None:
-    """Give the plain fields of a frozen dataclass the types that it declares.
+def check_fields(value: Any) -> None:
+    """Check the fields of a frozen dataclass by the rules that it declares, and give plain ones the types that it declares.
 
-    NumPy's numbers, which rules allow, are neither JSON nor of full precision.
+    NumPy's numbers, which rules allow, are neither JSON nor of full precision. Raises ParameterError.
     """
     for one in fields(value):
         current, make = getattr(value, one.name), plain_type(one)
+        if "rule" in one.metadata:
+            one.metadata["rule"].check(one.name, current)
         if make is not None and current is not None:
             object.__setattr__(value, one.name, make(current))
 
@@ -192,32 +194,6 @@ CLASS_WEIGHT = (
 )
 
 
-#: What is said of rows at a path alone.
-_OF_PATHS = ("target", "weight", "columns", "strict", "rows_per_block", "storage_options")
-
-
-#: Names that users give to `train`, and what they want.
-_ELSEWHERE = {
-    "D": "the number of features is n_components",
-    "keep_state": "set={'model__keep_state': True} sets it",
-    "length_scale": "set={'map__length_scale': 2.0} sets it",
-}
-
-
-def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for the first keyword that a function does not know, with the one that may be meant."""
-    known = list(known)
-    for name in names:
-        if name in known:
-            continue
-        remedy = did_you_mean(name, known)
-        if name in _ELSEWHERE and function in ("make_model", "train"):
-            remedy = f" ({_ELSEWHERE[name]})"
-        if name in _OF_PATHS:
-            remedy = f": rows at a path have it; open them with distrf.open_rows(path, {name}=...)"
-        raise TypeError(f"{function}() got an unexpected keyword {name!r}{remedy}")
-
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -229,7 +205,6 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
-            check_keywords(function.__name__, named, signature.parameters)
             for name, value in signature.bind(*given, **named).arguments.items():
                 if name in rules:
                     rules[name].check(name, value)

@@ -55,8 +55,7 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or
-        weights are not finite.
+        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -161,28 +160,11 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
 def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Parameters, and what was learned, of an estimator of ours."""
     fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
-    for attribute, value in fitted.items():
-        _refuse_lost(f"{where}.{attribute}", attribute, value)
     parts = {"parameters": model.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
     return {
         part: {k: _CODEC.encode(v, f"{where}.{k}", arrays) for k, v in values.items()}
         for part, values in parts.items()
     }
-
-
-def _refuse_lost(where: str, attribute: str, value: Any) -> None:
-    """Raise InputError for weights, or numbers of a map, that are NaN or infinite: such a model predicts nothing."""
-    arrays: dict[str, Any] = {}
-    if attribute in ("coef_", "intercept_"):
-        arrays = {"": np.asarray(value)}
-    elif isinstance(value, FeatureMap) and value.kind != "blockwise":  # whose NaN are scikit-learn's
-        arrays = dict(value.arrays)
-    for name, array in arrays.items():
-        if array.dtype.kind in "fc" and not np.isfinite(array).all():
-            raise InputError(
-                f"{where}{name and '.'}{name} holds NaN or infinity, so the model predicts nothing and is not saved; "
-                "scale rows and targets, or take a larger alpha or shorter steps, and fit again"
-            )
 
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:

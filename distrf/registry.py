@@ -15,28 +15,28 @@ from typing import Any
 from sklearn.base import BaseEstimator, is_classifier
 
 from .errors import InputError, did_you_mean, reworded
-from .features.base import FeatureEstimator
 from .lazy import Registry
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
+from .maps.estimator import FeatureEstimator
 
 _MAPS = {
-    "fourier": "distrf.features.fourier:RandomFourierFeatures",
-    "laplace": "distrf.features.laplace:RandomLaplaceFeatures",
-    "binning": "distrf.features.binning:RandomBinningFeatures",
-    "tensor-sketch": "distrf.features.tensor_sketch:TensorSketchFeatures",
-    "nystroem": "distrf.features.nystroem:NystroemFeatures",
-    "tefm": "distrf.features.tefm:TEFM",
-    "cnm": "distrf.learned.features:CompactNonlinearMap",
+    "fourier": "distrf.maps.fourier:RandomFourierFeatures",
+    "laplace": "distrf.maps.laplace:RandomLaplaceFeatures",
+    "binning": "distrf.maps.binning:RandomBinningFeatures",
+    "tensor-sketch": "distrf.maps.tensor_sketch:TensorSketchFeatures",
+    "nystroem": "distrf.maps.nystroem:NystroemFeatures",
+    "tefm": "distrf.maps.tefm:TEFM",
+    "cnm": "distrf.learned.estimators:CompactNonlinearMap",
     "learned": "distrf.learned.metric:LearnedMetric",
-    "blockwise": "distrf.features.blockwise:Blockwise",
+    "blockwise": "distrf.maps.blockwise:Blockwise",
 }
 _OTHERS = (
-    "distrf.features.scaler:StreamingScaler",
-    "distrf.features.with_columns:WithColumns",
+    "distrf.maps.scaling:StreamingScaler",
+    "distrf.maps.with_columns:WithColumns",
     "distrf.tables.encoder:TableEncoder",
-    "distrf.learned.models:CompactNonlinearClassifier",
-    "distrf.learned.models:CompactNonlinearRegressor",
+    "distrf.learned.estimators:CompactNonlinearClassifier",
+    "distrf.learned.estimators:CompactNonlinearRegressor",
     "distrf.linear_model.ridge:StreamingRidge",
     "distrf.linear_model.ridge:StreamingRidgeClassifier",
     "distrf.linear_model.linear:StreamingLinearClassifier",

@@ -14,7 +14,7 @@ from sklearn.preprocessing import Normalizer
 
 import distrf
 from distrf.errors import InputError, ParameterError
-from distrf.features.base import FeatureEstimator
+from distrf.maps.estimator import FeatureEstimator
 from distrf.parameters import COLUMNS, check_parameters, ruled, several, whole
 
 X = np.abs(np.random.default_rng(0).normal(size=(12, 3)))

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.benchmark import Cell, Part, Record, Run, lines, pm, spread
 from benchmarks.peers import job, processes
-from benchmarks.peers.methods import JOBS
+from benchmarks.peers.job import JOBS
 
 #: Processor seconds that one go may take.
 SECONDS = 150.0

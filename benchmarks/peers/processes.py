@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from benchmarks.benchmark import Record
-from benchmarks.peers.methods import JOBS
+from benchmarks.peers.job import JOBS
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 4 * 2**30

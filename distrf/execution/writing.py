@@ -106,9 +106,9 @@ def append_rows(
     aligned = _aligned(path, arrays)
     texts = [a for a in aligned.values() if a.dtype.kind == "U"]
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
-    _check_like(store.appendable(path), aligned)
     n_rows = next(iter(aligned.values())).shape[0]
-    info = store.begin_append(path, n_rows, part, classes=classes, again=again)
+    kinds = {name: (a.shape[1:], blocks_are_csr(a)) for name, a in aligned.items()}
+    info = store.begin_append(path, n_rows, part, kinds, classes=classes, again=again)
     coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
     return _write(info, coded, "append")
 
@@ -180,19 +180,6 @@ def _write_blocks(
         starts = (first_row + np.cumsum([0, *lengths]))[pending].tolist()
         some = arrays if len(pending) == len(lengths) else [take_blocks(a, pending) for a in arrays]
         run_pass(reduction, some, label=label, starts=starts)
-
-
-def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
-    """Raise InputError for rows that are not those of a store in their arrays, widths or kind."""
-    has = info.arrays
-    if has.keys() != arrays.keys():
-        raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
-    for name, new in arrays.items():
-        old, csr = has[name], blocks_are_csr(new)
-        if old.tail != new.shape[1:] or old.sparse != csr:
-            kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
-                     for of, shape in ((old.sparse, old.tail), (csr, new.shape[1:]))]  # fmt: skip
-            raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
 
 
 def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:

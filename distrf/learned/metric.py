@@ -35,16 +35,16 @@ from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
-from ..features import RandomFourierFeatures
-from ..features.base import BASE, FeatureEstimator, seed_base
-from ..features.length_scale import SAMPLE, median_distance
-from ..features.with_columns import column_scale
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
+from ..maps import RandomFourierFeatures
 from ..maps.base import FeatureMap
-from ..maps.fourier import FourierMap, times_root
+from ..maps.estimator import BASE, FeatureEstimator, seed_base
+from ..maps.fourier import FourierMap
+from ..maps.phase_precision import times_root
+from ..maps.rules import SAMPLE, median_distance
 from ..maps.tiles import FeatureTiles
-from ..maps.with_columns import WithColumnsMap
+from ..maps.with_columns import WithColumnsMap, column_scale
 from ..parameters import (
     FLAG,
     FOLDER,
@@ -61,11 +61,10 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.folds import are_exact
 from ..ridge.gram import FoldRule, GivenRule, GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
-from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import Rows
+from ..ridge.plan import are_exact
+from ..sgd.rows import Rows, open_checkpoint
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState
 

@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from ..errors import InputError
-from ..parameters import cast_fields, plain_type
+from ..parameters import check_fields, plain_type
 from ..randomness import below, mixed_words, quantile, raw_words
 from .table_missing import is_missing
 
@@ -70,7 +70,7 @@ class Encoding:
     factor: float
 
     def __post_init__(self) -> None:
-        cast_fields(self)
+        check_fields(self)
         numbers = self.numbers()
         if not (abs(numbers) <= _LARGEST).all():
             raise InputError(

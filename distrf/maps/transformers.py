@@ -2,12 +2,11 @@
 
 What `vars` of a fitted transformer holds is its parameters and what it learned. Both are plain data for the classes listed
 here, also those of transformers inside a `ColumnTransformer`, a `FeatureUnion` or a `Pipeline`. Loading makes objects of
-these classes alone, and of functions only NumPy's own and the scores of `sklearn.feature_selection`.
+these classes alone. Functions are no data: a `FunctionTransformer` of one is not saved.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import warnings
 from collections.abc import Mapping
@@ -40,11 +39,8 @@ TRANSFORMERS: dict[str, str] = {
     "QuantileTransformer": "sklearn.preprocessing",
     "RBFSampler": "sklearn.kernel_approximation",
     "RobustScaler": "sklearn.preprocessing",
-    "SelectKBest": "sklearn.feature_selection",
-    "SelectPercentile": "sklearn.feature_selection",
     "SimpleImputer": "sklearn.impute",
     "SkewedChi2Sampler": "sklearn.kernel_approximation",
-    "SplineTransformer": "sklearn.preprocessing",
     "StandardScaler": "sklearn.preprocessing",
     "TargetEncoder": "sklearn.preprocessing",
     "TruncatedSVD": "sklearn.decomposition",
@@ -56,22 +52,12 @@ SAVABLE_TRANSFORMERS: dict[str, str] = TRANSFORMERS | {
     "FeatureUnion": "sklearn.pipeline",
     "Pipeline": "sklearn.pipeline",
 }
-#: Functions that a parameter may be, beside NumPy's own of numbers, by name: their module.
-_FUNCTIONS: dict[str, str] = dict.fromkeys(
-    ("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression", "r_regression"),
-    "sklearn.feature_selection",
-)
-#: Other objects that transformers hold: their module, and the attributes that make them.
-_OBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "BSpline": ("scipy.interpolate", ("t", "c", "k", "extrapolate")),
-    "make_column_selector": ("sklearn.compose", ("pattern", "dtype_include", "dtype_exclude")),
-}
 
 
 def listed_transformer(name: str) -> type | None:
     """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
     module = SAVABLE_TRANSFORMERS.get(name)
-    return None if module is None else _imported(module, name)
+    return None if module is None else getattr(importlib.import_module(module), name)
 
 
 def describe_transformer(
@@ -148,15 +134,6 @@ def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
             "parameters": {k: v for k, v in parts.items() if k in known},
             "fitted": {k: v for k, v in parts.items() if k not in known},
         }
-    function = getattr(value, "__name__", "")
-    if isinstance(value, np.ufunc) or function in _FUNCTIONS:
-        with contextlib.suppress(ValueError):
-            if _function(function) is value:
-                return {"$function": function}
-        raise InputError(f"{where} is {value!r}, which is none of NumPy's own functions and cannot be saved")
-    if name in _OBJECTS and _imported(_OBJECTS[name][0], name) is kind:
-        made_of = {part: getattr(value, part) for part in _OBJECTS[name][1]}
-        return {"$object": name, "parts": codec.encode(made_of, where, arrays)}
     return NotImplemented
 
 
@@ -179,25 +156,10 @@ def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     return transformer
 
 
-def _imported(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
-
-
-def _function(name: str) -> Any:
-    function = _imported(_FUNCTIONS[name], name) if name in _FUNCTIONS else getattr(np, name, None)
-    if name not in _FUNCTIONS and not isinstance(function, np.ufunc):
-        raise ValueError(f"{name!r} is none of NumPy's functions of numbers")
-    return function
-
-
 #: What encodes transformers alone; `persistence` adds our own estimators.
 CODEC = Codec(
     [_encode],
     {
         "$sklearn": lambda name, entry, arrays, codec: _restore(name, entry, arrays, codec),
-        "$function": lambda name, entry, arrays, codec: _function(name),
-        "$object": lambda name, entry, arrays, codec: _imported(_OBJECTS[name][0], name)(
-            **codec.decode(entry["parts"], arrays)
-        ),
     },
 )

@@ -15,15 +15,15 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features.base import positive_only
-from ..features.scaler import StreamingScaler
-from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
 from ..linear_model.linear import StreamingLinearClassifier
+from ..maps.estimator import positive_only
+from ..maps.scaling import StreamingScaler
+from ..maps.with_columns import WithColumns
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
-from ..ridge.short_rows import is_short
+from ..ridge.normal_equations import is_short
 from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .judge import Judged

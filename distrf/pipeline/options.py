@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError
 from ..execution.memory import PROCESS_BYTES
-from ..features.base import FeatureEstimator, positive_only
-from ..features.scaler import StreamingScaler
+from ..maps.estimator import FeatureEstimator, positive_only
+from ..maps.scaling import StreamingScaler
 from ..parameters import check_parameters, name_in, one_of
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..splits import Split, check_split, make_split

@@ -17,12 +17,12 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..features.fourier import RandomFourierFeatures
-from ..features.length_scale import resolve_length_scale
-from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.metric import average_outer_product, metric_root
+from ..maps.fourier import RandomFourierFeatures
+from ..maps.rules import resolve_length_scale
+from ..maps.with_columns import column_scale
 from ..randomness import permutation
 from .judge import (
     Judged,

@@ -17,9 +17,9 @@ from ..errors import InputError, first_not_finite, input_errors, warn
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
-from ..features.base import row_errors
-from ..features.length_scale import refuse_huge
 from ..maps import working_dtype
+from ..maps.estimator import row_errors
+from ..maps.rules import refuse_huge
 from ..randomness import permutation
 from ..registry import named_model
 from ..splits import Split

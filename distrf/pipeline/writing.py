@@ -17,7 +17,7 @@ from ..execution.writing import Written, write_parts
 from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded
 from .rows import Rows, open_input, path_of
 
@@ -55,7 +55,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     arrays = {"X": X} | ({} if y is None else {"y": y})
     if store.to_parquet(out) and blocks_are_csr(X):
         raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
-    with hold(out, takeover=overwrite):
+    with hold(out):
         if store.to_parquet(out):
             return write_parts(out, arrays, None, None, spec, overwrite)
         return writing.write_rows(
@@ -187,7 +187,7 @@ def featurize(
     if not steps and not saved:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
     fitted = saved or all(hasattr(step, "map_") for _, step in steps)
-    with hold(out, save_map, takeover=overwrite):
+    with hold(out, save_map):
         if fitted:
             loaded = Loaded.of(map).transformers()
             data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline

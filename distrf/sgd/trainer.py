@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
-from ..execution.memory import PassMemory
 from ..progress import current_listener
 from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
@@ -98,7 +97,6 @@ class Trainer:
     fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last. Those
         of epoch 0 are the constant prediction
     measured : with `whole`, the weights to which the loss of the last epoch belongs
-    memory : the planned memory of a worker; None without workers
     null_loss : mean loss of the constant prediction over all rows or a sample; a single batch may lack a rare class
     """
 
@@ -117,7 +115,6 @@ class Trainer:
     fallback: np.ndarray | None = None
     measured: np.ndarray | None = None
     null_loss: float = 0.0
-    memory: PassMemory | None = None
 
     def __post_init__(self) -> None:
         self.first = self.optimizer.solution(self.state)  # of epoch 0
@@ -227,7 +224,6 @@ class Trainer:
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
         self._add_penalty(weight)
-        self.optimizer.observe(self.state, sums.curved / weight)
         self.optimizer.step(self.state, sums.gradient / (batch.rows * self.mean_weight), batch.rows, self.whole)
         listener = current_listener()
         if listener is not None:

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError
 from . import files
-from .blocks import Output
-from .job_lock import require_id
+from .outputs import Output, require_id
 from .zarr_layout import PARTS, StoreInfo, read_store, write_store
 
 

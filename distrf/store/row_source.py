@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from ..errors import InputError, did_you_mean
-from .fingerprints import fingerprint_of_files
+from .spec import fingerprint_of_files
 
 if TYPE_CHECKING:  # it needs pyarrow, which readers of Zarr do without
     from .table_schema import TableSchema

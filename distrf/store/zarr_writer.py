@@ -18,10 +18,8 @@ from typing import Any
 
 from ..errors import InputError, SpecMismatchError, StoreError
 from . import files
-from .blocks import Output
-from .fingerprints import fingerprint_of_spec
-from .outputs import check_zarr_ending
-from .spec import to_json
+from .outputs import Output, check_zarr_ending
+from .spec import fingerprint_of_spec, to_json
 from .zarr_arrays import Node, create_nodes, joined, open_nodes
 from .zarr_layout import MANIFEST, StoreInfo, info, read_store, write_store, writing
 
@@ -130,6 +128,7 @@ def begin_append(
     path: str | os.PathLike[str],
     n_rows: int,
     part: Mapping[str, Any],
+    arrays: Mapping[str, tuple[tuple[int, ...], bool]],
     *,
     classes: Sequence[Any] | None = None,
     again: bool = False,
@@ -145,6 +144,8 @@ def begin_append(
     part : mapping
         Where they come from, as JSON: "fingerprint", and of files "content", tell whether they are in the store already, and
         whether an append that was interrupted was of these rows.
+    arrays : mapping of str to (tuple of int, bool)
+        Of each array of the new rows the shape of a row, and whether they are CSR.
     classes : sequence, optional
         Class names of the new rows. Those that the store does not know join its own.
     again : bool
@@ -162,12 +163,19 @@ def begin_append(
     SpecMismatchError
         The store has these rows.
     InputError
-        Labels are text in one of both and numbers in the other, or there are no rows.
+        The new rows have other arrays, labels are text in one of both and numbers in the other, or there are no rows.
     """
     old = appendable(path)
     if n_rows < 1:
         raise InputError(f"an append has at least one row, got {n_rows}")
     path, known, spec = old.path, old.classes, old.spec
+    has = {name: (item.tail, item.sparse) for name, item in old.arrays.items()}
+    if has != arrays:
+        of, new = (
+            ", ".join(f"{name} {tail} {'CSR' if sparse else 'dense'}" for name, (tail, sparse) in found.items())
+            for found in (has, arrays)
+        )
+        raise InputError(f"rows of {path!r} have {of}, the new ones have {new}; give the same arrays")
     if (classes is None) != (known is None):
         theirs, ours = ("text", "numbers") if classes is None else ("numbers", "text")
         raise InputError(

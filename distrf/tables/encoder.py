@@ -16,9 +16,9 @@ from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows, take_rows
-from ..features.base import FeatureEstimator, apply_map
 from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
+from ..maps.estimator import FeatureEstimator, apply_map
 from ..maps.table import TableMap
 from ..maps.table_missing import MISSING, UNREAD
 from ..parameters import (

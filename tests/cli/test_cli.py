@@ -342,8 +342,8 @@ FINITE = r"X must be finite, but row 133( of the block)?, column 7 is "
     [
         (spoiled(np.inf), 300, FINITE + "(infinity.*from row 0 on|inf; impute)"),
         (TRAIN_X[:300], 200, r"X and y must have the same rows: X has shape \(300, 64\), 'y' .*\(200,\)"),
-        (TRAIN_X[:300].astype("U8"), 300, r"X is a 2-D numeric array; .*dtype"),
-        (TRAIN_X[:300].astype("c8"), 300, r"X is a 2-D numeric array; .*complex64"),
+        (TRAIN_X[:300].astype("U8"), 300, r"X is the 2-D numeric array called X.*dtype"),
+        (TRAIN_X[:300].astype("c8"), 300, r"X is the 2-D numeric array called X.*complex64"),
     ],
     ids=["inf", "y", "text", "complex"],
 )

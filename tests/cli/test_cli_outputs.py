@@ -74,7 +74,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, rows, tmp_path, two_worker_clu
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "m").exists()
-    assert "--resume continues it" in cli(*job, code=1).err
+    assert "resume=True continues it" in cli(*job, code=1).err
     for changed in (["-D", 66], ["--set", "map__gamma=0.6"], ["--seed", 1]):
         assert "is of another job" in cli(*job, "--resume", *changed, code=1).err
     cli(*job, "--resume", cluster=True)
@@ -93,7 +93,6 @@ def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
 def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest", no_cluster)
     source = rows.parent / "rows.npz" if command == "ingest" else rows
     for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
         assert "cannot be written" in cli(command, source, out, code=1).err
@@ -107,7 +106,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest.Prepared.open", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.Prepared.open", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"

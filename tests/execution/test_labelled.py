@@ -15,7 +15,7 @@ from distrf.errors import InputError
 from distrf.execution.labelled import header, plain_rows, reading_of
 from distrf.execution.open_rows import open_rows
 from distrf.execution.row_blocks import check_dask_rows
-from distrf.ingestion.ingest import ingest
+from distrf.ingestion import ingest
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")

@@ -258,7 +258,7 @@ def test_svmlight_behind_rows_of_another_format(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
-    from distrf.ingestion import shuffle
+    import distrf.ingestion as shuffle
 
     folder = tmp_path_factory.mktemp("s")
     data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
@@ -384,10 +384,10 @@ def test_a_store_knows_how_its_csv_was_read(tmp_path):
     first.write_text("x;y\n" + "".join(f"1.{100 + k};1\n" for k in range(50)))
     then.write_text("x;y\n" + "".join(f"2.{100 + k};1\n" for k in range(50)))
     ingest(first, out, target="y", thousands=".", decimal=",")
-    ingest(then, out, append=True)
+    with pytest.raises(InputError, match="was read with"):
+        ingest(then, out, append=True)
+    ingest(then, out, append=True, thousands=".", decimal=",")
     X, _ = open_rows(out)
     assert X[[0, -1]].compute().ravel().tolist() == [1100.0, 2149.0]
-    with pytest.raises(InputError, match="was read with"):
-        ingest(then, out, append=True, again=True, thousands=",")
     with pytest.raises(SpecMismatchError, match="csv"):
         ingest(first, out, target="y")

@@ -137,10 +137,10 @@ def test_wide_rows_by_blocks_of_grids():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"n_components": 0}, "at least 1, got 0 and 8"),
-        ({"n_grids": 0}, "at least 1, got 64 and 0"),
-        ({"n_components": 2**31}, "below 2\\^31"),
-        ({"length_scale": -1.0}, "length_scale must be a positive number, got -1.0"),
+        ({"n_components": 0}, "n_components must be an integer between 1 and 2147483647, got 0"),
+        ({"n_grids": 0}, "n_grids must be an integer >= 1, got 0"),
+        ({"n_components": 2**31}, "n_components must be an integer between 1 and 2147483647, got 2147483648"),
+        ({"length_scale": -1.0}, "length_scale must be a finite number > 0, got -1.0"),
     ],
 )
 def test_refuses(change, message):

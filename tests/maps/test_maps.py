@@ -173,11 +173,11 @@ class TestScaling(MapContract):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"phase": "both"}, "phase is 'paired' or 'offset', got 'both'"),
-        ({"n_components": 0}, "at least 1, got 0"),
-        ({"length_scale": 0.0}, "positive number, got 0.0"),
-        ({"length_scale": np.inf}, "positive number, got inf"),
-        ({"length_scale": np.nan}, "positive number, got nan"),
+        ({"phase": "both"}, "phase must be 'paired' or 'offset', got 'both'"),
+        ({"n_components": 0}, r"n_components must be an integer .*, got 0"),
+        ({"length_scale": 0.0}, r"length_scale must be a finite number .* got 0.0"),
+        ({"length_scale": np.inf}, r"length_scale must be a finite number .* got inf"),
+        ({"length_scale": np.nan}, r"length_scale must be a finite number .* got nan"),
         ({"projection": "sparse"}, "unknown projection 'sparse'; known: "),
         ({"projection": "orthogonal", "kernel": Laplacian()}, "isotropic.* got kernel='laplacian'; use"),
         ({"order": 4}, "order=4 .* 3 such columns"),

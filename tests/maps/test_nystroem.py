@@ -12,7 +12,6 @@ from sklearn.kernel_approximation import Nystroem
 
 from distrf import NystroemFeatures
 from distrf.errors import InputError
-from distrf.features.nystroem import LANDMARKS, choose_landmarks
 from distrf.kernels import (
     FAMILIES,
     Cauchy,
@@ -29,6 +28,7 @@ from distrf.kernels import (
 )
 from distrf.kernels.exact import kernel_block
 from distrf.maps import NystroemMap
+from distrf.maps.nystroem import LANDMARKS, choose_landmarks
 
 SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
 KERNELS = [

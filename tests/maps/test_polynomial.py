@@ -132,7 +132,7 @@ def test_scikit_learns_sketch_has_the_same_law():
 
 
 def test_tensor_sketch_is_for_polynomials():
-    with pytest.raises(InputError, match="TensorSketch is for the polynomial kernel, got Exponential"):
+    with pytest.raises(InputError, match="kernel must be a polynomial kernel, got Exponential"):
         TensorSketchMap(3, 8, Exponential(), 0)
 
 

@@ -695,21 +695,6 @@ def test_classification_families(name):
     assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
 
 
-@pytest.mark.parametrize("make", [distrf.make_model, distrf.train])
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("length_scale", "set={'map__length_scale': 2.0} sets it"),
-        ("n_component", "did you mean 'n_components'?"),
-        ("zzz", "unexpected keyword 'zzz'"),
-    ],
-)
-def test_an_unknown_keyword_gets_the_one_that_may_be_meant(rng, make, name, remedy):
-    with pytest.raises(TypeError, match=re.escape(remedy)) as raised:
-        make(*rows(rng, 20), **{name: 3})
-    assert str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
-
-
 def test_unknown_names(rng):
     X, y = rows(rng, 30)
     for options in ({"model": "forest"}, {"map": "wavelets"}, {"scale": "log"}, {"set": {"map__x": 1}}):

@@ -10,7 +10,7 @@ import pytest
 import distrf
 from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
-from distrf.planning.job import plan_job
+from distrf.planning import plan_job
 
 
 def fourier(D=64):

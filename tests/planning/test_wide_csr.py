@@ -16,7 +16,7 @@ from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
 from distrf.execution.row_blocks import row_bytes
 from distrf.execution.writing import write_rows
-from distrf.planning.job import plan_job
+from distrf.planning import plan_job
 from distrf.store import describe
 
 N, D, ENTRIES, BLOCK = 1200, 2**20, 20, 400

@@ -23,7 +23,7 @@ from distrf.store import (
     describe,
     finish_parts,
     open_source,
-    table_layout,
+    table_source,
     write_parquet_block,
 )
 from distrf.store.table_codes import coded
@@ -75,7 +75,7 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block, unif
     ],
 )
 def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, said, blocks):
-    monkeypatch.setattr(table_layout, "BLOCK_BYTES", bytes_of_block or table_layout.BLOCK_BYTES)
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", bytes_of_block or table_source.BLOCK_BYTES)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, group)
     assert open_rows(tmp_path / "a.parquet", **said)[0].chunks[0] == blocks
 

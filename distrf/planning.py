@@ -1,40 +1,153 @@
-"""`plan`: what a job will read, write and hold."""
+"""`plan`: what a job will read, write and hold, composed from what the objects that will run say of themselves, before anything runs."""
 
 from __future__ import annotations
 
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
+from dask.utils import format_bytes
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
-from ..errors import InputError
-from ..execution.memory import PassMemory, Workers
-from ..execution.passes import RowCount
-from ..execution.planned import Costs, PlannedRows
-from ..execution.scheduler import current_client
-from ..parameters import NONE, one_of, ruled, whole
-from ..pipeline.evaluating import empty_sums
-from ..pipeline.options import auto_components
-from ..pipeline.rows import Rows, open_input
-from ..pipeline.sample import as_rows, look_at_target, see_target
-from ..pipeline.target import Target
-from ..projections.cache import CACHE_BYTES
-from ..scores.passes import ROW_FLOPS, SumsReduction
-from ..store.csv_format import reads_csv
-from ..targets import as_columns
-from .summary import Plan
+from .errors import InputError, MemoryPlanError
+from .execution.memory import PassMemory, Workers, check_client
+from .execution.passes import RowCount
+from .execution.planned import Costs, Phase, PlannedRows
+from .execution.scheduler import current_client
+from .parameters import NONE, one_of, ruled, whole
+from .pipeline.evaluating import empty_sums
+from .pipeline.options import auto_components
+from .pipeline.rows import Rows, open_input
+from .pipeline.sample import as_rows, look_at_target, see_target
+from .pipeline.target import Target
+from .projections.cache import CACHE_BYTES
+from .representation import facts_html
+from .scores.passes import ROW_FLOPS, SumsReduction
+from .store.csv_format import reads_csv
+from .targets import as_columns
 
 #: How many blocks a plan reads targets of. They are spread over all blocks.
 _BLOCKS = 8
 JOBS = ("train", "fit", "featurize", "predict", "evaluate")
+
+
+#: What `Plan.to_dict` has under the name of its attribute.
+_NAMED = (
+    "job", "rows", "blocks", "block_rows", "passes", "tasks", "bytes_read", "bytes_written", "fits", "notes"
+)  # fmt: skip
+
+
+@dataclass
+class Plan:
+    """What a job will read, write and hold, worked out before any of it runs."""
+
+    job: str
+    rows: int
+    blocks: int
+    block_rows: int
+    phases: tuple[Phase, ...]
+    sweep_bytes: int
+    sweep_blocks: int
+    bytes_written: int
+    memory: PassMemory
+    client_peak: int
+    workers: Workers
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def passes(self) -> int:
+        """All passes, over rows or over targets alone."""
+        return sum(phase.passes for phase in self.phases)
+
+    @property
+    def tasks(self) -> int:
+        return sum(phase.tasks for phase in self.phases)
+
+    @property
+    def bytes_read(self) -> int:
+        return round(sum(phase.sweeps for phase in self.phases) * self.sweep_bytes)
+
+    @property
+    def threads(self) -> int:
+        """Threads of all workers."""
+        return self.workers.count * self.workers.threads
+
+    @property
+    def at_once(self) -> tuple[int, int]:
+        """Tasks that can run at once in the narrowest pass over the rows, and in the widest; of SGD gradients of a batch."""
+        parts = [phase.parts for phase in self.phases if phase.parts]
+        return min(parts, default=1), max(parts, default=1)
+
+    @property
+    def idle(self) -> str:
+        """What a note says of threads that have no work in the narrowest pass; "" if all have some."""
+        least = self.at_once[0]
+        if least >= self.threads:
+            return ""
+        if any(phase.batches and phase.parts == least for phase in self.phases):
+            why = "a batch has no more gradients; the others read rows and make features ahead"
+        elif least < self.sweep_blocks:
+            why = "with more segments, moving their states would take much of the time"
+        else:
+            why = f"the rows are stored in {self.sweep_blocks} block(s); write more (rows_per_block; row groups of Parquet)"
+        return f"{least} of {self.threads} threads work at once in the narrowest pass: {why}"
+
+    @property
+    def fits(self) -> bool:
+        try:
+            self.check()
+        except MemoryPlanError:
+            return False
+        return True
+
+    def check(self) -> None:
+        """Raise MemoryPlanError where a worker or the client cannot hold its peak."""
+        self.memory.check(self.workers, self.job)
+        check_client(self.client_peak, self.job)
+
+    def lines(self) -> list[tuple[str, str]]:
+        """(what, how much) in words, as it is printed."""
+        limit = self.workers.memory_limit
+        held = f"{format_bytes(self.memory.peak)} of {format_bytes(limit) if limit else 'no limit'}"
+        return [
+            ("rows", f"{self.rows:,} in {self.blocks} blocks of up to {self.block_rows:,}"),
+            ("tasks", f"{self.tasks} in {self.passes} passes"),
+            ("read", format_bytes(self.bytes_read)),
+            ("written", format_bytes(self.bytes_written)),
+            ("peak per worker", held),
+            *((f"  {part}", format_bytes(size)) for part, size in self.memory.parts.items() if size),
+            ("peak of the client", format_bytes(self.client_peak)),
+            ("workers", f"{self.workers.count} x {self.workers.threads} threads"),
+            ("tasks at once", " to ".join(f"{count:,}" for count in dict.fromkeys(self.at_once))),
+            *(("note", note) for note in self.notes),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        fits = [("fits", "yes" if self.fits else "no: the job is refused")]
+        return facts_html(f"plan: {self.job}", [*self.lines(), *fits])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {name: getattr(self, name) for name in _NAMED} | {
+            "peak_bytes_per_worker": self.memory.peak,
+            "peak_parts": self.memory.parts,
+            "peak_bytes_client": self.client_peak,
+            "memory_limit_per_worker": self.workers.memory_limit,
+            "workers": self.workers.count,
+            "threads_per_worker": self.workers.threads,
+            "tasks_at_once": list(self.at_once),
+        }
 
 
 @reads_csv
@@ -153,7 +266,7 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
         total += Costs(notes=(note,))
     total += replace(final, memory=rows.with_held(final.memory))
     if job == "train":
-        total = _with_choices(total, rows)
+        total = _with_choices(total, rows, model)
     return Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
         total.memory, total.client_bytes, rows.workers, list(total.notes),
@@ -240,9 +353,10 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     return Costs((rows.passes(1, reduction),), written, memory)
 
 
-def _with_choices(costs: Costs, rows: PlannedRows) -> Costs:
-    """The costs of `train`: samples are read first."""
+def _with_choices(costs: Costs, rows: PlannedRows, model: Any) -> Costs:
+    """The costs of `train`: samples are read first; of labels it may take another model than ridge."""
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
+    note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(model)
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))
@@ -269,7 +383,7 @@ def planned_workers(
     from dask.system import CPU_COUNT
     from distributed.worker_memory import parse_memory_limit
 
-    from ..cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
+    from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
 
     check_memory_limit(memory_limit, cluster)
     if cluster is not None and "://" in os.fspath(cluster):

@@ -13,9 +13,9 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..maps.fourier import times_root
 from ..parameters import NONE, Rule, number, one_of, several
 from ..typing import ArrayLike, Rows
+from .phase_precision import times_root
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)

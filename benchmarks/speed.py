@@ -19,7 +19,7 @@ from benchmarks.benchmark import Part, Record, Run, grid, lines, where
 from benchmarks.clocks import in_turn, medians
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
-from distrf.projections.auto import auto_projection
+from distrf.projections import auto_projection
 from distrf.projections.cache import weight_cache
 
 PROJECTIONS = ("dense", "circulant", "alternating_circulant", "fastfood", "structured_orthogonal")

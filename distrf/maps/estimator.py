@@ -24,15 +24,19 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
 from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
-from ..maps import FeatureMap, working_dtype
-from ..maps.base import canonical
 from ..parameters import Rule, check_parameters, instance
 from ..projections.cache import weight_cache
 from ..randomness import draw_seed, raw_words
 from ..typing import ArrayLike, Rows
+from .base import FeatureMap, canonical, working_dtype
 
 #: Rows of the smallest tile that a thread takes, and the most tiles.
 _TILE, _TILES = 512, 64
+
+
+def in_memory(X: Any) -> bool:
+    """Whether rows are an array or a sparse matrix, not lazy."""
+    return isinstance(X, np.ndarray) or sp.issparse(X)
 
 
 def seed_base(base: BaseEstimator, seed: int, stream: str) -> None:

@@ -10,7 +10,7 @@ from peaks import traced
 
 from distrf.errors import InputError
 from distrf.execution.sampling import take_aligned
-from distrf.features.moments import CovarianceReduction, column_moments
+from distrf.maps.scaling import CovarianceReduction, column_moments
 
 
 @pytest.fixture

@@ -1,43 +1,54 @@
-"""Any rows into a row store: resumable, and shuffled on request."""
+"""Any rows into a row store: resumable, and shuffled on request, out of core.
+
+In the shuffle row i gets the i-th raw Philox word; the new order sorts by (word, i). So it depends on the seed and the row index
+alone. Rows are scattered into a few buckets by ranges of their words, each bucket again while it is too large, and then sorted. A
+bucket is one file, which is opened once to be written: files grow with the rows, at most `FAN_OUT` are open, and the rows
+are written as often as their bytes have levels, twice for 128 GiB.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import os
+import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from fsspec.implementations.local import LocalFileSystem
 
 from distrf import __version__
 
-from ..errors import InputError, first_entry, first_not_finite
-from ..parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
-from ..progress import current_listener
-from ..store import file_lists, files, zarr_writer
-from ..store.csv_format import CsvFormat, current_format, reading, reads_csv, said_format
-from ..store.csv_source import CsvSource
-from ..store.files import Options, Place
-from ..store.fingerprints import content_of_files
-from ..store.formats import fingerprint, open_source
-from ..store.job_lock import hold
-from ..store.outputs import check_apart, check_writable
-from ..store.row_source import RowSource, Selection
-from ..store.svmlight_source import SvmlightSource
-from ..store.zarr_arrays import joined
-from ..store.zarr_layout import StoreInfo
-from ..store.zarr_writer import existing_store
-from .shuffle import scratch_of, shuffled
+from .errors import InputError, first_entry, first_not_finite
+from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
+from .progress import current_listener
+from .randomness import row_words
+from .store import file_lists, files, zarr_writer
+from .store.csv_format import reads_csv, said_format
+from .store.csv_source import CsvSource
+from .store.files import Options, Place
+from .store.formats import fingerprint, open_source
+from .store.outputs import check_apart, check_writable, hold
+from .store.row_source import RowSource, Selection
+from .store.spec import content_of_files
+from .store.svmlight_source import SvmlightSource
+from .store.zarr_arrays import joined
+from .store.zarr_layout import StoreInfo
+from .store.zarr_writer import existing_store
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
 PIECE_BYTES = 8 * 2**20
+BUCKET_BYTES = 32 * 2**20
+FAN_OUT = 64
 _FLOATS = ("float32", "float64", np.float32, np.float64)
 
-Pieces = Iterator[tuple[Any, np.ndarray | None]]
-Blocks = Generator[tuple[int, Any, np.ndarray | None], None, None]
+#: Words, row numbers, X, and y where there is one.
+_Record = list[Any]
+Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
 
 
 # Its keyword-only parameters are options of the command too.
@@ -143,7 +154,7 @@ def ingest(
     if not append:
         if again:
             raise InputError("again=True is for append=True")
-        with hold(out, takeover=overwrite):
+        with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
     given = {"columns": columns, **how, "n_features": n_features}
     if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
@@ -152,13 +163,13 @@ def ingest(
         return _append(source, out, selection, order, again)
 
 
-def _part(source: Place, selection: Selection, order: int | None, content: str | None = None) -> dict[str, Any]:
+def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
     split = "" if selection.split is None else f" {selection.split}"
     return {
         "name": os.path.basename(source),
         "fingerprint": f"{fingerprint(source)}{split}",
-        "content": content or content_of_files(file_lists.all_files(source)),
+        "content": content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
     }
@@ -169,12 +180,9 @@ def _create(
     sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    state = file_lists.version_of(file_lists.all_files(source))  # of what is read from now on
     rows = Prepared.open(source, selection, sparse, dtype)
-    old = existing_store(out)
-    content = old.spec["source"]["content"] if old and old.provenance.get("state") == state else None
     spec: dict[str, Any] = {
-        "source": _part(source, selection, order, content),
+        "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
     }
     # How text is read, for an append.
@@ -189,7 +197,7 @@ def _create(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
         target=selection.target, sparse=["X"] if rows.sparse else [],
     )  # fmt: skip
-    provenance = {"source": source, "state": state, "distrf": __version__}
+    provenance = {"source": source, "distrf": __version__}
     return _write(rows, zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
@@ -208,18 +216,17 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
-    with reading(_as_before(store.path, spec) if CsvSource.recognises(source) else current_format()):
-        sparse = "csr" if X.sparse else "dense"
-        rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
+    before = {name: tuple(v) if isinstance(v, list) else v for name, v in spec.get("csv", {}).items()}
+    if CsvSource.recognises(source) and before != (now := said_format()):
+        raise InputError(
+            f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
+        )
+    sparse = "csr" if X.sparse else "dense"
+    rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
-    if rows.width != d:
-        raise InputError(f"{store.path!r} has {d} columns, the new rows have {rows.width}")
-    labelled = "y" in store.arrays
-    if labelled != (rows.labels is not None):
-        has, lack = ("has targets", "lack them") if labelled else ("has no targets", "have some")
-        raise InputError(f"{store.path!r} {has}, and the new rows {lack}; name them with target=")
-    info = zarr_writer.begin_append(out, rows.n_rows, part, classes=rows.classes, again=again)
+    kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
+    info = zarr_writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes, again=again)
     return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 
@@ -230,8 +237,11 @@ def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
         listener = current_listener()
         first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
         first_rows = info.bounds(first)[1] - info.first_row
-        with closing(rows.blocks(info.block_rows, first_rows, seed, scratch_of(info.path))) as blocks:
-            for number, X, y in blocks:
+        pieces = rows.read()
+        if seed is not None:
+            pieces = shuffled(pieces, rows.n_rows * (rows.row_bytes + 16), seed, scratch_of(info.path))
+        with closing(pieces):
+            for number, X, y in reblock(pieces, info.block_rows, first_rows):
                 index = first + number
                 if index in pending:
                     block = {"X": X} if y is None else {"X": X, "y": y}
@@ -239,17 +249,6 @@ def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
                 if listener is not None:
                     listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
     return zarr_writer.finish(info.path, store_id=info.id)
-
-
-def _as_before(path: str, spec: dict[str, Any]) -> CsvFormat:
-    """How CSV is read: as for the rows of the store. Raises InputError where something else is said."""
-    now, before = said_format(), spec.get("csv", {})
-    if now and now != before:
-        raise InputError(
-            f"{path!r} has rows of CSV that was read with {before or 'no options'}, got {now}; leave these out"
-        )
-    kept: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in before.items()}
-    return CsvFormat(**kept)
 
 
 @dataclass(frozen=True)
@@ -312,10 +311,8 @@ class Prepared:
                 source.check_missing(strict=False)
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
-        rows = cls(X, labels, csr, np.dtype(dtype or X.dtype), d, d, X.text_classes())
-        if csr and not X.sparse:
-            stored = sum(int(np.count_nonzero(x)) for x, _ in rows.read_source())
-        return replace(rows, entries=max(1, stored // max(1, n))) if csr else rows
+        entries = max(1, stored // max(1, n)) if csr else d
+        return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
 
     @property
     def n_rows(self) -> int:
@@ -336,7 +333,7 @@ class Prepared:
             arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
 
-    def read_source(self) -> Pieces:
+    def read_source(self) -> Iterator[tuple[Any, np.ndarray | None]]:
         """The rows as the source has them."""
         return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
 
@@ -383,31 +380,8 @@ class Prepared:
         with np.errstate(over="ignore"):  # an overflow is reported with its row
             return X.astype(self.dtype, copy=False)
 
-    def blocks(self, block_rows: int, first_rows: int, seed: int | None, folder: str) -> Blocks:
-        """Blocks of equal rows, the last one shorter.
 
-        Parameters
-        ----------
-        block_rows : int
-        first_rows : int
-            Rows of the first block, which may be fewer.
-        seed : int, optional
-            Of the order of the rows; None leaves it.
-        folder : str
-            In which they are shuffled.
-
-        Yields
-        ------
-        (int, X, y)
-            Number of the block, and its rows.
-        """
-        pieces = self.read()
-        if seed is not None:
-            pieces = shuffled(pieces, self.n_rows * (self.row_bytes + 16), seed, folder)
-        return reblock(pieces, block_rows, first_rows)
-
-
-def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Blocks:
+def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
     """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
 
     def block() -> tuple[Any, np.ndarray | None]:
@@ -427,3 +401,92 @@ def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Blocks:
                 waiting, count, index, full = [], 0, index + 1, block_rows
     if waiting:
         yield index, *block()
+
+
+def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
+    """The rows in a random order, which depends on the seed and the row numbers alone.
+
+    Parameters
+    ----------
+    pieces : iterator of (X, y)
+    n_bytes : int
+        Of all rows, about.
+    seed : int
+    folder : str
+        Local folder of the buckets: about as large as the rows, removed after reading.
+
+    Yields
+    ------
+    (X, y)
+    """
+
+    def records() -> Iterator[_Record]:
+        row = 0
+        for X, y in pieces:
+            last = row + X.shape[0]
+            yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
+            row = last
+
+    local = LocalFileSystem()
+    files.remove(local, folder)  # what a killed process left
+    os.makedirs(folder)
+    try:
+        for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
+            order = np.lexsort((numbers, words))
+            yield X[order], labels[0][order] if labels else None
+    finally:
+        files.remove(local, folder)
+
+
+def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], place: str) -> Iterator[_Record]:
+    """The rows in parts whose words rise from part to part; `words` are below the second and not below the first."""
+    low, high = words
+    if n_bytes <= 2 * BUCKET_BYTES or high - low < FAN_OUT:
+        found = list(records)
+        if found:
+            yield [joined(arrays) for arrays in zip(*found, strict=True)]
+        return
+    count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
+    edges = [low + (high - low) * b // count for b in range(count + 1)]
+    with ExitStack() as stack:
+        buckets = [stack.enter_context(open(f"{place}-{b}", "wb")) for b in range(count)]
+        for record in records:
+            bucket_of: Any = np.searchsorted(np.array(edges[1:-1], np.uint64), record[0], side="right")
+            order = np.argsort(bucket_of, kind="stable")
+            cuts = np.searchsorted(bucket_of[order], np.arange(count + 1))
+            for bucket in np.flatnonzero(np.diff(cuts)).tolist():
+                for array in record:
+                    _put(buckets[bucket], array[order[cuts[bucket] : cuts[bucket + 1]]])
+    for b in range(count):
+        name = f"{place}-{b}"
+        size = os.path.getsize(name)
+        yield from _sorted(_read(name, record), size, (edges[b], edges[b + 1]), name)
+
+
+def _put(file: Any, array: Any) -> None:
+    """Append an array to a file, of CSR rows their three arrays."""
+    for part in (array.data, array.indices, array.indptr) if sp.issparse(array) else (array,):
+        np.save(file, part, allow_pickle=False)
+
+
+def _read(name: str, like: _Record) -> Iterator[_Record]:
+    """The records of a bucket, whose arrays are as those of another record; it is removed after the last."""
+    with open(name, "rb") as file:
+        while file.peek(1):
+            record: _Record = []
+            for array in like:
+                if sp.issparse(array):
+                    parts = tuple(np.load(file) for _ in range(3))
+                    record.append(sp.csr_array(parts, shape=(len(parts[2]) - 1, array.shape[1])))
+                else:
+                    record.append(np.load(file))
+            yield record
+    os.unlink(name)
+
+
+def scratch_of(out: str) -> str:
+    """The folder in which rows of an output are shuffled: beside it and named after it, so that the next call removes what a killed one left."""
+    folder, base = os.path.split(out)
+    if not files.is_local(out):
+        folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]
+    return os.path.join(folder, f".{base}.shuffle")

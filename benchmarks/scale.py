@@ -1,4 +1,4 @@
-"""Many workers on one machine: threads of this process, that sleep where they would read a block."""
+"""How memory and time of a job grow with rows, and how its work spreads over workers: many, which sleep where they would read a block."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 import zarr
 from distributed import SchedulerPlugin, get_worker
 from sklearn.pipeline import make_pipeline
 
-from benchmarks.benchmark import Record, Run, lines
-from benchmarks.workers import connected
-from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, featurize
+from benchmarks.benchmark import MIB, Part, Record, Run, lines
+from benchmarks.workers import connected, measured
+from distrf import RandomFourierFeatures, StreamingRidge, StreamingSGDRegressor, featurize, plan
 
 #: Rows of a block, so few that arithmetic is small beside the naps; seconds after which workers come or go.
 ROWS, LATER = 4096, 5.0
@@ -117,7 +118,33 @@ def cluster(run: Run) -> Iterator[Record]:
             yield measure(*run.pick((24, 1.0), (2, 0.01)), **case)
 
 
-show_cluster = lines({
-    "job, workers": "{job}, {case}", "s": "{wall:.1f}", "efficiency": lambda r: "-" if r["step"] else f"{r['efficiency']:.2f}",
-    "ms a step": lambda r: f"{1000 * r['step']:.0f}" if r["step"] else "-", "states": lambda r: r["states"] or "-", "bits": "{bits}",
-})  # fmt: skip
+def fit(n: int, step: int) -> None:
+    pipeline("ridge", 256).fit(*rows_of(n, step, 16))
+
+
+def warm() -> None:
+    """Imports and compiled loops, in the process that calls it, without the cluster of the worker that is warmed."""
+    with dask.config.set(scheduler="threads"):
+        fit(256, 256)
+
+
+def rows(run: Run) -> Iterator[Record]:
+    """Ridge, 16 columns, D = 256, of ever more rows, on a fresh worker process each; seconds are processor seconds of client and worker."""
+    for n in run.pick((100_000, 1_000_000, 10_000_000), (400, 800)):
+        with connected(1, run.small) as client:
+            planned = plan(pipeline("ridge", 256), *rows_of(n, 65_536, 16)).memory.peak
+            client.run(warm)
+            found, _ = measured(client, lambda n=n: fit(n, 65_536))
+        yield {"rows": n, **found, "planned_bytes": planned}
+
+
+PARTS = (
+    Part(rows, lines({
+        "rows": "{rows:,}", "MiB": lambda r: f"{r['bytes'] / MIB:,.0f}", "plan MiB": lambda r: f"{r['planned_bytes'] / MIB:,.0f}",
+        "s": "{seconds:,.1f}", "wall s": "{wall:,.1f}",
+    }), data=False),
+    Part(cluster, lines({
+        "job, workers": "{job}, {case}", "s": "{wall:.1f}", "efficiency": lambda r: "-" if r["step"] else f"{r['efficiency']:.2f}",
+        "ms a step": lambda r: f"{1000 * r['step']:.0f}" if r["step"] else "-", "states": lambda r: r["states"] or "-", "bits": "{bits}",
+    }), data=False),
+)  # fmt: skip
