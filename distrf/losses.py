@@ -106,23 +106,6 @@ class Loss:
         """
         raise NotImplementedError
 
-    def curved(self, gradient: np.ndarray) -> np.ndarray:
-        """Second derivative of the loss of each row, divided by the largest that the loss can have.
-
-        For a loss with a kink, or without `second`, it is 1 for a column whose slope is not 0, else 0.
-
-        Parameters
-        ----------
-        gradient : array of shape (b, C), as `__call__` returns it
-
-        Returns
-        -------
-        Array of shape (b,), from 0 to 1, the mean over columns.
-        """
-        if self.smoothness is None or type(self).second is Loss.second:
-            return np.count_nonzero(gradient, axis=1) / gradient.shape[1]
-        return self.second(gradient).mean(axis=1, dtype=np.float64) / self.smoothness
-
     def curvature(self, spread: float) -> float:
         """The curvature L that sets the length of the first steps.
 
@@ -264,10 +247,6 @@ class Multinomial(Loss):
         wrong = np.abs(gradient)
         return wrong * (1.0 - wrong)
 
-    def curved(self, gradient: np.ndarray) -> np.ndarray:
-        """The trace of diag(p) - p p', which bounds its largest eigenvalue, over 1/2."""
-        return np.minimum(2.0 * self.second(gradient).sum(axis=1, dtype=np.float64), 1.0)
-
     def for_two_classes(self) -> Loss:
         return Logistic(self.epsilon)
 
@@ -320,9 +299,6 @@ class Huber(Loss):
 
     def second(self, gradient: np.ndarray) -> np.ndarray:
         return 1.0 * (np.abs(gradient) < self.epsilon)
-
-    def curved(self, gradient: np.ndarray) -> np.ndarray:
-        return np.count_nonzero(self.second(gradient), axis=1) / gradient.shape[1]
 
     def curvature(self, spread: float) -> float:
         return min(1.0, float(np.max(self.epsilon)) / max(spread, 1e-12))

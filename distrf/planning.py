@@ -246,7 +246,7 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
         total += Costs(notes=(note,))
     total += replace(final, memory=rows.with_held(final.memory))
     if job == "train":
-        total = _with_choices(total, rows)
+        total = _with_choices(total, rows, model)
     return Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written,
         total.memory, total.client_bytes, rows.workers, list(total.notes),
@@ -333,9 +333,10 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     return Costs((rows.passes(1, reduction),), written, memory)
 
 
-def _with_choices(costs: Costs, rows: PlannedRows) -> Costs:
-    """The costs of `train`: samples are read first."""
+def _with_choices(costs: Costs, rows: PlannedRows, model: Any) -> Costs:
+    """The costs of `train`: samples are read first; of labels it may take another model than ridge."""
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
+    note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(model)
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))

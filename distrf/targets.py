@@ -14,8 +14,7 @@ from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.planned import Phase
-from .store.frames import target_values
-from .store.table_codes import as_arrow
+from .store.frames import as_arrow, target_values
 from .store.text_forms import read_text
 
 #: Targets of a larger size are refused.
@@ -251,22 +250,8 @@ def check_labels(counts: Collection[Any], classes: np.ndarray) -> None:
     if unknown:
         raise InputError(
             f"y has labels that are not among the classes: {unknown}; classes: {classes.tolist()}; "
-            "name all labels in classes=, or correct y"
+            "name all labels in classes= of the first call, or fit all rows again"
         )
-
-
-def joined_classes(known: np.ndarray | None, classes: Any) -> np.ndarray | None:
-    """Known classes and further ones, each of them None for none, sorted. Raises InputError for text and numbers together."""
-    if classes is None:
-        return known
-    named = np.unique(np.asarray(list(classes)))  # a list has no text of any width
-    if known is None:
-        return named
-    if (named.dtype.kind in "US") != (known.dtype.kind in "US"):
-        raise InputError(
-            f"classes are text or numbers; those known are {known.tolist()}, classes={named.tolist()}; give labels of one kind"
-        )
-    return np.union1d(known, named)
 
 
 def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | None = None) -> Targets:

@@ -27,13 +27,12 @@ from .maps.rules import resolve_length_scale
 from .parameters import COLUMNS, FLAG, SEED, Rule, ruled, whole
 from .pipeline.making import can_judge, short_race, units_tried
 from .pipeline.options import Options, choose_learner, split_for, unfitted_map
-from .pipeline.outputs import Outputs
 from .pipeline.race import Candidate, Race
 from .pipeline.rows import Rows, open_training, rows_with_target
 from .pipeline.sample import Sample, as_rows, as_targets, read_sample, see_target, wants_labels, weigh_classes
 from .pipeline.settings import checked, owner_of, read
 from .pipeline.target import tell_apart
-from .pipeline.training import train
+from .pipeline.training import Outputs, train
 from .randomness import draw_seed
 from .ridge.alphas import ALPHA
 from .splits import SPLIT
@@ -276,7 +275,7 @@ def _look(rows: Rows, options: Options, n_rows: int) -> tuple[Any, Sample, str |
     seed, X = options.random_state, as_rows(rows.X)
     y, _, target = see_target(plain_rows(rows.y, "y"), seed, options.model, rows.seen)
     y, weight = as_targets(X, y), plain_rows(rows.weights, "sample_weight")
-    split = split_for(X, y, options, rows.split, rows.by, rows.by_name, rows.by_dates, target)
+    split = split_for(X, y, options, target=target, **rows.held)
     sample = read_sample(X, y, seed, weight, rows.encoder is not None, split, n_rows)
     if len(sample.y) < 20 or not can_judge(sample):
         raise InputError(

@@ -1,4 +1,4 @@
-"""What a notebook shows of maps, models, plans, stores and tables."""
+"""What a notebook shows of plans, trainings, stores and tables."""
 
 from __future__ import annotations
 
@@ -15,11 +15,8 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
-    StreamingSGDClassifier,
     evaluate,
-    load_model,
     plan,
-    save_model,
     train,
 )
 from distrf.record import Training
@@ -42,14 +39,6 @@ def test_text_is_escaped():
     facts = facts_of(shown)
     assert facts == {"a & b": "<script>", "n": "12,345", "ok": "yes", "s": "0.5", "l": "1, 2"}
     assert len(facts_of(facts_html("t", [("long", "x" * 10_000)]))["long"]) == 500
-
-
-def model_facts(folder):
-    model = StreamingSGDClassifier("logistic", n_epochs=2, tol=None)
-    assert "distrf-facts" not in model._repr_html_()
-    save_model(model.fit(X, Y), folder / "model")
-    assert facts_of(load_model(folder / "model")._repr_html_()) == facts_of(model._repr_html_())
-    return model, {"features": "4", "classes": "0, 1"}
 
 
 def plan_facts(_):
@@ -77,9 +66,7 @@ def evaluation_facts(_):
     return found, {"rows": "300", "positive": "1", "also holds": "classes, confusion_matrix, slices"}
 
 
-@pytest.mark.parametrize(
-    "made", [model_facts, plan_facts, training_facts, evaluation_facts, lambda _: (Training(), {})]
-)
+@pytest.mark.parametrize("made", [plan_facts, training_facts, evaluation_facts, lambda _: (Training(), {})])
 def test_objects_show_their_facts(made, tmp_path):
     found, facts = made(tmp_path)
     assert facts_of(found._repr_html_()).items() >= facts.items()

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from distrf import RandomFourierFeatures, StreamingRidge, train, tune
+from distrf import RandomFourierFeatures, StreamingRidge, splits, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
@@ -214,6 +214,12 @@ def test_tune_judges_by_new_groups():
 def test_splits_that_cannot_be(kind, by, y, message):
     with pytest.raises(InputError, match=message):
         make_split(kind, X, y, by)
+
+
+def test_labels_beyond_memory_are_not_stratified(monkeypatch):
+    monkeypatch.setattr(splits, "_LABEL_BYTES", LABELS.nbytes - 1)
+    with pytest.raises(InputError, match="of 4,000 rows; take split='random'"):
+        make_split("stratified", X, lazy(LABELS, 100))
 
 
 def test_what_train_refuses():

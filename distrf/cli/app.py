@@ -22,7 +22,8 @@ from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, csv_readin
 
 app = typer.Typer(
     name="distrf",
-    help="Kernel machines on data larger than memory.",
+    help="Kernel machines on data larger than memory. Messages name options as Python does: target='price' is --target price, "
+    "n_components -D, random_state --seed, and set={'model__cv': 5} is --set model__cv=5.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -186,6 +187,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
+    from ..store.outputs import hold
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
@@ -199,7 +201,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     else:
         made = Loaded.of(like).transformers()
         data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with session.connected("featurize", pipeline, data):
+    with hold(out, save_map), session.connected("featurize", pipeline, data):
         written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
@@ -293,10 +295,9 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.training import BaselineWarning
+    from ..pipeline.training import BaselineWarning, Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
@@ -316,7 +317,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
     sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
-    with session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
+    with outputs.held(), session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
         start = time.perf_counter()
         fitted = fit(data, **options)
@@ -337,8 +338,8 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training
+    from ..pipeline.training import Outputs
     from ..tuning import tune as search
 
     asked = _asked(given)
@@ -355,7 +356,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "new_classes", "again", "report")
+@command("target", "weight", "strict", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -374,7 +375,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
         data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
         classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
         with session.connected("fit", loaded.pipeline, data, classes=classes):
-            add_rows(loaded, data, **_of(given, "new_classes", "again"))
+            add_rows(loaded, data, **_of(given, "again"))
     rows = estimator.state_.rows
     counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
     result = {"model": model, **counts, **estimator.facts()}
@@ -391,12 +392,12 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     Examples:
       distrf predict model/ new.parquet predictions.parquet --keys id
     """
-    from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows, predict
+    from ..store.outputs import hold
 
-    trained, overwrite, given = predictor(model), given.pop("overwrite", False), by_rules(predict, given)
-    data = open_rows(trained, x, out, **given)
-    with session.connected("predict", trained.pipeline, data):
+    overwrite, given = given.pop("overwrite", False), by_rules(predict, given)
+    trained, data = open_rows(model, x, out, **given)
+    with hold(out), session.connected("predict", trained.pipeline, data):
         written = predict(trained, data, out, **given, overwrite=overwrite)
     counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))

@@ -92,7 +92,6 @@ OPTIONS: dict[str, Any] = {
     "importance": _flag("--importance", "Also what is lost where a column is permuted."),
     "like": _text("Folder of a map or model, taken as it was fitted.", PATH),
     "save_map": _text("Folder to keep the fitted map in.", PATH),
-    "new_classes": _flag("--new-classes", "Take unknown labels for further classes."),
     # of all commands
     "job": _text("YAML or JSON of what is not typed.", PATH, is_eager=True, callback=_take_job),
     "cluster": _text("Scheduler address, spec file, local or none.", PATH),

@@ -17,8 +17,7 @@ from ..parameters import ruled, whole
 from ..persistence import load_model, save_model
 from ..pipeline.writing import write_rows
 from ..store import check_writable, existing_model_folder, existing_store
-from .digits import load_digits_split
-from .loaders import expanded_digits
+from . import expanded_digits, load_digits_split
 
 
 def check_places(out: str | os.PathLike[str]) -> tuple[str, str]:

@@ -10,8 +10,7 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
-from ..store.frames import present_rows
-from ..store.table_codes import as_arrow
+from ..store.frames import as_arrow, present_rows
 from .labelled import block_values
 from .open_rows import open_column
 from .open_table import Table, open_table

@@ -21,11 +21,11 @@ from ..randomness import sample_indices
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
 from ..store.files import Options, normalise
+from ..store.frames import as_arrow
 from ..store.row_source import Selection
-from ..store.table_codes import as_arrow, coded
-from ..store.table_layout import chosen_names, lay_out
+from ..store.table_codes import coded
 from ..store.table_schema import TableSchema, drift, target_dtype
-from ..store.table_source import TableSource
+from ..store.table_source import TableSource, chosen_names, lay_out
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
 from .scheduler import computed

@@ -5,8 +5,7 @@ from ..lazy import exports
 __getattr__, __all__ = exports(
     __name__,
     {
-        ".features": "CompactNonlinearMap",
+        ".estimators": "CompactNonlinearMap CompactNonlinearClassifier CompactNonlinearRegressor",
         ".metric": "LearnedMetric",
-        ".models": "CompactNonlinearClassifier CompactNonlinearRegressor",
     },
 )

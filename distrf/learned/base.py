@@ -43,8 +43,7 @@ from ..parameters import (  # fmt: skip
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import Rows, measure_weights
+from ..sgd.rows import Rows, measure_weights, open_checkpoint
 from ..sgd.schedules import Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
@@ -52,12 +51,12 @@ from ..targets import Targets, float_columns, target_phase, weight_unit
 from ..typing import ArrayLike, RandomState
 from .objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from .optimizer import MapOptimizer
-from .plan import planned_learning
 from .start import (  # fmt: skip
     SAMPLE,
     learning_batch_size,
     learning_epochs,
     pair_rows,
+    planned_learning,
     reach,
     start_parameters,
     starting_map,
@@ -118,8 +117,6 @@ class MapLearner:
     learning_rate : {"adam", "pegasos"}, default="adam"
         Steps of w: "adam" has steps that fall linearly to 0, as those of Theta and b, "pegasos" is the paper's
         1 / (alpha t) with projection.
-    eta0 : float or None, default=None
-        Factor on the steps of Adam, which are set from the rows. None is 1.
     alternate : tuple of (int, int) or None, default=None
         (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
         updates both in each batch.
@@ -177,7 +174,6 @@ class MapLearner:
     theta_l2: float | str = param(default="auto", rule=number(0) | one_of("auto"))
     fit_intercept: bool = param(default=True, rule=FLAG)
     learning_rate: str = param(default="adam", rule=one_of("adam", "pegasos"))
-    eta0: float | None = param(default=None, rule=number(above=0) | NONE)
     alternate: tuple[int, int] | None = param(default=None, rule=BATCHES | NONE)
     n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
@@ -234,7 +230,7 @@ class MapLearner:
         if not mean <= 1.01 * null + 0.01 * unit:
             warnings.warn(
                 f"the map and its linear model were learned to a loss of {mean:.3g}, and a constant has {null:.3g}: steps are too "
-                "long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', another eta0, or more epochs",
+                "long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', or more epochs",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -320,13 +316,13 @@ class MapLearner:
 
         batches : of all epochs; prior : the value of theta_l2="auto"
         """
-        factor, D = 1.0 if self.eta0 is None else float(self.eta0), layout.map.n_components
+        D = layout.map.n_components
         rates = np.zeros(layout.size)
         first = layout.split(rates)
-        first.theta[:], first.b[:] = factor * (_PHASE_STEP / reach), factor * _PHASE_STEP
-        first.w[:] = factor * (_SCORE_STEP * spreads) / np.sqrt(D)
+        first.theta[:], first.b[:] = _PHASE_STEP / reach, _PHASE_STEP
+        first.w[:] = _SCORE_STEP * spreads / np.sqrt(D)
         if layout.intercept:
-            first.c[:] = factor * (_SCORE_STEP * spreads) / D
+            first.c[:] = _SCORE_STEP * spreads / D
         return MapOptimizer(
             layout,
             rates,

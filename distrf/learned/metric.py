@@ -60,11 +60,10 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.folds import are_exact
 from ..ridge.gram import FoldRule, GivenRule, GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
-from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import Rows
+from ..ridge.plan import are_exact
+from ..sgd.rows import Rows, open_checkpoint
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState
 

@@ -88,7 +88,7 @@ class MapOptimizer(Optimizer):
             self._adam(state, G, slice(at.theta.start, at.b.stop), state.t_map, self.units[0])
             if not np.abs(state.weights[at.theta]).max() <= self.most:
                 raise InputError(
-                    f"the frequencies of the map have diverged in batch {state.t}: steps are too long; take a smaller eta0"
+                    f"the frequencies of the map have diverged in batch {state.t}: scale the rows, as StreamingScaler does"
                 )
         state.t += 1
 
@@ -111,8 +111,7 @@ class MapOptimizer(Optimizer):
 
     def back_off(self, state: MapState, weights: np.ndarray, loss: float) -> None:
         raise InputError(
-            f"the loss is no longer a number in batch {state.t}: steps are too long; scale the rows, use "
-            "learning_rate='adam', or a smaller eta0"
+            f"the loss is no longer a number in batch {state.t}: steps are too long; scale the rows, or use learning_rate='adam'"
         )
 
     def penalty_value(self, weights: np.ndarray) -> float:

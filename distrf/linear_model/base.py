@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.utils import Tags, estimator_html_repr
+from sklearn.utils import Tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -19,7 +19,6 @@ from ..execution.row_blocks import map_rows
 from ..losses import LOSSES, Logistic, Loss, get_loss
 from ..maps.estimator import validate_rows
 from ..parameters import check_parameters, number
-from ..representation import facts_html, size
 from ..ridge.normal_equations import Solution
 from ..scores.errors import ErrorSums
 from ..scores.labels import LabelCounts
@@ -29,8 +28,6 @@ from ..typing import ArrayLike, ClassWeight
 from .calibration import error_bound, of_each_class
 from .predictor import LinearPredictor
 
-#: Fitted attributes that a notebook shows.
-_SHOWN = ("alpha_", "n_iter_")
 COVERAGE = number(above=0, below=1)
 
 
@@ -118,20 +115,6 @@ class LinearModel(BaseEstimator):
             coef, intercept = (of_each_class(weights.T).T for weights in (coef, intercept[:, None]))
             coef, intercept, loss = slopes[:, None] * coef, slopes * intercept[:, 0] + offsets, Logistic
         return LinearPredictor(coef.shape[1], output, coef, intercept, getattr(self, "classes_", None), loss)
-
-    def _html_repr(self) -> str:
-        """What a notebook shows: scikit-learn's diagram and, once it is fitted, what it has learned."""
-        diagram = estimator_html_repr(self)
-        if not hasattr(self, "coef_"):
-            return diagram
-        facts = [("features", self.n_features_in_), ("weights", " x ".join(map(str, np.shape(self.coef_))))]
-        facts += [(name[:-1], vars(self)[name]) for name in _SHOWN if name in vars(self)]
-        classes = getattr(self, "classes_", None)
-        facts += [] if classes is None else [("classes", classes.tolist())]
-        sent = sum(array.nbytes for array in self._predictor("score").arrays.values())
-        return diagram + facts_html(
-            type(self).__name__, [*facts, ("on the wire", f"{size(sent)}, once to each worker")]
-        )
 
     def _features(self, X: Any) -> Any:
         """The features that the weights multiply: the rows as they are, or those of a learned map."""

@@ -57,42 +57,6 @@ class StreamingRidge(LinearRegressor, BaseRidge):
     (array([1., 2., 3.]), 4.0)
     """
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
-    ) -> StreamingRidge:
-        """Fit to features and targets.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-        y : array or Dask array of shape (n,) or (n, C)
-            Targets: numbers, one or C for each row.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
-            alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
-            (`cv="holdout"`, "passes", many features). None cuts folds by `cv`.
-
-        Returns
-        -------
-        StreamingRidge
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
-            numbers.
-        MemoryPlanError
-            The job cannot fit into memory.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        self._fit_rows(X, y, sample_weight, folds)
-        return self
-
     @available_if(takes_rows)
     def partial_fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows to those of all calls so far, and solve anew.
@@ -193,42 +157,6 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
 
     class_weight: ClassWeight = param(default=None, rule=CLASS_WEIGHT)
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
-    ) -> StreamingRidgeClassifier:
-        """Fit to features and labels.
-
-        Parameters
-        ----------
-        X : {array, CSR matrix, Dask array} of shape (n, D)
-            Features. A Dask array is read block by block, out of core.
-        y : array or Dask array of shape (n,)
-            Labels: numbers or text.
-        sample_weight : array or Dask array of shape (n,), default=None
-            Weight of each row. None weighs all alike.
-        folds : array or Dask array of shape (n,) of int, default=None
-            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
-            alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
-            (`cv="holdout"`, "passes", many features). None cuts folds by `cv`.
-
-        Returns
-        -------
-        StreamingRidgeClassifier
-            The fitted estimator itself.
-
-        Raises
-        ------
-        InputError
-            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
-            numbers.
-        MemoryPlanError
-            The job cannot fit into memory.
-        SpecMismatchError
-            The checkpoint belongs to another fit.
-        """
-        self._fit_rows(X, y, sample_weight, folds)
-        return self
-
     @available_if(takes_rows)
     def partial_fit(
         self,
@@ -244,8 +172,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         its number among all rows.
 
         With `calibrate`, probabilities are learned anew from scores of rows of this call, by solutions without their folds, if
-        there are 100 of each class: they hold for rows like these. Else they stay; where classes have joined they are dropped, with a
-        CalibrationWarning.
+        there are 100 of each class: they hold for rows like these. Else they stay.
 
         Parameters
         ----------
@@ -254,9 +181,7 @@ class StreamingRidgeClassifier(LinearClassifier, BaseRidge):
         y : array or Dask array of shape (n,)
             Labels: numbers or text.
         classes : array of shape (c,), default=None
-            Labels that there may be, beside those that are known. None takes the labels of the first rows; a label that is
-            not known is refused later. Labels may join in any call: the sums of the rows before tell what they would
-            have been.
+            All labels there will be, at the first call; None takes those of its rows. Others are refused later.
         sample_weight : array or Dask array of shape (n,), default=None
             Weight of each row. None weighs all alike.
 

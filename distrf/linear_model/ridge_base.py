@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -20,18 +19,31 @@ from ..losses import Squared
 from ..parameters import FLAG, FOLDER, SEED, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
-from ..ridge.folds import are_exact, given_reductions, gram_reductions
 from ..ridge.gram import FoldRule, GramReduction, GramState
 from ..ridge.kept_state import KeptState, check_same_weights
-from ..ridge.normal_equations import Compared, NormalEquations, Solution, compare_alphas, without_folds
-from ..ridge.plan import gram_costs
-from ..ridge.short_rows import is_short, turned_rows
-from ..ridge.solver import SOLVERS, choose_solver, first_that_fits
+from ..ridge.normal_equations import (  # fmt: skip
+    Compared,
+    NormalEquations,
+    Solution,
+    compare_alphas,
+    is_short,
+    turned_rows,
+    without_folds,
+)
+from ..ridge.plan import (
+    SOLVERS,
+    are_exact,
+    choose_solver,
+    first_that_fits,
+    given_reductions,
+    gram_costs,
+    gram_reductions,
+)
 from ..sgd.rows import Rows
-from ..targets import Targets, joined_classes
-from ..typing import Alphas, RandomState
+from ..targets import Targets, check_labels
+from ..typing import Alphas, ArrayLike, RandomState
 from .base import LinearModel
-from .calibration import CalibrationWarning, enough_rows, learn_calibration
+from .calibration import enough_rows, learn_calibration
 from .held_out import calibration_costs, fold_scores
 from .validation import validate_fit
 
@@ -157,6 +169,42 @@ class BaseRidge(LinearModel):
                 "already; give a dictionary {label: factor}, or fit all rows again without keep_state"
             )
 
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None, folds: ArrayLike | None = None
+    ) -> Self:
+        """Fit to features and labels, or numbers.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, D)
+            Features. A Dask array is read block by block, out of core.
+        y : array or Dask array of shape (n,) or (n, C)
+            Labels of a classifier: numbers or text, shape (n,). Numbers of a regressor, one or C for each row.
+        sample_weight : array or Dask array of shape (n,), default=None
+            Weight of each row. None weighs all alike.
+        folds : array or Dask array of shape (n,) of int, default=None
+            Fold of each row, from 0 on; -1 for rows that are never held out (as scikit-learn's PredefinedSplit). By these
+            alphas are compared and calibration learns: each fold in turn, or fold 0 alone where one part is held out
+            (`cv="holdout"`, "passes", many features). None cuts folds by `cv`.
+
+        Returns
+        -------
+        Self
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, or the data do: NaN or infinity, another length of y, text for
+            numbers.
+        MemoryPlanError
+            The job cannot fit into memory.
+        SpecMismatchError
+            The checkpoint belongs to another fit.
+        """
+        self._fit_rows(X, y, sample_weight, folds)
+        return self
+
     def _fit_rows(
         self,
         X: Any,
@@ -173,7 +221,9 @@ class BaseRidge(LinearModel):
             X, y, sample_weight, folds = computed(X, y, sample_weight, folds)
             if first_not_finite(X) is None:  # else the pass names the entry
                 X, basis = turned_rows(X)
-        targets = self._encoded(y, sample_weight, joined_classes(None, classes))
+        targets = self._encoded(
+            y, sample_weight, None if classes is None else np.unique(np.asarray(list(classes)))
+        )
         given = given_folds(X, folds)
         self._fit(X, y, sample_weight, given, targets, keep)
         if basis is not None:
@@ -187,11 +237,10 @@ class BaseRidge(LinearModel):
             return self
         kept: KeptState = self.state_
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=is_regressor(self), reset=False)
-        if kept.targets.classes is not None:
-            known = joined_classes(kept.targets.classes, classes)
+        if (known := kept.targets.classes) is not None:
+            check_labels(known.tolist() if classes is None else list(classes), known)
             targets = self._encoded(y, sample_weight, known)
             check_same_weights(kept.targets, targets)
-            kept = kept.with_classes(targets)
         else:
             width, columns = kept.targets.width, 1 if y.ndim == 1 else y.shape[1]
             if columns != width:
@@ -228,7 +277,7 @@ class BaseRidge(LinearModel):
         reduction, solver, reason = choose_solver(asked, reductions, arrays)
         self.__dict__.pop("state_", None)
         if solver == "passes":
-            from .passes import fit_by_passes  # late: whoever predicts needs none
+            from .linear import fit_by_passes  # late: whoever predicts needs none
 
             fit_by_passes(self, Squared(), arrays, targets, folds, seed, calibrates=bool(self.calibrate))
             self.alphas_ = np.array(alphas or [self.alpha_])
@@ -315,20 +364,15 @@ class BaseRidge(LinearModel):
     ) -> np.ndarray | None:
         """`calibration_`, learned from scores of some of these rows by solutions without their folds; None without `calibrate`.
 
-        grows : whether the rows join others: then it stays where these are too few, and goes where it is of fewer classes
+        grows : whether the rows join others: then it stays where these are too few
         """
         if not self.calibrate:
             return None
         X, y, weight = (*arrays, None)[:3]
         held = fold_scores(Rows.of(X, y, weight, folds), targets, solved.rule, solved.without, seed)
-        old, classes = self.__dict__.get("calibration_"), targets.classes
-        if not grows or enough_rows(held, classes, old):
-            return learn_calibration(held, classes)
-        if old is None or classes is None or len(old) == len(classes):
-            return old
-        message = "probabilities are dropped: classes joined, and the rows that were added are too few to learn them from"
-        warnings.warn(f"{message}; add more at once, or fit all rows again", CalibrationWarning, stacklevel=5)
-        return None
+        old = self.__dict__.get("calibration_")
+        enough = not grows or enough_rows(held, targets.classes, old)
+        return learn_calibration(held, targets.classes) if enough else old
 
     def _publish(self, solved: _Solved, targets: Targets, calibration: np.ndarray | None) -> None:
         self._set_solution(solved.solution, targets, calibration)
@@ -343,7 +387,7 @@ class BaseRidge(LinearModel):
         reduction, solver, reason = first_that_fits(asked, reductions, rows.pass_memory, rows.workers)
         costs = Costs(notes=(f"solver {solver!r}: {reason}",))
         if solver == "passes":
-            from .passes import pass_costs
+            from .linear import pass_costs
 
             return costs + pass_costs(self, rows, Squared(), bool(self.calibrate))
         costs += gram_costs(self, rows, reduction)

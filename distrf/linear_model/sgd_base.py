@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -21,9 +20,8 @@ from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
-from ..sgd.fit_checkpoint import job_of, open_checkpoint
 from ..sgd.optimizer import PreconditionedSGD, SGDState
-from ..sgd.rows import Rows, Weights, measure_weights
+from ..sgd.rows import Rows, Weights, measure_weights, open_checkpoint
 from ..sgd.schedules import Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
@@ -36,6 +34,8 @@ from .validation import validate_fit
 
 #: A loss counts as kinked if steps are made for less than this share of its smoothness, see `_optimizer`.
 _NARROW = 0.5
+#: Parameters that do not determine the numbers, or of which more than the parameter counts.
+_FREE = ("checkpoint", "checkpoint_every", "n_epochs", "random_state", "class_weight")
 #: Decaying steps of `partial_fit` decay over at least this many batches.
 _STREAM_DECAY = 30
 
@@ -155,7 +155,7 @@ class BaseSGD(LinearModel):
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
         """
         checkpoint = open_checkpoint(
-            None if stream else self.checkpoint, partial(job_of, self.get_params(deep=False)), rows, targets, seed,
+            None if stream else self.checkpoint, self._job, rows, targets, seed,
         )  # fmt: skip
         spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
         loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
@@ -180,6 +180,11 @@ class BaseSGD(LinearModel):
         )  # fmt: skip
         trainer.resume()
         return trainer
+
+    def _job(self) -> dict[str, Any]:
+        """The parameters that determine the numbers."""
+        known = self.get_params(deep=False).items()
+        return {name: value for name, value in known if name not in _FREE} | {"kind": "sgd"}
 
     def _spectrum(
         self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool

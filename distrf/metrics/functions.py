@@ -8,10 +8,9 @@ import numpy as np
 
 from ..errors import InputError
 from ..parameters import NONE, one_of, ruled
-from ..scores.errors import ErrorSums
+from ..scores.errors import ErrorSums, ProbabilitySums
 from ..scores.labels import LabelCounts
 from ..scores.passes import as_array, sum_pass
-from ..scores.probabilities import ProbabilitySums
 from ..scores.ranking import ClassRankings, bins_of_each
 from ..targets import as_columns, class_counts
 from ..typing import ArrayLike

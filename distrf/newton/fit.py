@@ -23,8 +23,7 @@ from ..losses import Loss, Squared
 from ..ridge.gram import ALL_ROWS, FoldRule, GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
-from ..sgd.fit_checkpoint import open_checkpoint
-from ..sgd.rows import Rows
+from ..sgd.rows import Rows, open_checkpoint
 from ..sgd.spectrum import UNLIKE, column_range, with_epsilon
 from ..targets import Targets
 from .descent import Descent, descend, penalised

@@ -7,14 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import dask.array as da
-from sklearn.base import is_classifier
 
 from .. import store
 from ..errors import InputError, InUseError, SpecMismatchError
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
-from ..targets import class_counts
 from .loaded import Loaded
 from .rows import Parts, Rows, path_of
 
@@ -43,7 +41,6 @@ def add_rows(
     *,
     sample_weight: Any = None,
     target: str | None = None,
-    new_classes: bool = False,
     again: bool = False,
     strict: bool = False,
 ) -> Any:
@@ -66,8 +63,6 @@ def add_rows(
         path, if they had one, and else weighs all alike.
     target : str or None, default=None
         The column (Parquet) or array (Zarr) of the targets. None is that of the training rows.
-    new_classes : bool, default=False
-        Take labels that the model does not know as further classes; else they are refused.
     again : bool, default=False
         Add rows that the model has seen once more. A model in a folder knows them by the fingerprints of files, of rows
         that were appended to a store, and of arrays, and else leaves them out.
@@ -118,11 +113,8 @@ def add_rows(
         for _, step in loaded.pipeline.steps[:-1]:
             rows = step.transform(rows)
         estimator = loaded.pipeline[-1]
-        if new_classes and not is_classifier(estimator):
-            raise InputError("new_classes is for classifiers; this model is a regressor")
         before = estimator.state_.rows
-        classes = {"classes": sorted(class_counts(truth, None))} if new_classes else {}
-        estimator.partial_fit(rows, truth, sample_weight=weights, **classes)
+        estimator.partial_fit(rows, truth, sample_weight=weights)
         if path is not None:
             _save(loaded, parts, data.path, estimator.state_.rows - before)
     return loaded.fitted

@@ -127,7 +127,8 @@ def evaluate(
     Returns
     -------
     Evaluation
-        A dict of plain JSON, with the attribute `sums`, of which the displays of `distrf.plot` and a report are made. "score" is the name of the first score, "rows" their number. Of a classifier "accuracy",
+        A dict of plain JSON, with the attribute `sums`, of which the displays of `distrf.plot` and a report are made. "score" is the name of the first score, "score_of_constant" what it is of a prediction that is the same for
+        all rows, "rows" their number. Of a classifier "accuracy",
         "balanced_accuracy" (mean recall), "f1_macro" (mean F1), "roc_auc", "average_precision", "log_loss" and "brier",
         all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of

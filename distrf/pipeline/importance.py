@@ -120,7 +120,7 @@ def permutation_importance(
         model knows them: from `train`, and of rows of `open_rows`.
     scoring : str or None, default=None
         The score, a name of `sklearn.metrics.get_scorer_names()`, such as "neg_log_loss" or "average_precision". None is
-        "accuracy" of a classifier and "r2" of a regressor.
+        "neg_log_loss" of a classifier that has probabilities, "accuracy" of another, and "r2" of a regressor.
     n_rows : int, default=20000
         Rows to sample, fewer where they exceed 64 MiB. Above 64,000 rows, neighbours are sampled eight at a time.
     target : str or None, default=None
@@ -173,7 +173,8 @@ def permutation_importance(
             f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
-    scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
+    proper = "neg_log_loss" if hasattr(trained.pipeline, "predict_proba") else "accuracy"
+    scoring, seed = scoring or (proper if labels else "r2"), draw_seed(random_state)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
     known = (trained.reading["columns"], getattr(trained.pipeline[0], "feature_names_in_", None), header)
     columns = next((names for names in known if names is not None and len(names) == d), range(d))

@@ -131,17 +131,12 @@ class Loaded:
         self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool
     ) -> Rows:
         """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
-        trained = self.reading
-        columns = trained["columns"] if columns is None else list(columns)
+        columns = self.reading["columns"] if columns is None else list(columns)
         if is_table_path(path):
-            target = target or (trained["target"] if needs_target else None)
-        elif columns and isinstance(columns[0], str):
+            target = target or (self.reading["target"] if needs_target else None)
+        elif columns and not all(str(column).isdigit() for column in columns):
             # A Zarr store may have no names; then only the width can be compared.
-            known = store.describe(path).columns
-            missing = [c for c in columns if known and c not in known]
-            if missing:
-                raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
-            columns = columns if known and known != columns else None
+            columns = columns if store.describe(path).columns else None
         data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
@@ -169,8 +164,9 @@ def _coded(encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: b
         raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     schema = encoder.reading_schema
-    opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
-    return coded_rows(rows, opened, schema, kinds, y)
+    return coded_rows(
+        rows, opened_table(rows, drop and target is not None, target=target, schema=schema), schema, kinds, y
+    )
 
 
 def predictor(model: Any) -> Loaded:

@@ -23,7 +23,7 @@ from ..maps.with_columns import WithColumns
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
-from ..ridge.short_rows import is_short
+from ..ridge.normal_equations import is_short
 from ..splits import SPLIT, Split, hold_copies_together
 from ..tables.encoder import TableEncoder
 from .judge import Judged

@@ -89,13 +89,13 @@ def predict(
     DriftWarning
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
-    trained = predictor(model)
     if out is not None:
-        reading = {"columns": columns, "strict": strict}
-        out, data = os.fspath(out), X  # what is described has been checked
+        out, trained, data = os.fspath(out), model, X  # what is described has been checked
         if not isinstance(X, Rows):
-            data = open_rows(trained, X, out, keys, probabilities, interval, **reading)
+            reading = {"columns": columns, "strict": strict}
+            trained, data = open_rows(model, X, out, keys, probabilities, interval, **reading)
         return _write(trained, data, out, keys, probabilities, interval, overwrite)
+    trained = predictor(model)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)
@@ -138,17 +138,18 @@ def _write(
 
 
 def open_rows(
-    trained: Loaded, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
+    model: Any, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
     interval: float | None = None, **reading: Any,
-) -> Rows:  # fmt: skip
-    """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
+) -> tuple[Loaded, Rows]:  # fmt: skip
+    """The model and the rows to predict. Raises before anything is read for an output that cannot be written or would destroy others.
 
     InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
     """
     store.check_apart(out, [path_of(X)])
-    store.check_apart(out, [trained.path], than="the model")
+    store.check_apart(out, [path_of(model)], than="the model")
     store.check_writable(out)
     store.existing_store(out)
+    trained = predictor(model)
     data = trained.open(X, **reading)
     path = data.place
     if keys and not (store.to_parquet(out) and is_table_path(path)):
@@ -158,7 +159,7 @@ def open_rows(
     headings = _headings(trained.pipeline[-1], probabilities, interval, True)
     if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
         raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
-    return data
+    return trained, data
 
 
 def _headings(model: Any, probabilities: bool | str, interval: float | None, parquet: bool) -> list[str]:

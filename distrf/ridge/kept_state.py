@@ -63,31 +63,6 @@ class KeptState:
         )
         return replace(self, state=state, targets=replace(self.targets, centre=centre))
 
-    def with_classes(self, targets: Targets) -> KeptState:
-        """The same sums for targets of more classes, which no row so far has.
-
-        The column of a class is -1 in all rows of other classes, so its sums follow from those of the rows: nothing is lost.
-
-        targets : with all classes of this state, sorted; its class weights of these are the same
-        """
-        targets = replace(targets, weight_unit=self.targets.weight_unit)
-        assert self.targets.classes is not None
-        assert targets.classes is not None
-        known = self.targets.classes
-        if len(known) == len(targets.classes):
-            return replace(self, targets=targets)
-        old, place = self.state, np.searchsorted(targets.classes, known)
-        nobody = {"products": -old.sums[:, :, None], "targets": -old.weight[:, None]}
-        columns: dict[str, Any] = {}
-        for name, none in nobody.items():
-            values = getattr(old, name)
-            values = np.concatenate([-values, values], axis=-1) if len(known) == 2 else values
-            columns[name] = np.repeat(none, len(targets.classes), axis=-1)
-            columns[name][..., place] = values
-        squares = np.repeat(old.weight[:, None], len(targets.classes), axis=1)
-        state = replace(old, squares=squares, **columns)
-        return replace(self, state=state, targets=targets)
-
     def added(self, more: KeptState) -> KeptState:
         """The sums of these rows and of more, whose rule was `next_rule`.
 
@@ -139,14 +114,12 @@ class KeptState:
 
 
 def check_same_weights(kept: Targets, targets: Targets) -> None:
-    """Raise InputError where class weights of classes that are known are not those by which their rows were added."""
+    """Raise InputError where class weights are not those by which their rows were added."""
     factors = [
         np.ones(len(t.classes)) if t.class_weight is None else t.class_weight  # type: ignore[arg-type]
         for t in (kept, targets)
     ]
-    assert kept.classes is not None
-    assert targets.classes is not None
-    if not np.array_equal(factors[0], factors[1][np.searchsorted(targets.classes, kept.classes)]):
+    if not np.array_equal(factors[0], factors[1]):
         raise InputError(
             "class_weight is a factor on rows that are added up already, and is not what it was then; restore it, or fit "
             "all rows again"

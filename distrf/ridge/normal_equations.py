@@ -10,9 +10,11 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from scipy.linalg import LinAlgError, blas, cho_solve, cholesky, eigh
+import scipy.sparse as sp
+from scipy.linalg import LinAlgError, blas, cho_solve, cholesky, eigh, qr
 
 from ..errors import InputError
 from ..gram_tiles import lower_tiles
@@ -26,6 +28,8 @@ _EIGH_FACTOR = 12
 _CUT = 1e-12
 #: Without a penalty, columns of which less than this share is new beside the columns before are left to that cut.
 _COLLINEAR = 1e-8
+#: Columns beyond which fewer rows are turned into as many columns, and the most bytes of such rows: below, nothing is gained.
+_WIDE, _SHORT_BYTES = 1024, 2**27
 
 
 @dataclass(frozen=True)
@@ -262,3 +266,17 @@ def _folds(system: NormalEquations, reduction: GramReduction) -> list[int]:
     weights = system.state.weight
     shares = weights / weights.sum()
     return [f for f in reduction.rule.held_out if 0 < shares[f] < 1 and np.delete(weights, f).any()]
+
+
+def is_short(n_rows: int, n_features: int) -> bool:
+    """Whether systems of as many unknowns as rows should take the place of those of the features."""
+    return n_features > max(n_rows, _WIDE) and 8 * n_rows * n_features <= _SHORT_BYTES
+
+
+def turned_rows(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Short rows (n, D), dense or CSR, as Z (n, n) with the same products of rows, and the basis Q (D, n) with Z = X Q.
+
+    Ridge weights lie in the span of the rows: of any of the rows, for any penalty, those of X are Q times those of Z.
+    """
+    Q, R = qr((X.toarray() if sp.issparse(X) else X).astype(np.float64).T, mode="economic", check_finite=False)
+    return np.ascontiguousarray(R.T), Q

@@ -53,14 +53,12 @@ class Sums(NamedTuple):
 
     gradient : shape of the weights; loss, weight : of the rows
     null : loss of the constant prediction that training starts from, on the same rows
-    curved : curvature of the rows, each as a share of the largest that the loss can have
     """
 
     gradient: np.ndarray
     loss: float
     weight: float
     null: float = 0.0
-    curved: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -122,18 +120,16 @@ class BatchWork:
         """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
         Z, Y, w = taken
         value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
-        curved = self.loss.curved(slope)
         null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
         if w is not None:
             slope = slope * w[:, None].astype(slope.dtype)
-            value, null, curved = value * w, null * w, curved * w
+            value, null = value * w, null * w
         G = np.empty(W.shape, dtype=Z.dtype)
         G[: Z.shape[1]] = Z.T @ slope
         if self.constant:
             G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
         total = float(len(value) if w is None else w.sum())
-        loss, of_null, share = (float(a.sum(dtype=np.float64)) for a in (value, null, curved))
-        return Sums(G, loss, total, of_null, share)
+        return Sums(G, float(value.sum(dtype=np.float64)), total, float(null.sum(dtype=np.float64)))
 
     @property
     def _start(self) -> np.ndarray:

@@ -13,10 +13,9 @@ import numpy as np
 
 from .preconditioner import Preconditioner
 
-#: The largest momentum, and the least one if steps come from a sample, whose bound on the curvature has a margin.
-_MOST_MOMENTUM, _LEAST_MOMENTUM = 0.8, 0.5
-#: The curvature that momentum follows is a running average over about this many batches.
-_MEMORY = 5.0
+#: Nesterov's momentum. Of ten problems (256 features) the loss after one epoch and after ten is about as low with .7 and .8, or lower, as
+#: with one that follows the curvature of the batches, and higher with 0 and .5.
+_MOMENTUM = 0.75
 #: The average weighs the weights after batch t by about t^8, so that about the last tenth of the batches counts (Shamir &
 #: Zhang, ICML 2013, Section 4).
 _AVERAGE_POWER = 8.0
@@ -57,9 +56,6 @@ class Optimizer:
         """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
         return {}
 
-    def observe(self, state: Any, curved: float) -> None:
-        """Note the curvature of the rows of a batch, as a share of the largest possible."""
-
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
         """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
         raise NotImplementedError
@@ -83,14 +79,12 @@ class SGDState(OptimizerState):
 
     velocity, average : of momentum, and of the weights: shape (P, C), float64; averaged : batches in the average
     scale : factor on the steps, lowered after a divergence
-    curved : running average of the curvature of the batches, as a share of the largest, for which steps are made
     """
 
     velocity: np.ndarray = None  # type: ignore[assignment]
     average: np.ndarray = None  # type: ignore[assignment]
     averaged: int = 0
     scale: float = 1.0
-    curved: float = 1.0
 
     def __post_init__(self) -> None:
         if self.velocity is None:
@@ -100,9 +94,6 @@ class SGDState(OptimizerState):
 @dataclass(frozen=True)
 class PreconditionedSGD(Optimizer):
     """The longest stable steps along the preconditioned gradient, with Nesterov's momentum, and the average of the weights.
-
-    Steps are made for the largest curvature. If the rows of a batch have only the share c of it, 1 / c batches together have
-    all of it, and a momentum of 1 - c averages over about that many.
 
     alpha : float, of the penalty alpha |u|^2 / 2; intercept : whether the last row of the weights is the intercept, which is not penalised
     momentum : whether there is momentum; average : whether weights are averaged, as they must be where steps have noise
@@ -130,24 +121,15 @@ class PreconditionedSGD(Optimizer):
         D = len(W) - self.intercept
         G[:D] += self.alpha * W[:D]
         move = self.eta(state, rows, whole) * self.preconditioner(G)
-        if momentum := self._momentum(state):
-            state.velocity = momentum * state.velocity - move
-            W = W + momentum * state.velocity
+        if self.momentum:
+            state.velocity = _MOMENTUM * state.velocity - move
+            W = W + _MOMENTUM * state.velocity
         state.weights = W - move
         state.t += 1
         if self.average:
             state.averaged += 1
             share = (_AVERAGE_POWER + 1.0) / (_AVERAGE_POWER + state.averaged)
             state.average = state.average + share * (state.weights - state.average)
-
-    def observe(self, state: SGDState, curved: float) -> None:
-        state.curved += (min(curved, 1.0) - state.curved) / _MEMORY
-
-    def _momentum(self, state: SGDState) -> float:
-        if not self.momentum:
-            return 0.0
-        least = _LEAST_MOMENTUM if self.preconditioner.unseen else 0.0
-        return min(_MOST_MOMENTUM, max(least, 1.0 - state.curved))
 
     def solution(self, state: SGDState) -> np.ndarray:
         return state.average if state.averaged else state.weights

@@ -1,9 +1,10 @@
-"""The training rows of a fit: blocks, samples, weights, and the choice between LocalBatches and DaskBatches."""
+"""The training rows of a fit: blocks, samples, weights, the choice between LocalBatches and DaskBatches, and a checkpoint that knows them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection
 from dask.utils import parse_bytes
 
+from ..checkpoint import COMPARED_ROWS, COMPARED_TARGETS, Checkpoint
 from ..errors import InputError
 from ..execution.passes import run_pass
 from ..execution.row_blocks import (
@@ -23,7 +25,7 @@ from ..execution.row_blocks import (
     rows_per_block,
     uncut_rows,
 )
-from ..execution.sampling import sampled_rows, take_aligned
+from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..execution.scheduler import SMALL_ROWS, current_client
 from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds, drawn_folds
@@ -271,3 +273,56 @@ class _WeightReduction:
 
     def combine(self, left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
         return left[0] + right[0], max(left[1], right[1])
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str] | None,
+    options: Callable[[], dict[str, Any]],
+    rows: Rows,
+    targets: Targets,
+    seed: int,
+) -> Checkpoint:
+    """Open the checkpoint of a fit to these rows, and check that what it holds belongs to this fit.
+
+    Parameters
+    ----------
+    path : str or PathLike, the folder or URL; None keeps nothing
+    options : function that returns all options that determine the numbers, as JSON; called only if there is a path
+    rows, targets : Rows and Targets of the fit
+    seed : int, of the rows that are compared
+
+    Returns
+    -------
+    Checkpoint.
+
+    Raises
+    ------
+    SpecMismatchError : the folder holds the state of another job, or of other rows
+    """
+    if path is None:
+        return Checkpoint(None, {})
+    job = {
+        "state": 4,  # counts the forms that the arrays of a step have had
+        "blocks": list(rows.blocks),
+        "columns": int(rows.arrays[0].shape[1]),
+        "dtype": np.dtype(rows.arrays[0].dtype).name,
+        "weighted": len(rows.arrays) > 2,
+        "maps": [function.spec() for function in rows.maps],
+        "classes": None if targets.classes is None else targets.classes.tolist(),
+        "class_weight": None if targets.class_weight is None else targets.class_weight.tolist(),
+        "seed": seed,
+    }
+    if rows.folds is not None:
+        job["folds"] = [*rows.folds.counts, rows.folds.never]
+    checkpoint = Checkpoint(path, options() | job)
+    n = sum(rows.blocks)
+    some = sampled_rows(n, min(COMPARED_ROWS, n), seed, "identity")
+    checkpoint.check_rows(take_rows(rows.arrays[0], some))
+    some = sampled_rows(n, min(COMPARED_TARGETS, n), seed, "targets")
+    y, *weight = (take_rows(two_dimensional(a), some) for a in rows.arrays[1:])
+    checkpoint.check_rows(targets.encode(y if rows.arrays[1].ndim == 2 else y[:, 0], None)[0], "targets")
+    for w in weight:
+        checkpoint.check_rows(w, "sample_weight")
+    if rows.folds is not None:
+        checkpoint.check_rows(rows.folds.take(some), "folds")
+    return checkpoint

@@ -224,7 +224,6 @@ class Trainer:
         if self.whole:
             self.measured = self.optimizer.solution(self.state).copy()
         self._add_penalty(weight)
-        self.optimizer.observe(self.state, sums.curved / weight)
         self.optimizer.step(self.state, sums.gradient / (batch.rows * self.mean_weight), batch.rows, self.whole)
         listener = current_listener()
         if listener is not None:

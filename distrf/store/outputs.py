@@ -47,7 +47,7 @@ def check_zarr_ending(out: str) -> None:
     if out.rstrip("/").lower().endswith((*_OTHERS, *_PARQUET)):
         raise StoreError(
             f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
-            "written to Parquet, which ends in .parquet; choose another path"
+            f"written to Parquet, which ends in .parquet: {os.path.splitext(out.rstrip('/'))[0] + '.parquet'!r}; choose another path"
         )
 
 

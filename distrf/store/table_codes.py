@@ -13,19 +13,15 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, reworded
+from ..errors import InputError
 from ..maps.table_missing import MISSING, UNREAD
-from .table_lists import spread, widths
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -33,12 +29,9 @@ from .table_schema import (
     base_of,
     decoded,
     drift,
-    require_distinct,
-    value_type,
 )
 from .text_forms import PER_SECOND, ClockForm, DateForm, read_text
 
-_NULLS = {"NoneType", "NAType", "NaTType"}
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
 _COLUMNS = 8  # written at a time
@@ -199,105 +192,3 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
         wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]
         raise InputError(f"{rule}; column {column.name!r} has {wrong!r}; write it so, or leave the column out")
     return seconds
-
-
-def as_arrow(frame: Any) -> pa.Table:
-    """Rows in memory as an Arrow table.
-
-    Parameters
-    ----------
-    frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
-        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name,
-        or holds times: "__index_level_0__" then, as in Parquet.
-
-    Returns
-    -------
-    pa.Table
-        Names are text: of the column 3 it is "3"; of the columns of an array x0, x1 and so on; of one of lists of numbers of one length
-        `table_lists` makes many. A column of a pandas frame, mapping or array without any value has
-        the type null, since its own says little.
-
-    Raises
-    ------
-    InputError
-        These are no rows, two columns have one name, or a column mixes types: the message names it.
-    """
-    if hasattr(frame, "__dask_graph__"):
-        raise InputError(
-            f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
-        )
-    table = _plain_table(frame)
-    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
-        if pa.types.is_string_view(value_type(field.type)):
-            table = table.set_column(j, field.name, decoded(table.column(j)))
-    return spread(table, widths(table))
-
-
-def _plain_table(frame: Any) -> pa.Table:
-    if isinstance(frame, pa.RecordBatch):
-        frame = pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        return frame
-    if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
-        pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
-        known, index = {name for name, _ in pairs}, frame.index
-        names = (
-            () if type(index).__name__ == "RangeIndex" else index.names
-        )  # which Parquet does not hold either
-        for j, name in enumerate(names):
-            level, label = index.get_level_values(j), f"__index_level_{j}__" if name is None else str(name)
-            if label not in known and (name is not None or level.dtype.kind == "M"):
-                pairs.append((label, level))
-    elif isinstance(frame, Mapping):
-        pairs = [(str(name), values) for name, values in frame.items()]
-    elif isinstance(frame, np.ndarray) and frame.ndim == 2:
-        pairs = [(f"x{j}", column) for j, column in enumerate(frame.T)]
-    else:
-        with suppress(pa.ArrowInvalid):  # a stream of one column
-            if hasattr(frame, "__arrow_c_stream__"):
-                return pa.table(frame)
-        raise InputError(
-            "a table is a data frame, an Arrow table, a mapping of columns or an array of shape (n, d); received "
-            f"{type(frame).__name__}; make one of it"
-        )
-    require_distinct(name for name, _ in pairs)
-    columns = {name: _array(values, name) for name, values in pairs}
-    if len({len(column) for column in columns.values()}) > 1:
-        lengths = {name: len(column) for name, column in list(columns.items())[:10]}
-        raise InputError(f"the columns of a table have the same rows; received {lengths}; cut or fill them")
-    return pa.table(columns)
-
-
-def _array(values: Any, name: str) -> pa.Array:
-    if isinstance(values, (str, bytes)):
-        raise InputError(
-            f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
-        )
-    with reworded(lambda error: _mixed(values, name, str(error))):
-        array = pa.array(values, from_pandas=True)
-    if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
-        _check_times(values, array.type, name)
-    return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
-
-
-def _check_times(values: Iterable[Any], kind: pa.DataType, name: str) -> None:
-    """Refuse objects of which Arrow would drop something: it takes the type of the first."""
-    times = [
-        v for v in values if isinstance(v, (datetime.date, datetime.time)) and v == v
-    ]  # NaT differs from itself
-    if pa.types.is_date(kind) and any(isinstance(v, datetime.datetime) for v in times):
-        raise _mixed(values, name, "some have a time")
-    zones = {getattr(v, "tzinfo", None) is not None for v in times}
-    if len(zones) > 1:
-        raise _mixed(values, name, "some have a time zone")
-    if pa.types.is_time(kind) and True in zones:
-        raise _mixed(values, name, "times of day have a time zone")
-
-
-def _mixed(values: Any, name: str, why: str) -> InputError:
-    values = values if isinstance(values, Iterable) else [values]
-    found = {type(v).__name__ for v in values if not (isinstance(v, float) and v != v)} - _NULLS
-    return InputError(
-        f"a column holds numbers, booleans, text, dates or times of one type; column {name!r} holds "
-        f"{', '.join(sorted(found)[:10])} ({why.partition(chr(10))[0][:100]}); convert it, or leave it out"
-    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from dask.utils import format_bytes
 
@@ -41,15 +40,6 @@ class Search:
     itemsize: int
     n_iter: int
 
-    @property
-    def widest_gram(self) -> float:
-        """The most features whose Gram matrix takes no more operations of a row than the finder.
-
-        The finder takes 4 D l for the sketch, which has twice the columns, and for each product, and 2 D l for the singular values; the
-        matrix D^2, in float64, where products of float32 numbers cost half.
-        """
-        return (6 + 4 * self.n_iter) * self.width * self.itemsize / 8
-
 
 @dataclass(frozen=True)
 class Solver:
@@ -57,11 +47,6 @@ class Solver:
 
     solver: str
     reason: str
-
-
-def held_states(n_rows: int, reduction: Any) -> int:
-    """The most states of a pass that one worker holds at a time."""
-    return states_held(count_segments(n_rows, reduction))
 
 
 def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
@@ -73,7 +58,7 @@ def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[i
     """
     D = source.n_features
     whole = ProductReduction(source, width=width, last=D)
-    if held_states(n_rows, whole) * whole.nbytes <= COLUMN_BLOCK_BYTES:
+    if states_held(count_segments(n_rows, whole)) * whole.nbytes <= COLUMN_BLOCK_BYTES:
         return [(0, D)]
     step = max(1024, COLUMN_BLOCK_BYTES // (HELD_STATES * 8 * width) // 1024 * 1024)
     return [(a, min(a + step, D)) for a in range(0, D, step)]
@@ -96,42 +81,36 @@ def gram_client_bytes(n_features: int) -> int:
 
 
 def choose(solver: str, search: Search, workers: Workers) -> Solver:
-    """Choose the solver: "finder" and "gram" as they are; "auto" is the Gram matrix where it is cheaper and fits."""
+    """Choose the solver: "finder" and "gram" as they are; "auto" is the Gram matrix where it is cheaper and fits.
+
+    The finder takes 4 D l operations of a row for the sketch, which has twice the columns, and for each product, and 2 D l for the
+    singular values; the matrix D^2, in float64, where products of float32 numbers cost half.
+    """
     if solver != "auto":
         return Solver(solver, "asked for")
     # The number of workers does not enter: the solver, and so the bits, must not depend on it.
-    D, n, most = search.source.n_features, search.n_rows, search.widest_gram
+    D, n, reduction = search.source.n_features, search.n_rows, GramTilesReduction(search.source)
+    most = (6 + 4 * search.n_iter) * search.width * search.itemsize / 8
     if most < D:
         return Solver("finder", f"{D} features are more than {most:.0f}, above which a Gram matrix costs more")
     if D > _QUICK and n < _ROWS_PER_FEATURE * D:
         return Solver("finder", f"{n} rows are too few for the eigenvectors of {D} features")
-    obstacle = _against_gram(search, workers)
-    return (
-        Solver("gram", f"one pass, and {D} features are few")
-        if obstacle is None
-        else Solver("finder", obstacle)
-    )
-
-
-def _against_gram(search: Search, workers: Workers) -> str | None:
-    """The reason why the Gram matrix does not fit into a worker or the client, in words; None if it fits."""
-    D, reduction = search.source.n_features, GramTilesReduction(search.source)
+    segments = count_segments(n, reduction)
     memory = PassMemory(
-        0,
-        reduction.scratch_bytes,
-        reduction.nbytes,
-        segments=count_segments(search.n_rows, reduction),
-        threads=workers.threads,
+        0, reduction.scratch_bytes, reduction.nbytes, segments=segments, threads=workers.threads
     )
+    obstacle = against_gram(D, memory, workers, gram_client_bytes(D))
+    return Solver("finder", obstacle) if obstacle else Solver("gram", f"one pass, and {D} features are few")
+
+
+def against_gram(n_features: int, memory: PassMemory, workers: Workers, client_bytes: int) -> str:
+    """Why the pass for a Gram matrix does not fit into a worker, or what is made of it into the client; "" if both do."""
+    needs, have = f"the Gram matrix of {n_features} features needs", machine_memory()
     if workers.memory_limit and memory.peak > workers.memory_limit:
-        return (
-            f"a Gram matrix of {D} features needs {format_bytes(memory.peak)} on a worker of "
-            f"{format_bytes(workers.memory_limit)}"
-        )
-    needed, have = gram_client_bytes(D), machine_memory()
-    if needed > have:
-        return f"its eigenvectors need {format_bytes(needed)} in the client of {format_bytes(have)}"
-    return None
+        return f"{needs} {format_bytes(memory.peak)} on a worker of {format_bytes(workers.memory_limit)}"
+    if client_bytes > have:
+        return f"{needs} {format_bytes(client_bytes)} in the client of {format_bytes(have)} to be factored"
+    return ""
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, qr, solve_triangular
+from scipy.linalg import eigh, qr
 
 #: Rows of a block of a matrix that arrives whole; fewer rows are factored at once.
 BLOCK_ROWS = 16_384
-#: Cholesky-QR2 loses no digit up to condition 1 / sqrt(eps) / 8 (Yamamoto et al. 2015); kept well below it.
-_SAFE_CONDITION = 1e6
 
 
 @dataclass
@@ -87,39 +85,10 @@ def tree_qr(blocks: Sequence[np.ndarray], fan_in: int = 8, *, in_place: bool = F
     return TreeQR(leaves, paths, factors[0])
 
 
-def cholesky_qr2(blocks: Sequence[np.ndarray]) -> bool:
-    """Turn blocks of Y into blocks of Q, in place, by two rounds of Cholesky QR, which only needs matrix products.
-
-    False, and the blocks as they were, where the condition is not safe.
-    """
-    for _ in range(2):
-        gram = np.zeros((blocks[0].shape[1],) * 2)
-        for block in blocks:
-            Y = block.astype(np.float64, copy=False)
-            gram += Y.T @ Y
-        scale = np.sqrt(np.diag(gram))
-        if not (scale > 0).all():
-            return False
-        # Columns are scaled first: their lengths do not count as condition.
-        gram /= np.outer(scale, scale)
-        values = eigvalsh(gram, check_finite=False)
-        if not values[0] > values[-1] / _SAFE_CONDITION**2:
-            return False
-        try:
-            R = cholesky(gram, check_finite=False)
-        except LinAlgError:
-            return False
-        inverse = solve_triangular(R, np.eye(len(R)), check_finite=False) / scale[:, None]
-        for block in blocks:
-            block[:] = block.astype(np.float64, copy=False) @ inverse
-    return True
-
-
 def orthonormalise(Y: np.ndarray) -> np.ndarray:
     """Turn Y into an orthonormal basis of its columns, in place, and return it.
 
-    Takes the shortest safe way: one Householder QR for a small matrix, Cholesky-QR2 where the condition
-    allows, else the tree.
+    By one Householder QR of a small matrix, else by the tree.
 
     Y : array of shape (D, l), D >= l, float32 or float64. Where its rank is below l, the basis is completed.
     """
@@ -127,10 +96,8 @@ def orthonormalise(Y: np.ndarray) -> np.ndarray:
         Y[:] = qr_positive(Y.astype(np.float64, copy=False))[0]
         return Y
     blocks = cut_blocks(Y)
-    if not cholesky_qr2(blocks):
-        tree = tree_qr(blocks, in_place=True)
-        for block, rows in zip(blocks, tree.blocks(), strict=True):
-            block[:] = rows
+    for block, rows in zip(blocks, tree_qr(blocks, in_place=True).blocks(), strict=True):
+        block[:] = rows
     return Y
 
 

@@ -74,7 +74,7 @@ def test_killed_and_resumed_to_the_same_bits(cli, rows, tmp_path, two_worker_clu
         process.send_signal(signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert not (tmp_path / "m").exists()
-    assert "--resume continues it" in cli(*job, code=1).err
+    assert "resume=True continues it" in cli(*job, code=1).err
     for changed in (["-D", 66], ["--set", "map__gamma=0.6"], ["--seed", 1]):
         assert "is of another job" in cli(*job, "--resume", *changed, code=1).err
     cli(*job, "--resume", cluster=True)

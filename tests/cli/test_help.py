@@ -14,7 +14,7 @@ import typer
 import distrf
 from distrf import ingest
 from distrf.cli.app import app
-from distrf.cli.console import Session, spelled
+from distrf.cli.console import Session
 from distrf.cli.options import OPTIONS
 from distrf.registry import MAPS, MODELS
 
@@ -171,11 +171,3 @@ def test_workers_print_no_traceback(tmp_path):
     assert done.returncode == 1
     assert [word for word in ("Traceback", "Compute Failed") if word in done.stderr] == []
     assert "error: " in done.stderr
-
-
-def test_columns_with_braces_are_told_as_they_are():
-    assert spelled("set={'model__keep_state': True}") == "--set model__keep_state=true"
-    assert (
-        spelled("kinds={'a}b': 'category'} takes it for levels")
-        == "kinds={'a}b': 'category'} takes it for levels"
-    )

@@ -204,9 +204,10 @@ def test_kernel_objective_is_closer_than_what_it_starts_from(structure, phase):
 
 
 @pytest.mark.parametrize("structure", STRUCTURES)
-def test_no_batches_is_the_start(structure):
+def test_no_batches_is_the_start(structure, monkeypatch):
+    monkeypatch.setattr("distrf.learned.base._PHASE_STEP", 1e-12)
     X, y = rings(400, 6)
-    model = CompactNonlinearClassifier(16, structure=structure, eta0=1e-12, n_epochs=1, random_state=0)
+    model = CompactNonlinearClassifier(16, structure=structure, n_epochs=1, random_state=0)
     np.testing.assert_allclose(model.fit(X, y).map_(X), starting_map(model, X, 0)(X), atol=2e-6)
 
 
@@ -335,10 +336,11 @@ def test_rules(parameters, message):
         CompactNonlinearClassifier(**{"n_components": 4, "n_epochs": 1} | parameters).fit(X, y)
 
 
-def test_frequencies_that_diverge_are_said():
+def test_frequencies_that_diverge_are_said(monkeypatch):
+    monkeypatch.setattr("distrf.learned.base._PHASE_STEP", 1e12)
     X, y = rings(400)
-    with pytest.raises(InputError, match=r"diverged.*smaller eta0"):
-        CompactNonlinearClassifier(8, "hinge", n_epochs=5, eta0=1e12).fit(X, y)
+    with pytest.raises(InputError, match=r"diverged.*StreamingScaler"):
+        CompactNonlinearClassifier(8, "hinge", n_epochs=5).fit(X, y)
 
 
 def test_worse_than_a_constant_is_said():

@@ -9,7 +9,7 @@ import distrf
 from distrf.cluster import connect
 from distrf.execution.memory import Workers
 from distrf.execution.workers import peak_memory
-from distrf.learned.plan import learning_memory, learning_schedule
+from distrf.learned.start import learning_memory, learning_schedule
 
 
 @pytest.mark.clock

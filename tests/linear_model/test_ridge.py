@@ -327,7 +327,7 @@ def test_more_columns_than_rows__systems_of_the_rows_and_the_same_solution(rng, 
     rows = {"dense": X, "csr": sp.csr_matrix(X), "lazy": da.from_array(X, chunks=(25, 1100))}[kind]
     found = StreamingRidgeClassifier(alpha, calibrate=True).fit(rows, y, weight)
     assert sizes == [60]
-    monkeypatch.setattr("distrf.ridge.short_rows._WIDE", 2000)
+    monkeypatch.setattr("distrf.ridge.normal_equations._WIDE", 2000)
     wanted = StreamingRidgeClassifier(alpha, calibrate=True).fit(X, y, weight)
     assert sizes == [60, 1100]
     assert found.n_features_in_ == 1100

@@ -129,27 +129,6 @@ def test_an_error_that_rounding_made_is_not_the_least():
     assert (compared.errors > 0).all()
 
 
-@pytest.mark.parametrize("seen", [("m", "z"), ("b", "z"), ("b", "m", "z")])
-def test_classes_that_join_later(seen):
-    """Rows of the first call lack labels; sorted, the new ones stand before, between and behind those that are known."""
-    X, y, _ = problem(300)
-    y = labels(X, y, ("b", "m", "z", "zz"))
-    y[150:160] = "a"
-    first = np.isin(y, seen)
-    order = np.concatenate([np.flatnonzero(first), np.flatnonzero(~first)])
-    X, y, n = X[order], y[order], int(first.sum())
-    alone = StreamingRidgeClassifier(alpha=1e-2).fit(X, y)
-    grown = StreamingRidgeClassifier(alpha=1e-2, keep_state=True).fit(X[:n], y[:n])
-    assert grown.classes_.tolist() == sorted(seen)
-    with pytest.raises(InputError, match=r"not among the classes.*classes=") as refused:
-        grown.partial_fit(X[n:], y[n:])
-    assert "'a'" in str(refused.value)
-    assert grown.state_.rows == n
-    grown.partial_fit(X[n:], y[n:], classes=np.unique(y[n:]))
-    np.testing.assert_array_equal(grown.classes_, alone.classes_)
-    assert_same(grown, alone)
-
-
 def test_classes_that_are_named_before_any_row_has_them():
     X, y, _ = problem(100)
     y = labels(X, y)
@@ -157,6 +136,10 @@ def test_classes_that_are_named_before_any_row_has_them():
         X[:50], y[:50], classes=["red", "pink", "blue", "green"]
     )
     assert grown.classes_.tolist() == ["blue", "green", "pink", "red"]
+    for rows in ((X[50:], np.full(50, "grey")), (X[50:], y[50:], ["grey", "red"])):
+        with pytest.raises(InputError, match=r"'grey'.*classes= of the first call"):
+            grown.partial_fit(*rows)
+    assert grown.state_.rows == 50
     grown.partial_fit(X[50:], y[50:])
     alone = StreamingRidgeClassifier(alpha=1e-2).fit(X, y)
     known = grown.classes_ != "pink"

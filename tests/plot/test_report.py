@@ -81,7 +81,7 @@ def test_evaluation__of_labels_that_are_markup(tmp_path):
     assert page.text.count(NASTY) >= 7
     for value in (found["accuracy"], found["roc_auc"], lost.importances_mean[0]):
         assert f"{value:.6g}" in page.text
-    assert "Columns: accuracy lost where one is permuted, 3 name mean std x0" in page.text
+    assert "Columns: neg_log_loss lost where one is permuted, 3 name mean std x0" in page.text
 
 
 def test_evaluation__of_numbers(tmp_path):

@@ -24,9 +24,6 @@ class LogCosh(Loss):
         r = scores - targets
         return (np.logaddexp(r, -r) - np.log(2.0)).sum(axis=1), np.tanh(r)
 
-    def curved(self, gradient):
-        return (1.0 - gradient**2).mean(axis=1)
-
 
 class Margin(Loss):
     """(1 - sigmoid(y s))^2, and the sigmoid as a probability."""

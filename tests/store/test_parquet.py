@@ -18,7 +18,7 @@ from strategies import shapes
 from distrf import open_rows, open_table
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import write_parts
-from distrf.store import Selection, describe, finish, open_source, table_layout, write_block
+from distrf.store import Selection, describe, finish, open_source, table_source, write_block
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import schema_of
 
@@ -68,7 +68,7 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block, unif
     ],
 )
 def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, said, blocks):
-    monkeypatch.setattr(table_layout, "BLOCK_BYTES", bytes_of_block or table_layout.BLOCK_BYTES)
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", bytes_of_block or table_source.BLOCK_BYTES)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, group)
     assert open_rows(tmp_path / "a.parquet", **said)[0].chunks[0] == blocks
 

@@ -17,7 +17,8 @@ import pytest
 
 from distrf.errors import InputError, StoreError
 from distrf.maps.table_missing import MISSING, UNREAD, is_missing
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, merged, schema_of
 
 UTC = dt.UTC
@@ -304,28 +305,29 @@ def test_one_row_without_a_value_says_no_type():
 
 
 @pytest.mark.parametrize(
-    ("values", "held"),
+    "values",
     [
-        (["a", 1, None, pd.NA], "int, str"),
-        ([1, "a"], "int, str"),
-        ([True, 2], "bool, int"),
-        ([2**70], "int"),
-        ([1j], "complex"),
-        (["\ud800"], "str"),
-        ([pd.Interval(0, 1), np.nan], "Interval"),
-        ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)], "date, datetime"),
-        ([pd.Timestamp("2020"), dt.date(2020, 1, 1)], "Timestamp, date"),
-        ([dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=UTC)], "datetime"),
-        ([dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1)], "datetime"),
-        ([dt.time(5), dt.time(5, tzinfo=UTC)], "time"),
-        ([dt.time(5, tzinfo=UTC)], "time"),
-        ([Decimal("Infinity"), Decimal(1)], "Decimal"),
+        ["a", 1, None, pd.NA],
+        [True, 2],
+        [2**70],
+        [1j],
+        ["\ud800"],
+        [pd.Interval(0, 1), np.nan],
+        [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)],
+        [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=UTC)],
+        [dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1)],
+        [dt.time(5), dt.time(5, tzinfo=UTC)],
+        [dt.time(5, tzinfo=UTC)],
+        [Decimal("Infinity"), Decimal(1)],
     ],
+    ids=str,
 )
-def test_a_mixed_column_is_named(values, held):
+def test_a_mixed_column_is_named(values):
     frame = pd.DataFrame({"good": range(len(values)), "bad": pd.Series(values, dtype=object)})
     for rows in (frame, {"good": list(range(len(values))), "bad": values}):
-        with pytest.raises(InputError, match=rf"column 'bad' holds {held} \(.*; convert it, or leave it out$"):
+        with pytest.raises(
+            InputError, match=r"of one type; column 'bad' does not \(.*; convert it, or leave it out$"
+        ):
             as_arrow(rows)
 
 
@@ -339,23 +341,12 @@ def test_names_that_are_no_text():
             as_arrow(twice)
 
 
-def test_arrays_and_what_is_no_table():
-    X = np.array([[1.0, np.nan], [3, 4]])
-    table = as_arrow(X)
-    assert table.column_names == ["x0", "x1"]
-    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[1, MISSING], [3, 4]])
-    mixed = np.array([["a", 1], [None, 2]], object)
-    table = as_arrow(mixed)
-    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[hashed("a"), 1], [MISSING, 2]])
-    for wrong in (X[0], [[1, 2]], "text", None, pd.Series([1])):
+def test_what_is_no_table():
+    for wrong in (np.ones((2, 2)), [[1, 2]], "text", None, pd.Series([1])):
         with pytest.raises(InputError, match=r"a table is a data frame.*; make one of it"):
             as_arrow(wrong)
-    with pytest.raises(InputError, match=r"same rows; received \{'a': 1, 'b': 2\}"):
-        as_arrow({"a": [1], "b": [1, 2]})
-    with pytest.raises(InputError, match="column 'a' holds int"):
+    with pytest.raises(InputError, match="column 'a' does not"):
         as_arrow({"a": 1})
-    with pytest.raises(InputError, match="column 'a' is the text 'abc'"):
-        as_arrow({"a": "abc"})
     lazy = da.ones((3, 2), chunks=1)
     with pytest.raises(InputError, match=r"received a lazy Array; open it with distrf.open_table"):
         as_arrow(lazy)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from strategies import row_chunks, small_seeds
 
 from distrf.subspace import tsqr
-from distrf.subspace.tsqr import cholesky_qr2, cut_blocks, leading, orthonormalise, qr_positive, tree_qr
+from distrf.subspace.tsqr import cut_blocks, leading, orthonormalise, qr_positive, tree_qr
 
 
 @given(
@@ -51,10 +51,7 @@ def small_blocks(monkeypatch):
 @pytest.mark.parametrize("condition", [1.0, 1e3, 1e5, 1e8, 1e12, 1e20])
 def test_basis_is_orthonormal_at_every_condition(condition, dtype):
     Y = graded(condition).astype(dtype)
-    copy, eps = Y.copy(), np.finfo(dtype).eps
-    safe = np.linalg.cond(copy.astype(float)) < 1e6
-    assert cholesky_qr2(cut_blocks(copy)) == safe
-    assert safe or (copy == Y).all()
+    eps = np.finfo(dtype).eps
     Q = orthonormalise(Y.copy())
     assert Q.dtype == dtype
     np.testing.assert_allclose(Q.T @ Q, np.eye(20), atol=10 * eps * np.sqrt(20))
@@ -63,15 +60,12 @@ def test_basis_is_orthonormal_at_every_condition(condition, dtype):
 
 
 @pytest.mark.usefixtures("small_blocks")
-def test_all_ways_span_the_same(monkeypatch):
+def test_both_ways_span_the_same(monkeypatch):
     Y = graded(50.0)
-    fast = orthonormalise(Y.copy())
-    monkeypatch.setattr(tsqr, "_SAFE_CONDITION", 1.0)
     tree = orthonormalise(Y.copy())
     monkeypatch.setattr(tsqr, "BLOCK_ROWS", 10_000)
     short = orthonormalise(Y.copy())
     np.testing.assert_allclose(tree, short, atol=1e-12)  # Q of a diagonal >= 0 is unique
-    np.testing.assert_allclose(fast, short, atol=1e-12)
 
 
 @pytest.mark.usefixtures("small_blocks")

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 
 from distrf.errors import InputError
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_facts import column_facts
 from distrf.store.table_schema import BASES, TableSchema, schema_of
 from distrf.store.text_forms import PER_SECOND
@@ -270,6 +271,20 @@ def test_levels_that_may_have_been_rounded_are_said():
 def test_infinite_numbers_are_said():
     (text,) = cautions(list(kinds_of({"x": [np.inf, -np.inf, np.nan, 1.0, None, 2.0]}).values()))
     assert text == "column 'x' has infinite numbers in 2 of 6 rows looked at: they count as missing"
+
+
+@pytest.mark.parametrize("name", ["zip", "district", "store_id", "dept_no"])
+def test_codes_that_stay_numbers_are_told(name):
+    """Their order tells nothing; what is said, or has no such name, or seldom comes twice, is not told."""
+    codes = RNG.integers(100, 140, size=N)
+    (text,) = cautions([*kinds_of({name: codes}).values()])
+    assert f"column {name!r} has the name of a code, and its" in text
+    for columns, said in (
+        ({name: codes}, {name: "number"}),
+        ({"age": codes}, None),
+        ({"zip": RNG.permutation(10 * N)[:N]}, None),
+    ):
+        assert cautions([*kinds_of(columns, said).values()]) == []
 
 
 def test_every_base_has_kinds():

@@ -1,4 +1,4 @@
-"""Compact nonlinear maps as a scikit-learn transformer: for a kernel without labels, or for a loss with them."""
+"""Compact nonlinear maps: a transformer, for a kernel without labels or a loss with them, and linear models learned together with the map."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from sklearn.utils.validation import _num_samples
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows
 from ..folds import given_folds
+from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
-from ..losses import LOSSES
+from ..losses import LOSSES, loss_rule
 from ..maps.estimator import FeatureEstimator
 from ..maps.fourier import kernel_trial
 from ..maps.learned import LearnedFourierMap
 from ..parameters import CLASS_WEIGHT, check_parameters, estimator, name_in, number, one_of, param
 from ..targets import class_targets, regression_targets
 from ..typing import ArrayLike, ClassWeight
-from .base import MapLearner
-from .plan import planned_learning
+from .base import CompactModel, MapLearner
+from .start import planned_learning
 
 #: The most features that `make_model` takes: accuracy hardly grows with more learned ones.
 _MOST_COMPONENTS = 256
@@ -150,3 +151,91 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.objective != "kernel"
         return tags
+
+
+@estimator
+class CompactNonlinearClassifier(LinearClassifier, CompactModel):
+    """Classification on Fourier features whose frequencies are learned with the linear model.
+
+    Minimises over Theta, b, w and c
+
+        (1 / W) sum_i w_i loss(w.z(x_i) + c, y_i) + (alpha/2) |w|^2 + (theta_l2/2) |Theta|^2,
+
+    z(x) = sqrt(2/D) cos(Theta x + b), by stochastic gradients in batches. Any number of workers gives the same
+    bits.
+
+    Parameters
+    ----------
+    loss : str, default="multinomial"
+        "multinomial" (softmax over all classes), "hinge", "squared_hinge", "logistic" or "squared" (on
+        targets -1 and 1). All but the first are one against the rest, on shared features.
+    class_weight : {"balanced"}, dict or None, default=None
+        Factor on the weight of the rows of each class: "balanced" is n / (classes * count), a dict is
+        {label: factor}.
+
+    Attributes
+    ----------
+    classes_ : array of shape (c,)
+        The labels, sorted.
+    coef_ : array of shape (c, D) or (1, D)
+        Weights; one row for two classes.
+    intercept_ : array of shape (c,) or (1,)
+        Intercepts.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import CompactNonlinearClassifier
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = X[:, 0] ** 2 + X[:, 1] ** 2 > 1
+    >>> CompactNonlinearClassifier(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    loss: str = param(default="multinomial", rule=loss_rule("classification"), kw_only=False)
+    class_weight: ClassWeight = param(default=None, rule=CLASS_WEIGHT)
+
+
+@estimator
+class CompactNonlinearRegressor(LinearRegressor, CompactModel):
+    """Regression on Fourier features whose frequencies are learned with the linear model.
+
+    The objective is that of CompactNonlinearClassifier, with a loss of regression.
+
+    Parameters
+    ----------
+    loss : {"squared", "huber", "epsilon_insensitive"}, default="squared"
+        Loss of a row. "squared" is residual^2 / 2.
+    epsilon : float or {"auto"}, default="auto"
+        Width of the Huber and of the epsilon-insensitive loss, in units of the targets. "auto" is a robust
+        standard deviation of the targets for the first, a tenth of it for the second.
+
+    Attributes
+    ----------
+    coef_ : array of shape (D,) or (C, D)
+        Weights.
+    intercept_ : float or array of shape (C,)
+        Intercept.
+
+    References
+    ----------
+    .. [1] F. X. Yu, S. Kumar, H. Rowley and S.-F. Chang, "Compact Nonlinear Maps and Circulant Extensions",
+           2015, arXiv:1503.03893.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import CompactNonlinearRegressor
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = np.sin(X[:, 0] + X[:, 1])
+    >>> CompactNonlinearRegressor(4, n_epochs=50, random_state=7).fit(X, y).score(X, y) > 0.9
+    True
+    """
+
+    loss: str = param(default="squared", rule=loss_rule("regression"), kw_only=False)
+    epsilon: float | str = param(default="auto", rule=number(0) | one_of("auto"))
