@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
-from ..representation import facts_html, shown
+from ..representation import shown
 from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, sum_pass
@@ -67,9 +67,6 @@ class Evaluation(dict[str, Any]):
         facts = [(name.replace("_", " "), shown(value)) for name, value in self._facts()]
         width = max((len(name) for name, _ in facts), default=0)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in facts)
-
-    def _repr_html_(self) -> str:
-        return facts_html("Evaluation", [(name.replace("_", " "), value) for name, value in self._facts()])
 
     def _facts(self) -> list[tuple[str, Any]]:
         """The first score and the others, without those that are not defined and bounds of nothing; names of the lists."""
