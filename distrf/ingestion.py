@@ -303,7 +303,7 @@ class Prepared:
         (n, d), labels = X.shape, X.target_source()
         for source in (X, labels):
             if source is not None:
-                source.check_missing(strict=False)
+                source.check_missing()
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
         entries = max(1, stored // max(1, n)) if csr else d

@@ -39,7 +39,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     uniform: bool = False,
-    strict: bool = False,
     storage_options: Options = None,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
@@ -61,9 +60,6 @@ def open_rows(
         is the block of the store, else near 32 MiB of X.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    strict : bool, default=False
-        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
-        warning.
     storage_options : dict or None, default=None
         Options of the fsspec file system.
 
@@ -105,7 +101,7 @@ def open_rows(
     labels = source.target_source()
     for opened in (source, labels, weights):
         if opened is not None:
-            opened.check_missing(strict)
+            opened.check_missing()
     names = source.columns if isinstance(source, TableSource) else columns
     reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
     X = with_reading(lazy_rows(source), **reading)

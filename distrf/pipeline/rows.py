@@ -230,7 +230,6 @@ def open_training(
     kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     numbers: bool = False,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -240,7 +239,6 @@ def open_training(
     ----------
     X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
     numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
-    strict : as of `open_rows`
 
     Raises
     ------
@@ -271,7 +269,7 @@ def open_training(
     held = {"split": split, "by": by}
     given = {"y": y, "sample_weight": sample_weight, **held}
     if path is not None:
-        data = open_input(path, target, columns, strict=strict, **given)
+        data = open_input(path, target, columns, **given)
         return data if numbers else _with_missing(data)
     for name, value in (given | {"columns": columns, "target": target}).items():
         if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
@@ -369,7 +367,6 @@ def open_input(
     *,
     y: Any = None,
     sample_weight: Any = None,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -391,7 +388,7 @@ def open_input(
         columns = [column for column in known or () if column not in hidden] or None
     reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
     info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own = _open(path, reading, strict=strict)
+    X, own = _open(path, reading)
     held = {"split": split, "by": by, "name": name, "dates": dates}
     data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
     if name is not None and not table:
