@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.csr_products import add_transposed_product
-from ..compiled.subsampled_hadamard import add_hadamard_samples
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
 
@@ -139,6 +138,8 @@ class SRHTSketch(Sketch):
             place = a - block * self.block
             row_signs = self.row_signs(block)[place : place + b - a]
             factor = _hadamard(sample_block, block) / np.sqrt(self.width)
+            from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+
             add_hadamard_samples(tile, row_signs, place, sample_row, factor, self.block, out)
 
     def flops_per_row(self, n_features: int) -> float:
