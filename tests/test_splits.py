@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 
-from distrf import RandomFourierFeatures, StreamingRidge, splits, train
+from distrf import RandomFourierFeatures, StreamingRidge, splits, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
@@ -175,6 +175,41 @@ def test_the_last_fit_of_train_has_the_folds_too():
     np.testing.assert_allclose(model[-1].cv_errors_, alone.cv_errors_, rtol=1e-3)
 
 
+def test_tune_judges_by_new_groups():
+    rows, y, group = group_data(1500, 40, 3)
+    found = {
+        kind: tune(
+            rows, y, map=RandomFourierFeatures(n_components=128, random_state=0), scale=None, model="ridge",
+            grid={"length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
+        )
+        for kind, by in (("random", None), ("group", group))
+    }  # fmt: skip
+    assert found["random"].best.score > 0.8
+    assert found["group"].best.score < 0.5
+    assert [found[kind].model.training_.chosen("split") for kind in found] == [None, "group"]
+
+
+# -------------------------------------------------------------------------- errors
+@pytest.mark.parametrize(
+    ("kind", "by", "y", "message"),
+    [
+        ("group", None, LABELS, "name it with by="),
+        ("time", None, LABELS, "name it with by="),
+        ("random", GROUP, LABELS, "split='random'"),
+        ("stratified", GROUP, LABELS, "split='stratified'"),
+        ("somehow", None, LABELS, "split"),
+        ("group", np.zeros(N), LABELS, "one group in all 4,000 rows"),
+        ("group", np.where(GROUP == 3, np.nan, GROUP), LABELS, "row .* has none"),
+        ("group", np.array(["a", None] * (N // 2), dtype=object), LABELS, "row 1 has none"),
+        ("group", GROUP[:-1], LABELS, "one value for each row"),
+        ("time", np.ones(N), LABELS, "is the same in all"),
+        ("time", np.where(DAY == 3, np.nan, DAY), LABELS, "needs the time of every row"),
+        ("time", DAY.astype(str), LABELS, "times are numbers or dates"),
+        ("stratified", None, np.repeat("a", N), "at least 2 classes"),
+        ("stratified", None, np.r_[np.repeat("a", N - 2), ["b", "b"]], "fewer than 5 rows"),
+        ("group", lazy(GROUP, 100), LABELS, "compute"),
+    ],
+)
 def test_splits_that_cannot_be(kind, by, y, message):
     with pytest.raises(InputError, match=message):
         make_split(kind, X, y, by)

@@ -129,6 +129,8 @@ class SRHTSketch(Sketch):
         return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
     def add(self, first: int, F: Any, out: np.ndarray) -> None:
+        from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+
         sample_block, sample_row = self.samples()
         for block, a, b in self._blocks(first, first + F.shape[0]):
             tile = F[a - first : b - first]
@@ -138,8 +140,6 @@ class SRHTSketch(Sketch):
             place = a - block * self.block
             row_signs = self.row_signs(block)[place : place + b - a]
             factor = _hadamard(sample_block, block) / np.sqrt(self.width)
-            from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
-
             add_hadamard_samples(tile, row_signs, place, sample_row, factor, self.block, out)
 
     def flops_per_row(self, n_features: int) -> float:
