@@ -12,23 +12,15 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_diabetes, load_wine
-from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.pipeline import make_pipeline, make_union
-from sklearn.utils import get_tags
 
 import distrf
 from distrf import (
     TEFM,
-    Blockwise,
-    NystroemFeatures,
     RandomFourierFeatures,
-    RandomLaplaceFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
-    WithColumns,
 )
 from distrf.errors import InputError
-from distrf.kernels import ReciprocalSemigroup
 from distrf.pipeline.options import Options, choose_learner
 from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
@@ -109,17 +101,6 @@ def test_no_metric_learns_from_rows_that_judge_it():
     made = distrf.make_model(X, y[:, 0], map="fourier")
     assert made.training_.chosen("metric") is None
     assert not any("metric" in name for name, _ in made.training_.candidates)
-
-
-def test_many_codes_with_gaps_are_numbers_unless_a_classifier_is_asked_for(rng):
-    """200 classes of 20 rows, coded 3, 10, 17 ...: nothing tells them from quantities."""
-    X, y = np.repeat(rng.normal(size=(200, 8)), 20, axis=0), np.repeat(3 + 7 * np.arange(200), 20)
-    X += 0.1 * rng.normal(size=X.shape)
-    made = distrf.make_model(X, y, map=None)
-    assert not is_classifier(made)
-    assert "taken for quantities; if they are labels, write them as text" in made.training_.choices[0].why
-    labels = distrf.train(X, y, model="ridge-classifier", map=None)
-    assert labels.score(X, y) > 0.3
 
 
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
@@ -259,14 +240,6 @@ def test_columns_of_unlike_scale_are_scaled_and_images_are_not(rng):
     assert distrf.make_model(images, labels, n_components=256).training_.chosen("scale") == "none"
 
 
-def test_the_linear_model_is_kept_where_it_wins(rng):
-    X = rng.normal(size=(300, 40))
-    y = X @ rng.normal(size=40) + 0.1 * rng.normal(size=300)
-    fitted = distrf.train(X, y)
-    assert fitted.training_.chosen("features") == "columns"
-    assert "map" not in fitted.named_steps
-
-
 @pytest.mark.parametrize(("heavy", "units"), [(4, 1), (2, [1, 1e4, 1e-4, 1])])
 def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model(rng, heavy, units):
     """Robust units would bend them: no model on these sees where the tails lead."""
@@ -290,20 +263,6 @@ def test_a_target_that_bends_with_columns_of_heavy_tails_keeps_robust_units(rng)
     fitted = distrf.make_model(X, np.arcsinh(X) @ [1, -2, 3, 1] + np.sin(X[:, 0]), n_components=128)
     assert fitted.training_.chosen("scale") == "robust"
     assert "map" in fitted.named_steps
-
-
-@pytest.mark.slow
-def test_sparse_text_keeps_the_linear_model(rng):
-    n, d, topics = 600, 5000, 4
-    label = rng.integers(topics, size=n)
-    words = rng.integers(d // topics, size=(n, 30)) * topics + np.where(
-        rng.random((n, 30)) < 0.5, label[:, None], 0
-    )
-    X = sp.csr_matrix((np.ones(words.size), (np.repeat(np.arange(n), 30), words.ravel())), shape=(n, d))
-    made = distrf.make_model(X, label)
-    assert made.training_.chosen("features") == "columns"
-    fitted = distrf.train(X[:400], label[:400])
-    assert fitted.score(X[400:], label[400:]) > 0.9
 
 
 @pytest.mark.slow
@@ -379,15 +338,6 @@ def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
         assert better >= 0
 
 
-@pytest.mark.parametrize("n", [9, 60])
-def test_noise_is_said_to_be_no_better_than_a_constant(rng, n):
-    X, y = rng.normal(size=(n, 20)), rng.normal(size=n)
-    with pytest.warns(BaselineWarning, match="constant" if n > 9 else "too few") as found:
-        fitted = distrf.train(X, y, n_components=64)
-    assert len(found) == 1
-    assert len(fitted.training_.warnings) == 1
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_rows_of_no_weight_decide_nothing(rng, lazy):
     X, y = rows(rng, 600)
@@ -435,13 +385,6 @@ def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_wei
     assert compared.chosen < 0.5
 
 
-def test_labels_too_rare_to_be_given_warn(rng):
-    X = rng.normal(size=(1500, 3))
-    rare = rng.random(1500) < 1 / (1 + np.exp(4 - X[:, 0]))
-    with pytest.warns(BaselineWarning, match="are given the label 0.*class_weight"):
-        distrf.train(X, rare.astype(int), n_components=64)
-
-
 def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
     X, y = rows(rng, 20)
     with pytest.raises(InputError, match=r"got dtype object; X.astype\(float\) makes numbers of objects"):
@@ -460,12 +403,6 @@ def test_few_rows(rng, n, d):
     assert np.isfinite(fitted.predict(X)).all()
     lazy = distrf.train(da.from_array(X, chunks=(1, d)), da.from_array(y, chunks=1))
     assert np.isfinite(np.asarray(lazy.predict(X))).all()
-
-
-def test_few_labelled_rows(rng):
-    with pytest.warns(BaselineWarning, match="too few rows to hold any out"):
-        fitted = distrf.train(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
-    assert is_classifier(fitted[-1])
 
 
 def test_one_class_is_refused_and_a_constant_is_predicted(rng):
@@ -501,17 +438,6 @@ def test_odd_columns(rng, kind, dtype):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_rows_with_missing_values_are_encoded(rng, lazy):
-    X, y = rows(rng)
-    X[::7, 2] = np.nan
-    made = distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y, n_components=64)
-    assert next(iter(made.named_steps)) == "table"
-    assert np.isfinite(made.predict(X)).all()
-    with pytest.raises(InputError, match=r"row [0-9]+, column 2 is nan"):
-        distrf.train(X, y, scale="none", n_components=64)
-
-
-@pytest.mark.parametrize("lazy", [False, True])
 def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
     """The row of the table, whichever sample it was found in."""
     y, X = rng.normal(size=20_000), np.zeros((20_000, 1))
@@ -532,29 +458,6 @@ def test_maps_by_name(name):
     assert fitted.score(X[1::2], y[1::2]) > 0.9
 
 
-LAPLACE = RandomLaplaceFeatures(n_components=16)
-
-
-@pytest.mark.parametrize(
-    "map_",
-    [
-        NystroemFeatures("exponential_semigroup", n_components=16),
-        NystroemFeatures(ReciprocalSemigroup(), n_components=16),
-        TEFM(LAPLACE, n_components=8),
-        WithColumns(TEFM(LAPLACE, n_components=8)),
-        Blockwise(make_pipeline(AdditiveChi2Sampler())),
-        Blockwise(make_union("passthrough", AdditiveChi2Sampler())),
-    ],
-    ids=lambda map_: repr(map_)[:40],
-)
-def test_rows_without_negative_entries_stay_so(rng, map_):
-    X = np.exp(rng.normal(size=(100, 4)) * [3, 1, 1, 1])
-    model = distrf.make_model(X, np.sqrt(X).sum(axis=1), map=map_, alpha=1e-6)
-    assert [name for name, _ in model.steps] == ["map", "model"]
-    model.fit(X, X[:, 0])
-    assert get_tags(model["map"]).input_tags.positive_only
-
-
 def test_unknown_names(rng):
     X, y = rows(rng, 30)
     for options in ({"model": "forest"}, {"map": "wavelets"}, {"scale": "log"}, {"set": {"map__x": 1}}):
@@ -562,20 +465,6 @@ def test_unknown_names(rng):
             distrf.make_model(X, y, **options)
     with pytest.raises(TypeError, match="gamma"):
         distrf.train(X, y, gamma=1.0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["auto", "none"])
-def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
-    """Also with nullable columns; no warning of names, neither in training nor in predicting."""
-    pd = pytest.importorskip("pandas")
-    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    y = np.sin(3 * X["a"]) + X["b"]
-    model = distrf.train(X, y, random_state=0, scale=scale)
-    assert model.score(X, y) > 0.5
-    assert list(model[0].feature_names_in_) == ["a", "b", "c"]
-    X["c"] = pd.array(rng.integers(5, size=300), dtype="Int64")
-    assert distrf.train(X, y, random_state=0, scale=scale).score(X, y) > 0.5
 
 
 @pytest.mark.slow

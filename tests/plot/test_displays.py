@@ -137,16 +137,6 @@ def test_epochs__loss_and_score(rows):
         np.testing.assert_array_equal(line.get_ydata(), [entry[keys[name]] for entry in model.history_])
 
 
-def test_spectrum__shares_and_what_is_left(ax, rows):
-    base = RandomFourierFeatures(length_scale=3.0, n_components=32, random_state=0)
-    tefm = distrf.TEFM(base, n_components=8, random_state=0)
-    model = make_pipeline(tefm, StreamingRidge([1e-3, 1e-2])).fit(*rows)
-    displays(model)["spectrum"].plot(ax=ax)
-    along, beyond = (line.get_ydata() for line in ax.lines)
-    np.testing.assert_allclose(along, model[0].explained_energy_)
-    np.testing.assert_allclose(beyond, 1 - np.cumsum(model[0].explained_energy_), atol=1e-7)
-
-
 def test_importance__the_longest_bars_at_the_top(ax, rows, monkeypatch):
     model = machine(StreamingRidge(1e-3)).fit(*rows)
     found = distrf.permutation_importance(model, *rows)
