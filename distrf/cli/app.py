@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 import time
 import warnings
@@ -147,8 +146,7 @@ def demo(session: Session, given: Given) -> None:
     check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
-    shown = [console.facts("distrf demo", result), console.facts("written, bytes", result["files"])]
-    session.finish(result, "\n".join(shown))
+    session.finish(result, console.facts("distrf demo", result))
 
 
 _INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
@@ -312,7 +310,6 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
-        session.report = None if os.path.exists(session.report or "") else session.report
         session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}

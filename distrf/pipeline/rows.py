@@ -25,7 +25,6 @@ from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
-from ..store.frames import as_arrow, chosen
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
@@ -87,6 +86,7 @@ class Rows:
     def description(self) -> dict[str, Any]:
         """How the rows were read, and held out: part of the spec of whatever is made from them."""
         by = {"split": self.split, "by": self.held.get("name") or tokenize(self.held.get("by"))}
+        split = None if self.split == "random" else by
         if self.info is None:
             found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
         else:
@@ -98,11 +98,7 @@ class Rows:
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
                 "y": self.reading.get("y"),
             }  # fmt: skip
-        return {
-            name: value
-            for name, value in (found | {"split": None if self.split == "random" else by}).items()
-            if value is not None
-        }
+        return {name: value for name, value in (found | {"split": split}).items() if value is not None}
 
     @property
     def parts(self) -> Parts:
@@ -145,15 +141,13 @@ class Rows:
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
             )
-        if is_dask_collection(self.table):
-            labels = {str(label): label for label in self.table.columns}
-            if name in labels:
-                return self.column(as_array(self.table[labels[name]]))
-        elif (found := chosen(self.table, [name])).num_columns:
-            return self.column(column_values(found.column(0), np.dtype(object)))
-        else:
-            labels = dict.fromkeys(as_arrow(self.table).column_names)
-        raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        lazy = is_dask_collection(self.table)
+        labels = {str(label): label for label in self.table.columns} if lazy else self.table.column_names
+        if name not in labels:
+            raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        if lazy:
+            return as_array(self.table[labels[name]])
+        return column_values(self.table.column(name), np.dtype(object))
 
     def weighted(self, sample_weight: Any) -> Rows:
         """The same rows with their weights: those that are given, shape (n,), or a column by its name; None leaves these."""
