@@ -12,7 +12,7 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from distrf.planning.summary import Plan
+from distrf.planning import Plan
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
