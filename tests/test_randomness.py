@@ -187,10 +187,7 @@ def test_draw_seed():
     assert all(0 <= seed < randomness._MAX_SEED for seed in drawn)
 
 
-@pytest.mark.parametrize(
-    ("state", "message"),
-    [(-1, "got random_state=-1"), (2**63, "integer in"), ("7", "got str"), (1.5, "got float")],
-)
-def test_draw_seed_refuses(state, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize("state", [-1, 2**63, "7", 1.5])
+def test_draw_seed_refuses(state):
+    with pytest.raises(InputError, match="random_state must be an integer"):
         draw_seed(state)

@@ -151,9 +151,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, "\n".join(shown))
 
 
-_INGEST = (
-    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
-)
+_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -330,11 +328,11 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 
 
-@command(*ROWS, *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report")
+@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite", "report")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
-    """Search parameters on samples, train the best on all rows.
+    """Search a grid on a sample, train the best on all rows.
 
-    Of what --grid does not name, length scale (around its rule), D and alpha are searched.
+    What --grid does not name is chosen at each of its points, as train does.
 
     \b
     Examples:
@@ -349,11 +347,10 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
-    options = vars(asked) | by_rules(search, _of(given, "grid", "n_rows", "overwrite")) | {"out": out}
+    options = vars(asked) | {"grid": {}} | _of(given, "grid", "overwrite") | {"out": out}
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
-    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.validation_rows:,} held-out rows"]
-    lines += [f"split by {tuned.split}"] if tuned.split else []
+    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -153,14 +152,14 @@ def lazy_rows(source: RowSource) -> da.Array:
     """
     empty = (0, *source.shape[1:])
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
-    return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source if source.sparse else None)
+    return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source.nbytes if source.sparse else None)
 
 
 def lazy_blocks(
     blocks: Sequence[tuple[RowReader, int, int]],
     meta: Any,
     tail: tuple[int, ...],
-    csr_source: RowSource | None = None,
+    csr_nbytes: int | None = None,
 ) -> da.Array:
     """A Dask array of the rows that each reader reads from the first to the last; `tail` is its shape without rows."""
     readers = list({id(reader): reader for reader, _, _ in blocks}.values())
@@ -169,7 +168,7 @@ def lazy_blocks(
     chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
     index = tuple(range(len(chunks)))
     numblocks = len(blocks), *(1,) * len(tail)
-    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_source)
+    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_nbytes)
     options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
     layer = blockwise(read_block, name, index, reads, index, **options)
     return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
@@ -179,8 +178,8 @@ def lazy_blocks(
 class ReadBlocks(BlockwiseDep):
     """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
-    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_source : of CSR rows, whose
-    entries it counts (see graph.py): their number travels, not the source
+    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_nbytes : of CSR
+    rows, bytes of all in memory, for which some blocks are looked at
     """
 
     name: str
@@ -188,16 +187,8 @@ class ReadBlocks(BlockwiseDep):
     readers: Sequence[RowReader]
     numblocks: tuple[int, ...]
     shape: tuple[int, ...]
-    csr_source: RowSource | None = None
+    csr_nbytes: int | None = None
     produces_tasks: bool = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"csr_nbytes": self.csr_nbytes, "csr_source": None}
-
-    @functools.cached_property
-    def csr_nbytes(self) -> int | None:
-        """Bytes of all CSR rows in memory, for which some blocks are looked at; None of other rows."""
-        return None if self.csr_source is None else self.csr_source.nbytes
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
         return self.blocks[index[0]]

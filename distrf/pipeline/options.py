@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
@@ -16,10 +17,11 @@ from ..maps.estimator import FeatureEstimator, positive_only
 from ..maps.scaling import StreamingScaler
 from ..parameters import check_parameters, name_in, one_of
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
+from ..ridge.alphas import ALPHAS
 from ..splits import Split, check_split, make_split
 from ..tables.encoder import TableEncoder
 from .sample import as_rows, as_targets, look_at_target, wants_labels
-from .settings import by_step, checked, set_parameters
+from .settings import by_step, checked, read, set_parameters
 from .target import Target, check_target
 
 #: Rows beyond which more than 2,048 features may pay.
@@ -97,6 +99,12 @@ class Options:
     def raw_columns(self) -> bool:
         """Whether the model may get the columns beside the features: those of a map that is chosen or named."""
         return isinstance(self.map, str)
+
+    @property
+    def alphas(self) -> list[float] | None:
+        """The penalties that were given; None where they are chosen."""
+        given = read(self.of("model").get("alpha"), ALPHAS)
+        return None if given is None or isinstance(given, str) else np.ravel(given).tolist()
 
     @property
     def optional_map(self) -> bool:

@@ -105,7 +105,7 @@ def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Targ
         f"loss {nats[0]:.2f} as labels and {nats[1]:.2f} as numbers, on {judged:,} held-out rows; model={option!r} takes "
         f"them for {other}"
     )
-    return replace(target, labels=labels, why=why)
+    return replace(target, labels=labels, why=why, either=False)
 
 
 def _refuse_extremes(y: np.ndarray) -> None:

@@ -64,7 +64,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
 
 
 @ruled(out=PLACE)
-def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bool = False) -> Written:
+def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None) -> Written:
     """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
 
     The block that the old rows left unfinished is written anew, and further ones behind it. Until all are there, and if the job
@@ -78,8 +78,6 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
         The Zarr store, complete.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets, where the store has some. Labels that it does not know join its classes.
-    again : bool, default=False
-        Append rows that are in the store already, which else are refused.
 
     Returns
     -------
@@ -110,7 +108,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     part = {"fingerprint": rows.description["data"]}
     X, y = rows.rows()
     with hold(out):
-        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part, again=again)
+        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part)
 
 
 def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:

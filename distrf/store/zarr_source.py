@@ -191,8 +191,8 @@ class OpenStore:
             node = self.find(name)
         if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
             raise StoreError(
-                f"X is the 2-D numeric array called X, or else the only 2-D array; {self.path!r} has {self.names}, and of them "
-                f"{node}; open one by its own path, {self.path}/NAME"
+                f"X is the 2-D numeric array called X, or else the only 2-D array, got {node}; {self.path!r} has {self.names}; open one "
+                f"by its own path, {self.path}/NAME"
             )
         return node, name
 
@@ -276,10 +276,10 @@ class ZarrSource(RowSource):
     def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
 
-        Raises InputError where it has other rows.
+        Raises StoreError where it has other rows.
         """
         if node.shape[:1] != self.shape[:1] or node.ndim > 2:
-            raise InputError(
+            raise StoreError(
                 f"X and {name} must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} in {self.path!r}"
             )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")

@@ -29,10 +29,11 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.kernels import ReciprocalSemigroup
-from distrf.pipeline import BaselineWarning, making
+from distrf.pipeline import making
 from distrf.pipeline.options import Options, choose_learner
 from distrf.pipeline.sample import sample_targets
 from distrf.pipeline.target import look_at
+from distrf.pipeline.training import BaselineWarning
 from distrf.tables.kinds import ColumnWarning
 
 
@@ -579,7 +580,7 @@ def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
 # --- few rows, odd rows
 
 
-@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("d", [1, 4])
 def test_few_rows(rng, n, d):
@@ -652,7 +653,7 @@ def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
             sample_targets(lazy_y, 0, [0, 5, 13, 21])
 
 
-@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")  # a linear model is better
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")  # a linear model is better
 @pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "learned", "binning", "tensor-sketch"])
 def test_maps_by_name(name):
     X, y = load_wine(return_X_y=True)

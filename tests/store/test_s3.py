@@ -5,12 +5,8 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
 import threading
 import uuid
 from functools import partial
@@ -31,13 +27,14 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     append_rows,
+    featurize,
     load_model,
     open_rows,
+    predict,
     save_model,
     write_rows,
 )
 from distrf.errors import InputError, StoreError
-from distrf.pipeline import featurize, predict
 from distrf.store import (
     StoreInfo,
     create,
@@ -258,25 +255,6 @@ def test_read_over_http(tmp_path, handler):
         if handler is Listing:
             assert read_model_folder(f"{url}/model")[0] == {"seed": 1}
         server.shutdown()
-
-
-@pytest.mark.slow
-def test_killed_and_started_again(s3, tmp_path):
-    """The process that writes features dies by SIGKILL at a block; the next one goes on, to the same bytes."""
-    url = write(f"{s3.url}/a.zarr")
-    options = ["-D", "8", "--set", "map__length_scale=2.0", "--seed", "1", "--quiet"]
-    words = [sys.executable, "-m", "distrf", "featurize", url, f"{s3.url}/out.zarr", *options]
-    featurize_job = partial(subprocess.run, capture_output=True, text=True, timeout=200)
-    process = subprocess.Popen(words, start_new_session=True)
-    s3.proxy.fault = after(4, "PUT .*out.zarr/manifest/", lambda: os.killpg(process.pid, signal.SIGKILL))
-    assert process.wait(200) == -signal.SIGKILL
-    s3.proxy.fault = lambda request: None
-    assert 4 <= 16 - len(pending_blocks(f"{s3.url}/out.zarr")) < 16
-    assert featurize_job(words).returncode == 0
-    words[5] = f"{s3.url}/calm.zarr"
-    assert featurize_job(words).returncode == 0
-    out, calm = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("out", "calm"))
-    assert {k: v for k, v in out.items() if "/c/" in k} == {k: v for k, v in calm.items() if "/c/" in k}
 
 
 @pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])
