@@ -31,8 +31,7 @@ from distrf.errors import InputError
 from distrf.kernels import ReciprocalSemigroup
 from distrf.pipeline import BaselineWarning, making
 from distrf.pipeline.options import Options, choose_learner
-from distrf.pipeline.sample import sample_targets
-from distrf.pipeline.target import look_at
+from distrf.pipeline.sample import look_at, sample_targets
 from distrf.tables.kinds import ColumnWarning
 
 
@@ -264,14 +263,6 @@ def test_columns_of_unlike_scale_are_scaled_and_images_are_not(rng):
     assert distrf.make_model(images, labels, n_components=256).training_.chosen("scale") == "none"
 
 
-def test_the_linear_model_is_kept_where_it_wins(rng):
-    X = rng.normal(size=(300, 40))
-    y = X @ rng.normal(size=40) + 0.1 * rng.normal(size=300)
-    fitted = distrf.train(X, y)
-    assert fitted.training_.chosen("features") == "columns"
-    assert "map" not in fitted.named_steps
-
-
 @pytest.mark.parametrize(("heavy", "units"), [(4, 1), (2, [1, 1e4, 1e-4, 1])])
 def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model(rng, heavy, units):
     """Robust units would bend them: no model on these sees where the tails lead."""
@@ -282,12 +273,6 @@ def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model
     assert fitted.score(X[600:], y[600:]) > 0.999
     assert fitted.training_.chosen("scale") == "standard"
     assert not fitted.training_.warnings
-
-
-def test_a_model_that_bends_heavy_tails_is_compared_with_the_columns_as_they_are(rng):
-    X = rng.standard_t(1.2, (600, 4))
-    with pytest.warns(BaselineWarning, match="do not beat a linear model"):
-        distrf.train(X, X @ [1, -2, 3, 1], map=RandomFourierFeatures(n_components=64))
 
 
 def test_a_target_that_bends_with_columns_of_heavy_tails_keeps_robust_units(rng):
@@ -306,23 +291,6 @@ def test_each_of_several_targets_decides_in_its_own_units(rng, constant):
     assert not fitted.training_.warnings
     residual = (fitted.predict(X[600:]) - targets[600:])[:, 1]
     assert np.mean(residual**2) < 0.5 * np.var(y)
-
-
-@pytest.mark.slow
-def test_columns_join_the_features(rng):
-    X = rng.normal(size=(500, 6))
-    y = 5 * X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
-    fitted = distrf.train(X, y, map=WithColumns(RandomFourierFeatures(n_components=128)))
-    assert fitted[-2].map_.n_components == 128 + 6
-    Z = head(fitted, X)
-    scale = fitted[-2].map_.scale
-    inner = fitted["scale"].transform(X) if "scale" in fitted.named_steps else X
-    np.testing.assert_allclose(Z[:, :6], inner / scale)
-    np.testing.assert_array_equal(fitted[-2].map_.columns(inner, 3, 9), Z[:, 3:9])
-
-
-def head(fitted, X):
-    return fitted[:-1].transform(X)
 
 
 @pytest.mark.slow
@@ -415,14 +383,6 @@ def test_equal_rows_of_few_values_are_no_copies(rng, sparse):
     assert (first_copies(rows(Z), own % 100) == own % 100).all()
 
 
-def test_a_model_that_loses_to_the_linear_model_warns(rng):
-    X = rng.normal(size=(300, 40))
-    y = X @ rng.normal(size=40)
-    with pytest.warns(BaselineWarning, match="do not beat a linear model"):
-        fitted = distrf.train(X, y, map=RandomFourierFeatures(length_scale=0.5, n_components=64))
-    assert fitted.training_.warnings
-
-
 SHAPE = (700, 4)
 DRAWN = np.random.default_rng(5).normal(size=SHAPE)
 SMOOTH = np.sin(2 * DRAWN[:, 0]) + DRAWN[:, 1] * DRAWN[:, 2]
@@ -460,15 +420,6 @@ def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
     elif not warned and "map" not in options:
         better = np.sign(compared.chosen - compared.linear) * (-1 if y.dtype.kind == "U" else 1)
         assert better >= 0
-
-
-@pytest.mark.parametrize("n", [9, 60])
-def test_noise_is_said_to_be_no_better_than_a_constant(rng, n):
-    X, y = rng.normal(size=(n, 20)), rng.normal(size=n)
-    with pytest.warns(BaselineWarning, match="constant" if n > 9 else "too few") as found:
-        fitted = distrf.train(X, y, n_components=64)
-    assert len(found) == 1
-    assert len(fitted.training_.warnings) == 1
 
 
 @pytest.mark.parametrize("lazy", [False, True])
@@ -723,18 +674,6 @@ def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
     assert list(model[0].feature_names_in_) == ["a", "b", "c"]
     X["c"] = pd.array(rng.integers(5, size=300), dtype="Int64")
     assert distrf.train(X, y, random_state=0, scale=scale).score(X, y) > 0.5
-
-
-@pytest.mark.slow
-def test_columns_of_few_values_are_trained_on(rng):
-    """Most rows have copies: the length scale is between those that differ."""
-    B = rng.integers(0, 2, (400, 3)).astype(float)
-    y = B @ [1.0, 2.0, 3.0] + B[:, 0] * B[:, 1] + 0.1 * rng.normal(size=400)
-    for X in (B, sp.csr_matrix(B)):
-        assert distrf.train(X, y, n_components=128, random_state=0).score(X, y) > 0.95
-    codes = rng.integers(0, 5, (300, 1)).astype(float)
-    fitted = distrf.train(codes, codes[:, 0] ** 2, n_components=128, random_state=0)
-    assert fitted.score(codes, codes[:, 0] ** 2) > 0.99
 
 
 def test_many_rows_get_a_shorter_length_scale(monkeypatch):
