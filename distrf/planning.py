@@ -25,8 +25,7 @@ from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import as_rows, look_at_target, see_target
-from .pipeline.target import Target
+from .pipeline.sample import Target, as_rows, look_at_target, see_target
 from .projections.cache import CACHE_BYTES
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv

@@ -124,9 +124,8 @@ def _reading(given: Given, *more: str) -> Given:
 
 def _asked(given: Given) -> Any:
     """The options of `distrf.make_model`, checked."""
-    from ..parameters import whole
+    from ..parameters import checked, whole
     from ..pipeline.options import Options
-    from ..pipeline.settings import checked
 
     seed = checked("random_state", given.get("random_state", 0), whole(0))
     return Options(**_of(given, *MODEL) | {"random_state": seed})

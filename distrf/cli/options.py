@@ -114,7 +114,7 @@ _OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
 
 def by_rules(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """{parameter: value} for a public function, checked by its rules before anything starts; what has no rule stays."""
-    from ..pipeline.settings import checked
+    from ..parameters import checked
 
     rules = getattr(function, "parameter_rules", {})
     return {name: checked(name, v, rules[name]) if name in rules else v for name, v in given.items()}
@@ -143,7 +143,7 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     """Around a command whose CSV is read as was said."""
     if not said:
         return nullcontext()
-    from ..pipeline.settings import check_known
+    from ..parameters import check_known
     from ..store.csv_format import CsvFormat, reading
 
     for name in said:
