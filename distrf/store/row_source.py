@@ -240,14 +240,8 @@ class RowSource(ABC):
         array of shape (last - first, ...), or csr_array where `sparse`
         """
 
-    def check_missing(self, strict: bool) -> None:  # noqa: B027  most formats have nothing to say
-        """Called before rows are read: warns of data that are not there and would be read as a fill value.
-
-        Parameters
-        ----------
-        strict : bool
-            Raise StoreError instead.
-        """
+    def check_missing(self) -> None:  # noqa: B027  most formats have nothing to say
+        """Called before rows are read: warns of data that are not there and would be read as a fill value."""
 
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.

@@ -154,7 +154,7 @@ def test_the_client_is_checked_too(monkeypatch):
     check_client(have, "a solve")
     with pytest.raises(MemoryPlanError, match=r"final solve needs .* in the client, this machine has .*Remedy"):
         check_client(have + 1, "a solve")
-    made = Plan("train", 1, 1, 1, (Phase(1, 1, 1.0, 1),), 0, 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
+    made = Plan("train", 1, 1, 1, (Phase(1, 1, 1.0, 1),), 0, 0, small_memory(), have + 1, Workers(1, 1, 0))
     with pytest.raises(MemoryPlanError, match="final solve"):
         made.check()
     assert made.to_dict()["fits"] is False

@@ -9,18 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from stored_arrays import create_parts
 
 from distrf import open_rows, open_table
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import write_parts
-from distrf.store import (
-    Selection,
-    create_parts,
-    finish_parts,
-    open_source,
-    table_source,
-    write_parquet_block,
-)
+from distrf.store import Selection, finish, open_source, table_source, write_block
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import schema_of
 
@@ -146,8 +140,10 @@ def test_files_with_other_types_in_one_block(tmp_path, name):
             run(table.rows())[:, [1]], coded(pa.table({"c": pa.array(values, kind)}), one)
         )
         X, _ = open_rows(tmp_path, columns=["x"], rows_per_block=3)
-        write_parts(str(tmp_path / "out"), {"x": X}, str(tmp_path / "*.parquet"), ["c"], {}, columns=["x"])
-    written = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+        write_parts(
+            str(tmp_path / "made/out.parquet"), {"x": X}, str(tmp_path / "*.parquet"), ["c"], {}, columns=["x"]
+        )
+    written = [pq.read_table(path) for path in sorted((tmp_path / "made/out.parquet").glob("*.parquet"))]
     assert [part.schema.field("c").type for part in written] == [kind] * len(X.chunks[0])
     assert pa.concat_tables(written).column("c").to_pylist() == values
 
@@ -190,7 +186,7 @@ def test_part_files_with_keys(tmp_path):
     )
     keys = open_source(source, Selection(columns=["x"], rows_per_block=10)).key_blocks(["id", "day"])
     X, _ = open_rows(source, columns=["x"], rows_per_block=10)
-    out = tmp_path / "out"
+    out = tmp_path / "out.parquet"
     folder_id, pending = create_parts(out, {"model": 1}, len(keys))
     assert pending == [0, 1, 2]
     for index in (2, 0):
@@ -199,18 +195,18 @@ def test_part_files_with_keys(tmp_path):
         columns = {name: table.column(name) for name in table.column_names}
         prediction = np.where(block[:, 0] > 12, "yes", "no")
         written = {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
-        assert write_parquet_block(out, index, written, folder_id=folder_id) == len(block)
+        assert write_block(out, index, written, store_id=folder_id) == len(block)
         if index == 2:
             assert create_parts(out, {"model": 1}, 3)[1] == [0, 1]
     with pytest.raises(StoreError, match="1 of 3 blocks"):
-        finish_parts(out, folder_id=folder_id)
+        finish(out, store_id=folder_id)
     assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
         create_parts(out, {"model": 2}, 3)
-    write_parquet_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
+    write_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
                                  "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))},
-                        folder_id=folder_id)  # fmt: skip
-    finish_parts(out, folder_id=folder_id)
+                        store_id=folder_id)  # fmt: skip
+    finish(out, store_id=folder_id)
     assert (out / "_SUCCESS").exists()
     got = pq.read_table(out)
     assert got.column_names == ["id", "day", "prediction", "decision_0", "decision_1"]
@@ -226,12 +222,12 @@ def test_part_files_with_keys(tmp_path):
 
 
 def test_part_folder_refusals(tmp_path):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/file").touch()
+    (tmp_path / "other.parquet").mkdir()
+    (tmp_path / "other.parquet/file").touch()
     with pytest.raises(StoreError, match="must be free"):
-        create_parts(tmp_path / "other", {}, 1, overwrite=True)
+        create_parts(tmp_path / "other.parquet", {}, 1, overwrite=True)
     with pytest.raises(StoreError, match="no such store"):
-        write_parquet_block(tmp_path / "none", 0, {"a": [1]}, folder_id=None)
-    folder_id, _ = create_parts(tmp_path / "p", {}, 1)
+        write_block(tmp_path / "none.parquet", 0, {"a": [1]}, store_id=None)
+    folder_id, _ = create_parts(tmp_path / "p.parquet", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
-        write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
+        write_block(tmp_path / "p.parquet", 0, {"a_0": [1], "a": np.ones((1, 1))}, store_id=folder_id)
