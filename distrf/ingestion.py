@@ -31,10 +31,10 @@ from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
 from .store.files import Options, Place
 from .store.formats import fingerprint, open_source
+from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
-from .store.svmlight_source import SvmlightSource
 from .store.writer import existing_store
 from .store.zarr_arrays import joined
 from .store.zarr_layout import StoreInfo
@@ -86,7 +86,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a Zarr store, a registered format. Text may be packed. A few pieces are held in memory; members of
+        glob), a Zarr store. Text may be packed. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -299,11 +299,11 @@ class Prepared:
         InputError
             There are no such columns, target or split.
         """
-        X = open_source(path, replace(selection, in_order=True))
+        X = open_source(path, selection)
         (n, d), labels = X.shape, X.target_source()
         for source in (X, labels):
             if source is not None:
-                source.check_missing(strict=False)
+                source.check_missing()
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
         entries = max(1, stored // max(1, n)) if csr else d

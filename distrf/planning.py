@@ -25,10 +25,8 @@ from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import as_rows, look_at_target, see_target
-from .pipeline.target import Target
+from .pipeline.sample import Target, as_rows, look_at_target, see_target
 from .projections.cache import CACHE_BYTES
-from .representation import facts_html
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
 from .targets import as_columns
@@ -44,7 +42,7 @@ _NAMED = (
 )  # fmt: skip
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan:
     """What a job will read, write and hold, worked out before any of it runs."""
 
@@ -109,13 +107,9 @@ class Plan:
             *(("note", note) for note in self.notes),
         ]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        fits = [("fits", "yes" if self.fits else "no: the job is refused")]
-        return facts_html(f"plan: {self.job}", [*self.lines(), *fits])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

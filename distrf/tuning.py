@@ -15,12 +15,11 @@ from sklearn.pipeline import Pipeline
 from .errors import InputError
 from .execution.labelled import plain_rows
 from .execution.memory import check_client
-from .parameters import FLAG
+from .parameters import FLAG, read
 from .pipeline.making import can_judge, prepare, told_apart
-from .pipeline.options import Options, asked_scaler, choose_learner, split_for, unfitted_map
+from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
 from .pipeline.rows import Rows, open_training, rows_with_target
 from .pipeline.sample import as_rows, as_targets, read_sample, see_target
-from .pipeline.settings import STEPS, read
 from .pipeline.training import Outputs, train
 from .randomness import draw_seed
 from .ridge.alphas import ALPHA

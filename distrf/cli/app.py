@@ -117,16 +117,15 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    found = _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+    found = _of(given, "target", "columns", "drop_missing_target", *more)
     names = {"weight": "sample_weight", "kind": "kinds"}
     return found | {names[name]: value for name, value in _of(given, *names).items()}
 
 
 def _asked(given: Given) -> Any:
     """The options of `distrf.make_model`, checked."""
-    from ..parameters import whole
+    from ..parameters import checked, whole
     from ..pipeline.options import Options
-    from ..pipeline.settings import checked
 
     seed = checked("random_state", given.get("random_state", 0), whole(0))
     return Options(**_of(given, *MODEL) | {"random_state": seed})
@@ -171,7 +170,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -352,7 +351,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "again", "report")
+@command("target", "weight", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -378,7 +377,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 
-@command("keys", "probabilities", "interval", "strict", "csv", "overwrite")
+@command("keys", "probabilities", "interval", "csv", "overwrite")
 def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -> None:
     """Predict rows with a trained model.
 
@@ -399,7 +398,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "strict", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -14,11 +14,12 @@ from dask.base import tokenize
 from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
+from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
-from ..store.formats import open_source, open_weighted, read_block
+from ..store.formats import open_source, read_block
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.table_source import TableSource
 from .graph import PRODUCER
@@ -38,7 +39,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     uniform: bool = False,
-    strict: bool = False,
     storage_options: Options = None,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
@@ -47,7 +47,7 @@ def open_rows(
     ----------
     path : str or PathLike
         A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet or CSV: a file, a
-        folder, a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
+        folder, a glob. It may be a URL.
     target : str or None, default=None
         The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None
@@ -60,9 +60,6 @@ def open_rows(
         is the block of the store, else near 32 MiB of X.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    strict : bool, default=False
-        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
-        warning.
     storage_options : dict or None, default=None
         Options of the fsspec file system.
 
@@ -94,11 +91,17 @@ def open_rows(
         rows_per_block=rows_per_block,
         uniform=uniform,
     )
-    source, weights = open_weighted(files.normalise(path, storage_options), weight, selection)
+    place = files.normalise(path, storage_options)
+    source, weights = open_source(place, selection), None
+    if weight is not None:
+        weights = _column_of_weights(source, weight, selection)
+        if weight in (source.columns or ()):
+            left = [name for name in source.columns or () if name != weight]
+            source = open_source(place, replace(selection, columns=left))
     labels = source.target_source()
     for opened in (source, labels, weights):
         if opened is not None:
-            opened.check_missing(strict)
+            opened.check_missing()
     names = source.columns if isinstance(source, TableSource) else columns
     reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
     X = with_reading(lazy_rows(source), **reading)
@@ -107,6 +110,19 @@ def open_rows(
         return X, y
     w = lazy_rows(weights)
     return X, y, w if w.ndim == 1 else w[:, 0]
+
+
+def _column_of_weights(source: RowSource, name: str, selection: Selection) -> RowSource:
+    """A column beside X. Raises InputError where it is something else, or holds no numbers."""
+    used = "the target" if name in (selection.target, source.target) else "among columns="
+    if used == "the target" or name in (selection.columns or ()):
+        raise InputError(f"the weight {name!r} is {used}; give another column, or leave it out there")
+    found = source.column_source(name)
+    if found.dtype.kind not in "fiub":
+        raise InputError(
+            f"a weight is one number for each row; {name!r} has shape {found.shape} and dtype {found.dtype}; give another column"
+        )
+    return found
 
 
 def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False, **reading: Any) -> da.Array:

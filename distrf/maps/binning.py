@@ -105,15 +105,14 @@ class BinningMap(SeededMap):
         words = [raw_words(self.seed, "binning hash", p, count) for p in range(start, stop)]
         return np.stack(words).view(np.int64)
 
-    def _cached_grids(self, start: int, stop: int) -> list[np.ndarray]:
+    def _cached_grids(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """1 / pitches, shifts and words of grids start:stop, from the cache of weights."""
         key = (self.kernel, self.length_scale, self.n_features_in, self.seed, start, stop)
-        makers = {
-            "rates": lambda: 1.0 / self.grids(start, stop)[0],
-            "shifts": lambda: self.grids(start, stop)[1],
-            "words": lambda: self._words(start, stop),
-        }
-        return [weight_cache.get(("binning", name, *key), make) for name, make in makers.items()]
+        return (
+            weight_cache.get(("binning rates", *key), lambda: 1.0 / self.grids(start, stop)[0]),
+            weight_cache.get(("binning shifts", *key), lambda: self.grids(start, stop)[1]),
+            weight_cache.get(("binning words", *key), lambda: self._words(start, stop)),
+        )
 
     def hashes(self, X: Rows) -> np.ndarray:
         """Hash of the bin of each row in each of the grids.

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
+from ..parameters import one_of
 from ..projections.base import COSINE_COST, FOURIER_COST
 from ..projections.circulant import fast_order
 from ..randomness import signs
@@ -189,9 +190,7 @@ STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (Frequencies, Cir
 
 
 def get_frequencies(structure: str, n_features_in: int, n_frequencies: int, seed: int) -> Frequencies:
-    """The structure of that name. Raises InputError where `STRUCTURES` does not hold it."""
-    if structure not in STRUCTURES:
-        raise InputError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    """The structure of that name."""
     return STRUCTURES[structure](n_features_in, n_frequencies, seed)
 
 
@@ -220,7 +219,7 @@ class LearnedFourierMap(FeatureMap):
     """
 
     phase: str = field(metadata={"rule": PHASE})
-    structure: str
+    structure: str = field(metadata={"rule": one_of(*STRUCTURES)})
     seed: int
     kernel: Kernel | None = None
     length_scale: float | None = None

@@ -91,7 +91,6 @@ def permutation_importance(
     scoring: str | None = None,
     n_rows: int = 20_000,
     target: str | None = None,
-    strict: bool = False,
     random_state: Any = 0,
 ) -> Importance:
     """Measure how much a fitted model loses where a column does not belong to the row: permutation importance.
@@ -126,8 +125,6 @@ def permutation_importance(
     target : str or None, default=None
         The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
         rows.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample and of the permutations. None draws one seed.
 
@@ -164,7 +161,7 @@ def permutation_importance(
     ['x0', 'x2', 'x1']
     """
     trained = predictor(model)
-    reading = {"target": target, "sample_weight": sample_weight, "columns": columns, "strict": strict}
+    reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
     data, rows, truth = trained.open_labelled(X, y, "importance", **reading)
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
     labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)

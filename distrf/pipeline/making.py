@@ -41,16 +41,17 @@ from .options import (
 from .race import Candidate, Outcome, Race
 from .sample import (
     Sample,
+    Target,
     all_equal,
     as_rows,
     as_targets,
     look_at_target,
     read_sample,
     see_target,
+    tell_apart,
     wants_labels,
     weigh_classes,
 )
-from .target import Target, tell_apart
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
@@ -398,8 +399,7 @@ class _Making:
             times = (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
             tried = sorted({float(f"{max(alpha * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
             why = "around the best on held-out rows"
-        holdout = self.sample.folds is None and not learner.keep_state and self.n >= _HOLDOUT_ROWS
-        learner.set_params(alpha=tried, **({"cv": "holdout"} if holdout and learner.cv == "auto" else {}))
+        _compare_penalties(learner, tried, self.n, self.sample.folds is None)
         self.note("alpha", tried, why)
 
     def _take_passes(self, judged: Judged, unit: float) -> None:
@@ -440,6 +440,12 @@ class _Making:
             )
 
 
+def _compare_penalties(learner: Any, alphas: list[float], n: int, at_random: bool) -> None:
+    """Let ridge compare penalties, of many rows that are held out at random by one fifth of them."""
+    holdout = at_random and n >= _HOLDOUT_ROWS and learner.cv == "auto" and not learner.keep_state
+    learner.set_params(alpha=alphas, cv="holdout" if holdout else learner.cv)
+
+
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """What `train` would fit to the rows of an Input, unfitted, for a plan, which puts the size that is chosen later.
 
@@ -447,14 +453,7 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """
     learner = choose_learner(options, target)[0]
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):  # as `train` leaves them
-        learner.set_params(alpha=[1e-6, 1e-5])
-        if (
-            learner.cv == "auto"
-            and data.n >= _HOLDOUT_ROWS
-            and data.split == "random"
-            and not learner.keep_state
-        ):
-            learner.set_params(cv="holdout")
+        _compare_penalties(learner, [1e-6, 1e-5], data.n, data.split == "random")
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:

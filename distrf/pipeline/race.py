@@ -193,7 +193,7 @@ class Race:
         """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
 
         def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
-            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores_at(judged, alphas)
+            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores(judged)
 
         F, held, w, groups = self._held(candidate, rows, D, splits, scores)
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides

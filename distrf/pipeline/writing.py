@@ -136,7 +136,6 @@ def featurize(
     *,
     target: str | None = None,
     columns: list[Any] | None = None,
-    strict: bool = False,
     save_map: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Written:
@@ -158,8 +157,6 @@ def featurize(
     columns : list or None, default=None
         Columns to read of rows at a path, by name or number. None reads all. Those of a saved map are read as the
         rows that it was fitted to.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     save_map : str, PathLike or None, default=None
         Folder to keep the fitted map in, which stands for the map where other rows are featurised.
     overwrite : bool, default=False
@@ -188,11 +185,11 @@ def featurize(
     with hold(out, save_map):
         if fitted:
             loaded = Loaded.of(map).transformers()
-            data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
+            data, pipeline = loaded.open(X, y, target=target), loaded.pipeline
         else:
             data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
             if path is not None:
-                data = open_input(path, target, columns, y=y, strict=strict)
+                data = open_input(path, target, columns, y=y)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])

@@ -30,7 +30,7 @@ from .table_schema import (
     decoded,
     drift,
 )
-from .text_forms import PER_SECOND, ClockForm, DateForm, read_text
+from .text_forms import PER_SECOND, read_clocks, read_dates, read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -179,14 +179,14 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
     """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
     trimmed = pc.ascii_trim_whitespace(texts)
     if column.base == "clock":
-        seconds, rule = ClockForm().read(trimmed, ""), "a time of day is written as 12:30:00"
+        seconds, rule = read_clocks(trimmed), "a time of day is written as 12:30:00"
         good = np.isfinite(seconds)
     else:
         zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[
             column.zoned
         ]
         rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
-        seconds, zoned = DateForm().read_zoned(trimmed, "ymd")
+        seconds, zoned = read_dates(trimmed, "ymd")
         good = np.isfinite(seconds) & (column.zoned is None or zoned == column.zoned)
     if not good.all():
         wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]

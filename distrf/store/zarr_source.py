@@ -290,20 +290,17 @@ class ZarrSource(RowSource):
             self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
         )  # fmt: skip
 
-    def check_missing(self, strict: bool) -> None:
-        """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
+    def check_missing(self) -> None:
+        """Warn of the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
         if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
             return  # a block of ours cannot be read without its chunks
         if lost := self.node.nchunks - self.node.nchunks_initialized:
-            text = (
-                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its "
-                f"fill value {self.node.fill_value}"
+            warnings.warn(
+                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its fill "
+                f"value {self.node.fill_value}; restore them, if they were not empty when written",
+                UserWarning,
+                stacklevel=2,
             )
-            if strict:
-                raise StoreError(
-                    f"{text}; restore them, or leave out strict=True if they were empty when written"
-                )
-            warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""

@@ -21,7 +21,7 @@ from distrf import ingest
 from distrf.datasets import load_digits_split
 from distrf.errors import StoreError
 from distrf.execution.open_rows import open_rows
-from distrf.store import describe
+from distrf.store import Selection, open_source
 
 TRAIN_X, TRAIN_Y, TEST_X, TEST_Y = load_digits_split(0)
 GREY, TEST_GREY = (np.rint(16 * x).astype(np.uint8) for x in (TRAIN_X, TEST_X))
@@ -253,7 +253,7 @@ def test_csv_is_read_as_it_is_said_by_every_command(cli, tmp_path):
     (tmp_path / "b.csv").write_text("\n".join(['"size, mm"," id",y', *lines]) + "\n")
     words = [tmp_path / "b.csv", tmp_path / "b.zarr", "--target", "y", "--columns", '"size, mm"," id"', "-q"]
     cli("ingest", *words)
-    assert describe(tmp_path / "b.zarr").columns == ["size, mm", " id"]
+    assert open_source(tmp_path / "b.zarr", Selection()).columns == ["size, mm", " id"]
 
 
 # ---- refusals ---------------------------------------------------------------------------------------

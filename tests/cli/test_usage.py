@@ -133,7 +133,7 @@ OTHERS = [
     ("tune {d}/rows.zarr {o} --grid gama=1", 2, "RandomFourierFeatures, has: .*got 'gama' .did you mean 'gamma'"),
     ("tune {d}/rows.zarr {o} --grid alpha=auto", 2, "alpha must be a finite number"),
     ("tune {d}/rows.zarr {o} --map none --grid gamma=1", 1, "map='none' has no features and no parameters; leave gamma out"),
-    (f"tune {{d}}/rows.zarr {{o}} {SGD} --set model__cv=3", 2, "has: .*got 'cv'"),
+    (f"tune {{d}}/rows.zarr {{o}} {SGD} --grid alpha=1 --set model__cv=3", 2, "has: .*got 'cv'"),
 ]  # fmt: skip
 LINES = [(f"train {{d}}/rows.zarr {{o}} {words}", 2, said) for words, said in TRAIN]
 LINES += [(f"train {{d}}/rows.zarr {{o}} {words}", 1, said) for words, said in JOBS]

@@ -121,9 +121,10 @@ def test_ridge_of_the_race(n, kind):
     Z = np.random.default_rng(1).normal(size=(n, 30)).astype(np.float32)
     y, w = Y[:n, None], WEIGHT[:n]
     times = w.astype(int)
-    weighted = ridge(kind(Z), y, w, [1e-2, 1.0])
-    repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, [1e-2, 1.0])
-    for alpha, scores, others in zip(weighted.alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
+    alphas = [1e-2, 1.0]
+    weighted = ridge(kind(Z), y, w, alphas)
+    repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, alphas)
+    for alpha, scores, others in zip(alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
         exact = StreamingRidge(alpha).fit(Z.astype(float), y[:, 0], w).predict(Z)
         np.testing.assert_allclose(scores[:, 0], exact, atol=2e-4)
         np.testing.assert_allclose(scores, others, atol=2e-4)

@@ -23,7 +23,7 @@ from distrf.execution.passes import count_segments, pass_memory
 from distrf.execution.planned import Phase
 from distrf.planning import Plan
 from distrf.ridge.gram import FoldRule, GramReduction
-from distrf.store import describe, info
+from distrf.store import Selection, info, open_source
 from distrf.targets import Targets
 
 
@@ -47,7 +47,7 @@ def test_blocks_and_bytes(cli, store):
         assert (made["blocks"], made["block_rows"]) == (features.numblocks[0], max(features.chunks[0]))
         # The sample may touch every block; then come the fit, with the linear model beside it, and calibration.
         assert made["rows"] == 20_000
-        assert made["bytes_read"] == 3 * describe(store).nbytes == 3 * 20_000 * 64 * 4
+        assert made["bytes_read"] == 3 * open_source(store, Selection()).nbytes == 3 * 20_000 * 64 * 4
         assert made["bytes_written"] == 8 * D * 10
     assert made["block_rows"] * D * 4 <= 128 * MIB < 2 * made["block_rows"] * D * 4
 

@@ -7,14 +7,12 @@ import itertools
 
 import dask.array as da
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import small_seeds
 
 from distrf.tables.frequent import FrequentCodes
-from distrf.tables.row_sample import RowSample
-from distrf.tables.summary import NumberSummary, SummaryReduction, summarise
+from distrf.tables.summary import RowSample, SummaryReduction, summarise
 
 
 def total(empty, blocks, rng):
@@ -56,16 +54,6 @@ def test_a_sample_is_the_same_on_any_blocks_and_merges(n, k, most, seed):
     np.testing.assert_array_equal(found.keys, keys[order])
     np.testing.assert_array_equal(found.values, values[order])
     assert held_bytes(found) <= 8 * k * 3
-
-
-@given(n=st.integers(1, 600), most=st.integers(1, 200), seed=small_seeds)
-def test_moments_of_numbers(n, most, seed):
-    rng = np.random.default_rng(seed)
-    x = np.round(1e6 + rng.standard_t(3, size=n), 2)
-    found = total(NumberSummary(), cut(rng, most, x), rng)
-    assert (found.rows, found.low, found.high) == (n, x.min(), x.max())
-    assert found.mean == pytest.approx(x.mean(), rel=1e-12)
-    assert found.variance == pytest.approx(x.var(), rel=1e-6, abs=1e-12)
 
 
 def test_quantiles_are_exact_where_the_sample_holds_all_rows(rng):
