@@ -360,7 +360,8 @@ class ZarrSource(RowSource):
     def nbytes(self) -> int:
         """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
         if isinstance(self.node, CsrArray):
-            return int(self.shape[0] * self.node.mean_row_bytes())
+            with files.reading(self.path, "CSR rows"):
+                return int(self.shape[0] * self.node.mean_row_bytes())
         return super().nbytes
 
 
