@@ -61,7 +61,7 @@ MODELS = {
     "fourier-seedless": (RandomFourierFeatures(n_components=32, length_scale=2.0), None),
     "fourier-metric": (RandomFourierFeatures(n_components=32, length_scale=np.arange(1.0, 7.0), order=2, random_state=1), None),
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
-    "learned-metric": (LearnedMetric(n_components=32, metric="full", random_state=1), NUMBERS),
+    "learned-metric": (LearnedMetric(RandomFourierFeatures(n_components=32), metric="full", random_state=1), NUMBERS),
     "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),
     "ridge-alphas": (StreamingRidge((1e-4, 1e-2), cv="holdout", random_state=5), NUMBERS),
     "classifier-objects": (StreamingRidgeClassifier(1e-3, class_weight={"yes": 3.0}), TWO.astype(object)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 import time
 import warnings
@@ -118,7 +117,7 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    found = _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+    found = _of(given, "target", "columns", "drop_missing_target", *more)
     names = {"weight": "sample_weight", "kind": "kinds"}
     return found | {names[name]: value for name, value in _of(given, *names).items()}
 
@@ -146,13 +145,10 @@ def demo(session: Session, given: Given) -> None:
     check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
-    shown = [console.facts("distrf demo", result), console.facts("written, bytes", result["files"])]
-    session.finish(result, "\n".join(shown))
+    session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = (
-    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
-)
+_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -174,7 +170,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -313,7 +309,6 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
-        session.report = None if os.path.exists(session.report or "") else session.report
         session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
@@ -356,7 +351,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "again", "report")
+@command("target", "weight", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -382,7 +377,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 
-@command("keys", "probabilities", "interval", "strict", "csv", "overwrite")
+@command("keys", "probabilities", "interval", "csv", "overwrite")
 def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -> None:
     """Predict rows with a trained model.
 
@@ -403,7 +398,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "strict", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 

@@ -52,7 +52,6 @@ OPTIONS: dict[str, Any] = {
     "weight": _text("Column or array of the weights of the rows.", "NAME"),
     "columns": _names("Columns to read, between commas; else all others."),
     "kind": _pairs("Of a column: number, category, date, id or drop."),
-    "strict": _flag("--strict", "Refuse missing chunks of foreign Zarr stores."),
     "drop_missing_target": _flag("--drop-missing-target", "Leave out rows without a target."),
     "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
     # how rows are held out
@@ -101,7 +100,7 @@ OPTIONS: dict[str, Any] = {
     "json": _flag("--json", "Print the result as JSON."),
 }
 # fmt: on
-ROWS = ("target", "weight", "columns", "kind", "strict", "drop_missing_target", "csv")
+ROWS = ("target", "weight", "columns", "kind", "drop_missing_target", "csv")
 SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
 MODEL = ("model", "alpha", *MAP)

@@ -38,10 +38,11 @@ from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
 from ..maps import RandomFourierFeatures
+from ..maps.base import FeatureMap
 from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
 from ..maps.phase_precision import times_root
-from ..maps.rules import SAMPLE, median_distance, resolve_length_scale
+from ..maps.rules import SAMPLE, median_distance
 from ..maps.tiles import FeatureTiles
 from ..maps.with_columns import WithColumnsMap, column_scale
 from ..parameters import (
@@ -138,53 +139,49 @@ def metric_root(M: np.ndarray, rows: np.ndarray, before: np.ndarray | None, norm
 
 @dataclass(frozen=True)
 class _RoundReduction(GramReduction):
-    """Gram states of the features of a map at several length scales, after the columns; blocks are (X, y[, weight][, folds]).
+    """Gram states of the features of several maps; blocks are (X, y[, weight][, folds]).
 
-    map : None in the fields of a GramReduction alone; column_scale : None without the columns; full : whether a matrix is learned
+    maps : at several length scales, with the same arrays; full : whether a matrix is learned
     """
 
-    map: Any = None
-    length_scales: tuple[float, ...] = ()
-    column_scale: float | None = None
+    maps: tuple[Any, ...] = ()
     full: bool = False
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        return self.map.arrays
+        return self.maps[0].arrays  # type: ignore[no-any-return]
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, map=self.map.with_arrays(arrays))
+        return replace(self, maps=tuple(map_.with_arrays(arrays) for map_ in self.maps))
 
     def without_arrays(self) -> Self:
         return self.with_arrays({})
 
     @property
     def nbytes(self) -> int:
-        return len(self.length_scales) * super().nbytes
+        return len(self.maps) * super().nbytes
 
     @property
     def flops_per_row(self) -> float:
-        return len(self.length_scales) * (super().flops_per_row + self.map.work()[0])
+        return len(self.maps) * (super().flops_per_row + self.maps[0].work()[0])
 
     @property
     def scratch_bytes(self) -> int:
-        """With a tile of features, and its copy beside the columns."""
-        tiles = 1 + (self.column_scale is not None)
-        return super().scratch_bytes + tiles * FeatureTiles(self.map, self.n_features).scratch_bytes()
+        """With a tile of features, and what its map takes meanwhile."""
+        tiles = FeatureTiles(self.maps[0], self.n_features)
+        return super().scratch_bytes + tiles.scratch_bytes() + self.maps[0].scratch_bytes(8)
 
     @property
     def solve_bytes(self) -> int:
         """With second moments, their parts by cosines and sines, frequencies, sampled rows, and eigenvectors of the metric."""
-        D, d = self.n_features, self.map.n_features_in
+        D, d = self.n_features, self.maps[0].n_features_in
         return super().solve_bytes + 24 * D**2 + 8 * d * (D + SAMPLE) + 24 * d**2 * self.full
 
     def initial(self) -> Any:
-        return [super(_RoundReduction, self).initial() for _ in self.length_scales]
+        return [super(_RoundReduction, self).initial() for _ in self.maps]
 
     def update(self, state: Any, first_row: int, Z: Any, y: Any, *more: Any) -> Any:
-        for length, one in zip(self.length_scales, state, strict=True):
-            map_ = replace(self.map, length_scale=length)
-            map_ = map_ if self.column_scale is None else WithColumnsMap.over(map_, self.column_scale)
+        for map_, one in zip(self.maps, state, strict=True):
             tiles = FeatureTiles(map_, self.n_features)
             for a, rows in tiles.row_tiles(Z):
                 part = slice(a, a + rows.shape[0])
@@ -206,9 +203,9 @@ class LearnedMetric(FeatureEstimator):
     Parameters
     ----------
     base : RandomFourierFeatures or None, default=None
-        Of which kernel, how many and which features; phase="paired". None is RandomFourierFeatures(). With
-        base=RandomFourierFeatures(order=q), the weights of the columns of its frequencies are learned in place of a
-        metric.
+        Of which kernel, how many and which features the rounds are; phase="paired". None is RandomFourierFeatures(), of 1,024
+        features. With base=RandomFourierFeatures(order=q), the weights of the columns of its frequencies are learned in place
+        of a metric.
     metric : {"auto", "full", "diagonal"}, default="auto"
         Whether a matrix or a weight for each column is learned. A matrix takes d^2 numbers, d^3 operations a round, and
         d multiplications more for each column of a row. "auto" is "full" up to 1,024 columns.
@@ -224,8 +221,7 @@ class LearnedMetric(FeatureEstimator):
     labels : bool, default=False
         Whether y are labels, which are coded as in StreamingRidgeClassifier. `train` sets it.
     n_components : int or None, default=None
-        D, the number of features of the map. None is that of the base. Where a base is given, the rounds have its features,
-        of which fewer take less time.
+        D, the number of features of the map. None is that of the base. The rounds have those of the base: fewer take less time.
     n_rows : int or None, default=None
         Rows at most, a seeded sample, that the metric is learned from. None takes all.
     checkpoint : str, PathLike or None, default=None
@@ -290,7 +286,7 @@ class LearnedMetric(FeatureEstimator):
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator:
-        return RandomFourierFeatures(n_components=n_components) if n_components else RandomFourierFeatures()
+        return RandomFourierFeatures()
 
     def target_parameters(self, labels: bool) -> dict[str, Any]:
         return {"labels": labels}
@@ -306,8 +302,7 @@ class LearnedMetric(FeatureEstimator):
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
                 f"RandomFourierFeatures with phase='paired' and an even number of features, got {base!r}"
             )
-        D = 0 if self.base is not None else self.n_components or 0
-        return base.set_params(n_components=D + D % 2) if D else base
+        return base
 
     def _sized(self, map_: Any) -> FourierMap:
         """The map with as many features as were asked for."""
@@ -365,8 +360,7 @@ class LearnedMetric(FeatureEstimator):
         )
         rounds, best = list[dict[str, Any]](), 0
         while True:
-            lengths = tuple(map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist())
-            made, k = replace(reduction, map=map_, length_scales=lengths), len(rounds)
+            made, k = replace(reduction, maps=self._maps(map_, scale)), len(rounds)
             found = checkpoint.run(partial(self._round, made, arrays, k))
             (loss, alpha, length), M = found[f"numbers{k}"].tolist(), found[f"outer{k}"]
             map_ = replace(map_, length_scale=length)
@@ -375,7 +369,7 @@ class LearnedMetric(FeatureEstimator):
                 best, best_map, outer = k, map_, M
             if best != k or k == self.n_rounds or not M.any():
                 break
-            map_ = self._next(map_, M, base, sample, seed)
+            map_ = self._next(map_, M, sample)
         rounds[best]["best"] = True
         self.rounds_, self.map_ = rounds, self._sized(best_map)
         self.length_scale_, self.projection_ = best_map.length_scale, best_map.projection
@@ -390,38 +384,44 @@ class LearnedMetric(FeatureEstimator):
         known |= {name: np.ravel(known[name]).tolist() for name in ("length_scales", "alpha")}
         return known | {"kind": "metric", "start": start.spec()}
 
+    def _maps(self, map_: FourierMap, scale: float | None) -> tuple[FeatureMap, ...]:
+        """The map at each length scale, after the columns unless their scale is None."""
+        lengths = [map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist()]
+        maps = [replace(map_, length_scale=length) for length in lengths]
+        return tuple(maps if scale is None else [WithColumnsMap.over(m, scale) for m in maps])
+
     def _reduction(
         self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
     ) -> _RoundReduction:
         """What a round sums up. One fold is held out: no metric may learn from rows that judge it."""
-        D = map_.n_components + (0 if scale is None else map_.n_features_in)
         rule = FoldRule(2, True, seed) if n >= 5 else FoldRule(n, seed=seed)
         rule = rule if folds is None else GivenRule(2, holdout=True)
-        lengths = (map_.length_scale,) * np.size(self.length_scales)
-        return _RoundReduction(D, targets, rule, are_exact(self.alpha), map_, lengths, scale, self._full(map_))
+        maps, exact = self._maps(map_, scale), are_exact(self.alpha)
+        return _RoundReduction(maps[0].n_components, targets, rule, exact, maps, self._full(map_))
 
     def _round(self, reduction: Any, arrays: list[Any], k: int, known: Any) -> dict[str, np.ndarray]:
         """One pass: the best length scale and penalty, and the average outer product of that fit."""
         check_client(reduction.solve_bytes, type(self).__name__)
         rows = rows_per_block(arrays[0].dtype.itemsize * reduction.n_features)
+        tried, d, linear = [], 0, 0.0
         states = run_pass(reduction, arrays, label="metric", block_rows=rows)
-        tried = []
-        for state in states:
+        for map_, state in zip(reduction.maps, states, strict=True):
             system = NormalEquations(state, reduction.n_features, True)
             compared = compare_alphas(system, given_alphas(self.alpha), reduction)
-            tried.append((np.inf if compared.errors is None else compared.errors.min(), compared.alpha, system))
-        best = int(np.argmin([loss for loss, _, _ in tried]))
-        (loss, alpha, system), length = tried[best], reduction.length_scales[best]
-        state, d = system.state, reduction.n_features - reduction.map.n_components
-        sums = (part.sum(axis=0) for part in (state.targets, state.squares))
-        factors, _ = reduction.targets.error_factors(state.weight.sum(), *sums)
+            loss = np.inf if compared.errors is None else compared.errors.min()
+            tried.append((loss, compared.alpha, system, map_))
+        loss, alpha, system, map_ = min(tried, key=lambda one: one[0])
+        sums = (part.sum(axis=0) for part in (system.state.targets, system.state.squares))
+        factors, _ = reduction.targets.error_factors(system.state.weight.sum(), *sums)
         without = 0 if np.isfinite(loss) else None
         weights = next(system.solve([alpha], without)).weights * np.sqrt(factors)
         S, mean = system.moments(without)
-        linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
-        W = replace(reduction.map, length_scale=length).frequencies()
+        if isinstance(map_, WithColumnsMap):
+            d, map_ = map_.n_features_in, map_.base
+            linear = weights[:d] / reduction.maps[0].scale
+        W = map_.frequencies()
         outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=not reduction.full)
-        return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
+        return {f"numbers{k}": np.array([loss, alpha, map_.length_scale]), f"outer{k}": outer}
 
     def _joins(self, map_: FourierMap) -> bool:
         """Whether the columns stand beside the features."""
@@ -432,17 +432,13 @@ class LearnedMetric(FeatureEstimator):
         most = {"full": np.inf, "auto": _FULL_UP_TO, "diagonal": 0}
         return map_.order is None and map_.n_features_in <= most[self.metric]
 
-    def _next(self, map_: FourierMap, M: np.ndarray, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
+    def _next(self, map_: FourierMap, M: np.ndarray, sample: np.ndarray) -> FourierMap:
         """The map of the next round."""
         if map_.order is not None:
             shares = np.sqrt(np.maximum(M, 0.0)) * sample.std(axis=0)
             shares /= shares.sum()
             return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
-        root = metric_root(M, sample, map_.root, map_.kernel.metric)
-        length = map_.length_scale
-        if isinstance(base.length_scale, str) and base.gamma is None:
-            length = resolve_length_scale(map_.kernel, base.length_scale, None, sample, seed, root)
-        return replace(map_, root=root, length_scale=length)
+        return replace(map_, root=metric_root(M, sample, map_.root, map_.kernel.metric))
 
     @property
     def metric_(self) -> np.ndarray:

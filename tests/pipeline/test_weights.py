@@ -153,13 +153,6 @@ def test_choices_follow_the_weights(lazy):
         assert repr(chosen) == repr(make_model(rows, y, sample_weight=weight, **options))
 
 
-def test_equal_weights_change_nothing():
-    plain = train(X, Y, n_components=64, random_state=0)
-    same = train(X, Y, sample_weight=np.full(N, 3.0), n_components=64, random_state=0)
-    assert plain.training_.choices == same.training_.choices
-    np.testing.assert_allclose(plain[-1].coef_, same[-1].coef_, rtol=1e-9, atol=1e-12)
-
-
 # ---- from the command to the model ------------------------------------------------------------------
 
 
