@@ -25,7 +25,7 @@ MAPS = {
     "cnm": ("length_scale=4 kernel=cauchy phase=paired n_epochs=5", distrf.CompactNonlinearMap(
         D, kernel="cauchy", length_scale=4.0, phase="paired", n_epochs=5, random_state=3)),
     "learned": ("base__length_scale=4 metric=diagonal n_rounds=2", distrf.LearnedMetric(
-        distrf.RandomFourierFeatures(length_scale=4.0, n_components=D), metric="diagonal", n_rounds=2, n_components=D, random_state=3)),
+        distrf.RandomFourierFeatures(length_scale=4.0), metric="diagonal", n_rounds=2, n_components=D, random_state=3)),
     "blockwise": ("transformer=AdditiveChi2Sampler", None),
 }  # fmt: skip
 
