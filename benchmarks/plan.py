@@ -12,7 +12,6 @@ from typing import Any
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from distrf.planning.summary import Plan
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
@@ -20,6 +19,7 @@ import distrf
 from benchmarks.benchmark import MIB, Part, Record, Run, lines
 from benchmarks.workers import connected, measured
 from distrf.pipeline.rows import open_training
+from distrf.planning import Plan
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -16,11 +15,10 @@ from sklearn.pipeline import make_pipeline
 import distrf
 from benchmarks import results
 from benchmarks.benchmark import Part, Record, Run, grid, lines, where
-from benchmarks.clocks import in_turn, medians
+from benchmarks.clocks import all_kept, in_turn, medians
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections import auto_projection
-from distrf.projections.cache import weight_cache
 
 PROJECTIONS = ("dense", "circulant", "alternating_circulant", "fastfood", "structured_orthogonal")
 DTYPES = ("float32", "float64")
@@ -37,17 +35,6 @@ def map_of(d: int, D: int, projection: str) -> FourierMap:
 def write(n: int, D: int, dtype: str) -> None:
     """Write a result. A virtual machine takes back memory that idles through a long product; who allocates next would pay for it."""
     np.empty((n, D), dtype).fill(1.0)
-
-
-@contextmanager
-def all_kept() -> Iterator[None]:
-    """A job has one map, here several take turns: each keeps its weights in the cache, as it would alone."""
-    before, weight_cache.max_bytes = weight_cache.max_bytes, max(weight_cache.max_bytes, 2**32)
-    try:
-        yield
-    finally:
-        weight_cache.max_bytes = before
-        weight_cache.clear()
 
 
 def wide(run: Run) -> Iterator[Record]:

@@ -326,8 +326,7 @@ def _wait(client: Any, workers: int, timeout: Any) -> None:
     except TimeoutError as error:
         have = len(client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(
-            f"{have} of {workers} workers came within {seconds:g} s; check the queue, the worker logs and the network "
-            "between workers and scheduler. In a cluster spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' "
-            "says for how many seconds to wait; without a spec distrf.workers-timeout in Dask's configuration does "
-            "(DASK_DISTRF__WORKERS_TIMEOUT=300s)"
+            f"{have} of {workers} workers came within {seconds:g} s; check the queue, the worker logs and the network. In a cluster "
+            "spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' says how long to wait; without a spec "
+            "distrf.workers-timeout in Dask's configuration does (DASK_DISTRF__WORKERS_TIMEOUT=300s)"
         ) from error

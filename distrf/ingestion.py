@@ -26,18 +26,18 @@ from .errors import InputError, first_entry, first_not_finite
 from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from .progress import current_listener
 from .randomness import row_words
-from .store import file_lists, files, zarr_writer
+from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
 from .store.files import Options, Place
 from .store.formats import fingerprint, open_source
+from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
-from .store.svmlight_source import SvmlightSource
+from .store.writer import existing_store
 from .store.zarr_arrays import joined
 from .store.zarr_layout import StoreInfo
-from .store.zarr_writer import existing_store
 
 BLOCK_BYTES = 32 * 2**20
 BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
@@ -78,7 +78,6 @@ def ingest(
     zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
-    again: bool = False,
     storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
@@ -87,7 +86,7 @@ def ingest(
     ----------
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
-        glob), a Zarr store, a registered format. Text may be packed. A few pieces are held in memory; members of
+        glob), a Zarr store. Text may be packed. A few pieces are held in memory; members of
         .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
@@ -121,8 +120,6 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
-    again : bool, default=False
-        Append rows that are in the store already, which else are refused.
     storage_options : dict or None, default=None
         Options of fsspec, for URLs.
 
@@ -152,15 +149,13 @@ def ingest(
     )
     how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
     if not append:
-        if again:
-            raise InputError("again=True is for append=True")
         with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
     given = {"columns": columns, **how, "n_features": n_features}
     if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
         raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
     with hold(out):
-        return _append(source, out, selection, order, again)
+        return _append(source, out, selection, order)
 
 
 def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
@@ -198,12 +193,12 @@ def _create(
         target=selection.target, sparse=["X"] if rows.sparse else [],
     )  # fmt: skip
     provenance = {"source": source, "distrf": __version__}
-    return _write(rows, zarr_writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+    return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
-def _append(source: Place, out: Place, selection: Selection, order: int | None, again: bool) -> StoreInfo:
+def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
-    store = zarr_writer.appendable(out)
+    store = writer.appendable(out)
     X, spec = store.arrays["X"], store.spec
     dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
     if counted is None and SvmlightSource.recognises(source):
@@ -216,8 +211,8 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     target, columns = selection.target or store.target, store.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
-    before = {name: tuple(v) if isinstance(v, list) else v for name, v in spec.get("csv", {}).items()}
-    if CsvSource.recognises(source) and before != (now := said_format()):
+    before, now = spec.get("csv", {}), said_format()
+    if CsvSource.recognises(source) and before != now:
         raise InputError(
             f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
         )
@@ -226,13 +221,13 @@ def _append(source: Place, out: Place, selection: Selection, order: int | None, 
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
-    info = zarr_writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes, again=again)
+    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes)
     return _write(replace(rows, classes=rows.classes and info.classes), info, order)
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
-    pending = set(zarr_writer.pending_blocks(info.path, store_id=info.id))
+    pending = set(writer.pending_blocks(info.path, store_id=info.id))
     if pending:
         listener = current_listener()
         first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
@@ -245,10 +240,10 @@ def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
                 index = first + number
                 if index in pending:
                     block = {"X": X} if y is None else {"X": X, "y": y}
-                    zarr_writer.write_block(info.path, index, block, store_id=info.id)
+                    writer.write_block(info.path, index, block, store_id=info.id)
                 if listener is not None:
                     listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
-    return zarr_writer.finish(info.path, store_id=info.id)
+    return writer.finish(info.path, store_id=info.id)
 
 
 @dataclass(frozen=True)
@@ -304,11 +299,11 @@ class Prepared:
         InputError
             There are no such columns, target or split.
         """
-        X = open_source(path, replace(selection, in_order=True))
+        X = open_source(path, selection)
         (n, d), labels = X.shape, X.target_source()
         for source in (X, labels):
             if source is not None:
-                source.check_missing(strict=False)
+                source.check_missing()
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
         csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
         entries = max(1, stored // max(1, n)) if csr else d

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import json
 import numbers
 import operator
 import os
 import re
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import inf, isfinite
 from typing import Any, Literal, TypeVar, dataclass_transform
@@ -214,6 +216,53 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+#: What texts stand for that are no numbers.
+_WORDS = {"none": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
+
+
+def read(value: Any, rule: Rule | None = None) -> Any:
+    """What a text stands for: the first reading that a rule allows, else the first. What is no text is itself.
+
+    Readings are none, yes or no; a number, and 1e4 as a whole one; JSON; the text; a list between commas.
+    """
+    readings = list(_readings(value)) if isinstance(value, str) else [value]
+    return next((reading for reading in readings if rule is None or rule.allows(reading)), readings[0])
+
+
+def _readings(text: str) -> Iterator[Any]:
+    plain = text.strip()
+    if plain.lower() in _WORDS:
+        yield _WORDS[plain.lower()]
+    with suppress(ValueError):
+        yield int(plain)
+    with suppress(ValueError):
+        yield float(plain)
+        if float(plain).is_integer():
+            yield int(float(plain))
+    found: Any = plain.split(",") if "," in plain else None
+    with suppress(ValueError):
+        found = json.loads(plain)
+        yield found
+    yield text
+    if isinstance(found, list):
+        parts = [part.strip() if isinstance(part, str) else part for part in found]
+        yield from ([read(part) for part in parts], tuple(map(read, parts)), parts)
+
+
+def checked(name: str, value: Any, rule: Rule) -> Any:
+    """The value, or what its text stands for. Raises ParameterError where the rule of the parameter allows none."""
+    value = read(value, rule)
+    rule.check(name, value)
+    return value
+
+
+def check_known(option: str, name: str, known: Any, what: str) -> None:
+    """Raise ParameterError for a name in an option that is none of those known."""
+    if name not in (known := list(known)):
+        rule = f"{what}: {', '.join(map(str, known))}"
+        raise ParameterError(option, rule, f"{name!r}{did_you_mean(name, known)}")
 
 
 _Estimator = TypeVar("_Estimator", bound=type)

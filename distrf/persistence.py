@@ -23,10 +23,8 @@ from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
 from .maps.transformers import (
     SAVABLE_TRANSFORMERS,
-    describe_transformer,
     listed_transformer,
     restore_transformer,
-    warn_of_release,
 )
 from .plain_data import Codec, array_name
 from .record import Training, telling_columns
@@ -153,7 +151,7 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
     with reworded(lambda _: InputError(f"{where} ({name}) is not fitted; call fit before saving")):
         check_is_fitted(model)
     if not ours:
-        return describe_transformer(model, where, arrays, _CODEC)
+        return _CODEC.encode(model, where, arrays)
     return {"class": name, **_parts(model, where, arrays)}
 
 
@@ -171,6 +169,11 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
     """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a TEFM."""
     if isinstance(value, FeatureMap):
         names = {}
+        if any(name.endswith(".pickled") for name in value.arrays):
+            raise InputError(
+                f"{where} is a map over a Blockwise, and no map holds a transformer as data; make Blockwise a step of its own "
+                "before it"
+            )
         for name, array in value.arrays.items():
             names[name] = array_name(f"{where}.{name}", arrays)
             arrays[names[name]] = array
@@ -202,13 +205,12 @@ _CODEC = Codec(
 def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
     if spec == "passthrough":
         return spec
-    if spec["class"] == "Pipeline" and "steps" in spec:
+    if spec.get("class") == "Pipeline" and "steps" in spec:
         pipeline = Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
         if "training" in spec:
             pipeline.training_ = Training.from_dict(spec["training"])
         return pipeline
-    if "scikit_learn" in spec:
-        warn_of_release(spec)
+    if "$sklearn" in spec:
         return restore_transformer(spec, arrays, _CODEC)
     if not spec["fitted"]:
         raise KeyError("fitted")

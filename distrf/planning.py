@@ -25,10 +25,8 @@ from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import as_rows, look_at_target, see_target
-from .pipeline.target import Target
+from .pipeline.sample import Target, as_rows, look_at_target, see_target
 from .projections.cache import CACHE_BYTES
-from .representation import facts_html
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
 from .targets import as_columns
@@ -44,7 +42,7 @@ _NAMED = (
 )  # fmt: skip
 
 
-@dataclass
+@dataclass(repr=False)
 class Plan:
     """What a job will read, write and hold, worked out before any of it runs."""
 
@@ -54,7 +52,6 @@ class Plan:
     block_rows: int
     phases: tuple[Phase, ...]
     sweep_bytes: int
-    sweep_blocks: int
     bytes_written: int
     memory: PassMemory
     client_peak: int
@@ -75,29 +72,10 @@ class Plan:
         return round(sum(phase.sweeps for phase in self.phases) * self.sweep_bytes)
 
     @property
-    def threads(self) -> int:
-        """Threads of all workers."""
-        return self.workers.count * self.workers.threads
-
-    @property
     def at_once(self) -> tuple[int, int]:
         """Tasks that can run at once in the narrowest pass over the rows, and in the widest; of SGD gradients of a batch."""
         parts = [phase.parts for phase in self.phases if phase.parts]
         return min(parts, default=1), max(parts, default=1)
-
-    @property
-    def idle(self) -> str:
-        """What a note says of threads that have no work in the narrowest pass; "" if all have some."""
-        least = self.at_once[0]
-        if least >= self.threads:
-            return ""
-        if any(phase.batches and phase.parts == least for phase in self.phases):
-            why = "a batch has no more gradients; the others read rows and make features ahead"
-        elif least < self.sweep_blocks:
-            why = "with more segments, moving their states would take much of the time"
-        else:
-            why = f"the rows are stored in {self.sweep_blocks} block(s); write more (rows_per_block; row groups of Parquet)"
-        return f"{least} of {self.threads} threads work at once in the narrowest pass: {why}"
 
     @property
     def fits(self) -> bool:
@@ -129,13 +107,9 @@ class Plan:
             *(("note", note) for note in self.notes),
         ]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         lines = [f"plan: {self.job}", *(f"{what:<20}{value}" for what, value in self.lines())]
         return "\n".join(lines)
-
-    def _repr_html_(self) -> str:
-        fits = [("fits", "yes" if self.fits else "no: the job is refused")]
-        return facts_html(f"plan: {self.job}", [*self.lines(), *fits])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
@@ -242,7 +216,7 @@ def plan(
         notes += [
             "the memory limit of workers is not known (none are there yet, or they have none): the peak is not checked"
         ]
-    planned.notes[:0] = notes + ([planned.idle] if lazy and planned.idle else [])
+    planned.notes[:0] = notes
     return planned
 
 
@@ -268,7 +242,7 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
     if job == "train":
         total = _with_choices(total, rows, model)
     return Plan(
-        job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, rows.stored_blocks, total.written,
+        job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written,
         total.memory, total.client_bytes, rows.workers, list(total.notes),
     )  # fmt: skip
 

@@ -11,7 +11,7 @@ import pytest
 import distrf
 from distrf.cli import console
 from distrf.errors import InputError, StoreError, reworded
-from distrf.pipeline.target import look_at
+from distrf.pipeline.sample import look_at
 
 X = np.random.default_rng(0).normal(size=(40, 3))
 y = (X[:, 0] > 0).astype(int)

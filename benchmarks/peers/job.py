@@ -95,7 +95,7 @@ EPOCHS = 3
 class Method:
     """One way to do a job.
 
-    peer : a name of `processes.PEERS`
+    peer : a name of `peers.PEERS`
     call : the function of the job
     most : rows with which it is tried at most: its time or memory grows with their square, or it holds all features at once
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 import time
 import warnings
@@ -118,16 +117,15 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    found = _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+    found = _of(given, "target", "columns", "drop_missing_target", *more)
     names = {"weight": "sample_weight", "kind": "kinds"}
     return found | {names[name]: value for name, value in _of(given, *names).items()}
 
 
 def _asked(given: Given) -> Any:
     """The options of `distrf.make_model`, checked."""
-    from ..parameters import whole
+    from ..parameters import checked, whole
     from ..pipeline.options import Options
-    from ..pipeline.settings import checked
 
     seed = checked("random_state", given.get("random_state", 0), whole(0))
     return Options(**_of(given, *MODEL) | {"random_state": seed})
@@ -147,13 +145,10 @@ def demo(session: Session, given: Given) -> None:
     check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
-    shown = [console.facts("distrf demo", result), console.facts("written, bytes", result["files"])]
-    session.finish(result, "\n".join(shown))
+    session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = (
-    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
-)
+_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -175,7 +170,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -314,7 +309,6 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
-        session.report = None if os.path.exists(session.report or "") else session.report
         session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
@@ -330,11 +324,11 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 
 
-@command(*ROWS, *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report")
+@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite", "report")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
-    """Search parameters on samples, train the best on all rows.
+    """Search a grid on a sample, train the best on all rows.
 
-    Of what --grid does not name, length scale (around its rule), D and alpha are searched.
+    What --grid does not name is chosen at each of its points, as train does.
 
     \b
     Examples:
@@ -349,16 +343,15 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
-    options = vars(asked) | by_rules(search, _of(given, "grid", "n_rows", "overwrite")) | {"out": out}
+    options = vars(asked) | {"grid": {}} | _of(given, "grid", "overwrite") | {"out": out}
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
-    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.validation_rows:,} held-out rows"]
-    lines += [f"split by {tuned.split}"] if tuned.split else []
+    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "again", "report")
+@command("target", "weight", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -384,7 +377,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 
-@command("keys", "probabilities", "interval", "strict", "csv", "overwrite")
+@command("keys", "probabilities", "interval", "csv", "overwrite")
 def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -> None:
     """Predict rows with a trained model.
 
@@ -405,7 +398,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "strict", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 

@@ -37,11 +37,6 @@ class Session:
         self.warnings: list[str] = []
         self.peaks: dict[str, int] = {}
         self.where: dict[str, Any] = {"cluster": None, "memory_limit": None, "tls": None} | where
-        if self.where["memory_limit"] or self.where["tls"]:
-            from ..cluster import check_memory_limit, tls_settings  # half a second, which most never need
-
-            check_memory_limit(self.where["memory_limit"], self.where["cluster"])
-            tls_settings(self.where["tls"])
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet, and in Python's log."""

@@ -36,15 +36,12 @@ class Phase:
         How often all rows are read.
     parts : int
         Tasks of a pass, or of a batch, that can run at once. 0 of passes over samples or targets alone, which are short.
-    batches : int
-        Of all passes, where these are epochs: batches follow one after the other. 0 are passes over segments.
     """
 
     passes: int
     tasks: int
     sweeps: float
     parts: int
-    batches: int = 0
 
     @classmethod
     def of_passes(cls, passes: int, segments: int, sweeps: float | None = None) -> Phase:

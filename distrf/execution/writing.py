@@ -12,7 +12,6 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError, first_not_finite
-from ..store.files import normalise
 from .graph import graph_inputs
 from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
@@ -87,16 +86,14 @@ def write_rows(
     return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
 
 
-def append_rows(
-    path: str, arrays: dict[str, da.Array], *, part: dict[str, Any], again: bool = False
-) -> Written:
+def append_rows(path: str, arrays: dict[str, da.Array], *, part: dict[str, Any]) -> Written:
     """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
 
     Parameters
     ----------
     path : of the store
     arrays : {name: Dask array}; every array of the store
-    part, again : see `distrf.store.begin_append`
+    part : see `distrf.store.begin_append`
 
     Raises
     ------
@@ -108,7 +105,7 @@ def append_rows(
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
     n_rows = next(iter(aligned.values())).shape[0]
     kinds = {name: (a.shape[1:], blocks_are_csr(a)) for name, a in aligned.items()}
-    info = store.begin_append(path, n_rows, part, kinds, classes=classes, again=again)
+    info = store.begin_append(path, n_rows, part, kinds, classes=classes)
     coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
     return _write(info, coded, "append")
 
@@ -141,11 +138,12 @@ def write_parts(
     numbers = da.map_blocks(_block_number, da.arange(len(first), chunks=(first.chunks[0],)), dtype=np.int64)
     if keys:
         blocks.append(align_rows(first, _key_rows(str(key_source), keys, columns), "keys"))
-    folder_id, pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    info = store.create(path, store.StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite=overwrite)
+    pending = store.pending_blocks(path, store_id=info.id)
     named = {name: tuple(headings.get(name, ())) for name in aligned}
-    reduction = _PartReduction(normalise(path), folder_id, named, tuple(keys or ()))
+    reduction = _PartReduction(info.path, info.id, named, tuple(keys or ()))
     _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
-    store.finish_parts(path, folder_id=folder_id)
+    store.finish(path, store_id=info.id)
     return Written(None, len(pending), n_blocks)
 
 
@@ -251,11 +249,11 @@ class _KeyReader:
 class _PartReduction(RowCount):
     """Writes the part file of each block. The last array tells its number.
 
-    folder_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
+    store_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
     """
 
     path: str
-    folder_id: str | None
+    store_id: str | None
     names: dict[str, tuple[str, ...]]
     keys: tuple[str, ...]
 
@@ -263,6 +261,5 @@ class _PartReduction(RowCount):
         columns: dict[str, Any] = {name: blocks[-2].column(name) for name in self.keys}
         for (name, headings), array in zip(self.names.items(), blocks, strict=False):
             columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
-        return state + store.write_parquet_block(
-            self.path, int(blocks[-1].max(initial=0)), columns, folder_id=self.folder_id
-        )
+        index = int(blocks[-1].max(initial=0))
+        return state + store.write_block(self.path, index, columns, store_id=self.store_id)

@@ -117,7 +117,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     microbatches = len(next(schedule.batches(0)).microbatches)
     tasks = batch_tasks(microbatches, workers.count * workers.threads)
     reads = -(-rows.n // rows.uncut_rows)
-    phase = Phase(epochs, epochs * (reads + batches * tasks), epochs, microbatches, epochs * batches)
+    phase = Phase(epochs, epochs * (reads + batches * tasks), epochs, microbatches)
     memory = learning_memory(estimator, schedule, d, itemsize, rows.outputs, workers)
     client = SAMPLE * d * itemsize + state
     return sample + Costs(

@@ -165,8 +165,8 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     Warns
     -----
     ConvergenceWarning
-        The loss still falls after the last epoch; the score on held-out rows fell from the first epoch on; no epoch
-        was better than the constant, which is then kept. The warning states the numbers.
+        The loss still falls after the last epoch; no epoch was better than the constant, which is then kept. The warning
+        states the numbers.
 
     Notes
     -----

@@ -23,7 +23,7 @@ from ..sgd.batch_work import BatchWork
 from ..sgd.optimizer import PreconditionedSGD, SGDState
 from ..sgd.rows import Rows, Weights, measure_weights, open_checkpoint
 from ..sgd.schedules import Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
-from ..sgd.spectrum import Requested, Spectrum, measure_spectrum
+from ..sgd.spectrum import Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
 from ..targets import Targets, weight_unit
 from ..typing import ArrayLike, RandomState
@@ -191,13 +191,13 @@ class BaseSGD(LinearModel):
     ) -> Spectrum:
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = loss_of(self.loss, targets, self._epsilon)
-        choose_epsilon = self._epsilon == "auto" and loss.epsilon_in_spreads is not None
-        alpha = None if self.alpha == "auto" else float(self.alpha)
-        epsilon = None if choose_epsilon else loss.epsilon
-        requested = Requested(alpha, epsilon, self.fit_intercept, self.n_directions)
 
         def measure(_: Any) -> dict[str, np.ndarray]:
-            return measure_spectrum(rows, targets, loss, weights, requested, stream=stream, seed=seed).arrays
+            return measure_spectrum(
+                rows, targets, loss, weights, alpha=None if self.alpha == "auto" else float(self.alpha),
+                choose_epsilon=self._epsilon == "auto", intercept=self.fit_intercept, directions=self.n_directions,
+                stream=stream, seed=seed,
+            ).arrays  # fmt: skip
 
         return Spectrum.of(checkpoint.run(measure))
 

@@ -134,16 +134,27 @@ class ArraysApart:
         """Names of the fields that hold arrays."""
         return [f.name for f in fields(cls) if not f.compare]  # type: ignore[arg-type]
 
+    @classmethod
+    def _inner(cls) -> list[str]:
+        """Names of the fields that are maps."""
+        return [f.name for f in fields(cls) if str(f.type).removesuffix(" | None").endswith("Map")]  # type: ignore[arg-type]
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays, by name; empty for a map that is determined by its seed."""
-        named = {name: getattr(self, name) for name in self._apart()}
-        return {name: array for name, array in named.items() if array is not None}
+        """The arrays, by name, those of an inner map after its name and a dot; empty for a map that is determined by its seed."""
+        named = {name: getattr(self, name) for name in self._apart() if getattr(self, name) is not None}
+        for inner in self._inner():
+            below = getattr(self, inner)
+            named |= {} if below is None else {f"{inner}.{name}": array for name, array in below.arrays.items()}
+        return named
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         """The same with these arrays in place of its own."""
-        learned: dict[str, Any] = {name: arrays.get(name) for name in self._apart()}
-        return replace(self, **learned) if learned else self  # type: ignore[type-var]
+        made: dict[str, Any] = {name: arrays.get(name) for name in self._apart()}
+        for inner in self._inner():
+            below = getattr(self, inner)
+            made[inner] = below and below.with_arrays(_below(inner, arrays))
+        return replace(self, **made) if made else self  # type: ignore[type-var]
 
     def without_arrays(self) -> Self:
         """The same without arrays, small enough to be sent with every task."""
@@ -292,26 +303,6 @@ class FeatureMap(ArraysApart):
         return None
 
     @classmethod
-    def _inner(cls) -> list[str]:
-        """Names of the fields that are maps."""
-        return [f.name for f in fields(cls) if str(f.type).removesuffix(" | None").endswith("Map")]
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays, by name, those of an inner map after its name and a dot; empty for a map that is determined by its seed."""
-        named = super().arrays
-        for inner in self._inner():
-            below = getattr(self, inner)
-            named |= {} if below is None else {f"{inner}.{name}": array for name, array in below.arrays.items()}
-        return named
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        maps = {inner: getattr(self, inner) for inner in self._inner()}
-        maps = {inner: map_ and map_.with_arrays(_below(inner, arrays)) for inner, map_ in maps.items()}
-        made = super().with_arrays(arrays)
-        return replace(made, **maps) if maps else made
-
-    @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
         """The map of a spec and its learned arrays; `map_from_spec` calls it and compares checksum and digest.
 
@@ -373,7 +364,7 @@ FAMILIES = {
     "binning": ("binning", "BinningMap RandomBinningFeatures"),
     "tensor-sketch": ("tensor_sketch", "TensorSketchMap TensorSketchFeatures"),
     "nystroem": ("nystroem", "NystroemMap NystroemFeatures"),
-    "subspace": ("tefm", "SubspaceMap TEFM"),
+    "tefm": ("tefm", "SubspaceMap TEFM"),
     "learned": ("learned", "LearnedFourierMap"),
     "scaling": ("scaling", "ScalingMap StreamingScaler"),
     "blockwise": ("blockwise", "BlockwiseMap Blockwise"),

@@ -21,7 +21,7 @@ from ..typing import RandomState, Rows
 from .base import FeatureMap, SeededMap, check_rows, row_tiles, working_dtype
 from .estimator import FeatureEstimator
 from .fourier import GAMMA, KERNEL
-from .phase_precision import phase_dtype
+from .phase_precision import refuse_far
 from .rules import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
@@ -105,7 +105,7 @@ class BinningMap(SeededMap):
         words = [raw_words(self.seed, "binning hash", p, count) for p in range(start, stop)]
         return np.stack(words).view(np.int64)
 
-    def _grids(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _cached_grids(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """1 / pitches, shifts and words of grids start:stop, from the cache of weights."""
         key = (self.kernel, self.length_scale, self.n_features_in, self.seed, start, stop)
         return (
@@ -127,7 +127,10 @@ class BinningMap(SeededMap):
         """
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
-            grids, hashes = self._grids(first, last), np.empty((X.shape[0], last - first), dtype=np.uint64)
+            grids, hashes = (
+                self._cached_grids(first, last),
+                np.empty((X.shape[0], last - first), dtype=np.uint64),
+            )
             if isinstance(X, np.ndarray):
                 for a, b in row_tiles(X.shape[0], _TILE):
                     bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
@@ -138,10 +141,10 @@ class BinningMap(SeededMap):
 
     def columns(self, X: Rows, start: int, stop: int) -> sp.csr_array:
         X = check_rows(X, self.n_features_in)
-        dtype, double = working_dtype(X.dtype), np.dtype(np.float64)
+        dtype = working_dtype(X.dtype)
         X = X if isinstance(X, np.ndarray) else sp.csr_array(X)
         for a, b in row_tiles(X.shape[0], _TILE):  # whose bins float64 tells apart
-            phase_dtype(X[a:b].astype(double), a, 1.0 / self.length_scale, double)
+            refuse_far(X[a:b].astype(np.float64), a, 1.0 / self.length_scale)
         n, P, D = X.shape[0], self.n_grids, self.n_components
         index = np.int32 if n * P < 2**31 else np.int64
         columns, values = np.empty((n, P), dtype=index), np.empty((n, P), dtype=dtype)

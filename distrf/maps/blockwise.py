@@ -1,8 +1,7 @@
-"""A fitted scikit-learn transformer as a frozen map.
+"""A fitted scikit-learn transformer as a map.
 
-What was fitted travels to the workers as `learned`, under one shared key. For the classes in `SAVABLE_TRANSFORMERS` it holds the fitted arrays
-and, as an array of bytes, all else as JSON; the same is written when the map is saved. Any other transformer travels as its
-pickle, within one job. It has no spec and cannot be saved, because loading a pickle from a file would run the code in it.
+It travels to the workers as its pickle, once, within one job. No file has a pickle, since loading it would run the code in it: a saved
+`Blockwise` holds its transformer as plain data (`distrf.maps.transformers`), or refuses.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ import json
 import pickle
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -33,16 +32,7 @@ from ..targets import as_columns
 from ..typing import ArrayLike, RandomState, Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
 from .estimator import FeatureEstimator, in_memory, positive_only, validate_rows
-from .transformers import (
-    TRANSFORMERS,
-    describe_transformer,
-    listed_transformer,
-    restore_transformer,
-    warn_of_release,
-)
-
-#: Entries of `learned`: a pickle, and JSON.
-_PICKLE, _STATE = "pickle", "state"
+from .transformers import CODEC, TRANSFORMERS, listed_transformer
 
 
 @dataclass(frozen=True)
@@ -53,16 +43,16 @@ class BlockwiseMap(FeatureMap):
     ----------
     n_features_in : d
     n_components : D
-    digest : str, fingerprint of `learned`
+    fingerprint : str, of the transformer
     columns_of_frames : str, JSON of the names of the columns of the data frames that the transformer takes; empty if it takes arrays
     csr : bool, whether the features of data frames, which are float64, are CSR
-    learned : the JSON and the fitted arrays by name, or the pickle of the transformer
+    pickled : the transformer, as an array of bytes
     """
 
-    digest: str
+    fingerprint: str
     columns_of_frames: str = ""
     csr: bool = False
-    learned: Mapping[str, np.ndarray] | None = field(default=None, compare=False, repr=False)
+    pickled: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "blockwise"
     whole_rows: ClassVar[bool] = True
@@ -86,20 +76,19 @@ class BlockwiseMap(FeatureMap):
 
         Raises
         ------
-        InputError : the transformer is neither in `SAVABLE_TRANSFORMERS` nor can it be pickled
+        InputError : the transformer cannot be pickled
         """
-        learned: dict[str, np.ndarray] = {}
+        what = f"a transformer travels to the workers as a pickle, but this {type(transformer).__name__} cannot be pickled"
+        with reworded(lambda error: InputError(f"{what}: {error}; use functions that are defined in a module")):
+            pickled = np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)
+        data: dict[str, np.ndarray] = {}
         try:
-            text = json.dumps(describe_transformer(transformer, "", learned), sort_keys=True)
-            learned[_STATE] = np.frombuffer(text.encode(), dtype=np.uint8)
+            text = json.dumps(CODEC.encode(transformer, "", data), sort_keys=True)
+            data["state"] = np.frombuffer(text.encode(), dtype=np.uint8)
         except InputError:
-            what = f"a transformer travels to the workers as a pickle, but this {type(transformer).__name__} cannot be pickled"
-            with reworded(
-                lambda error: InputError(f"{what}: {error}; use functions that are defined in a module")
-            ):
-                learned = {_PICKLE: np.frombuffer(pickle.dumps(transformer), dtype=np.uint8)}
+            data = {"pickled": pickled}
         columns = json.dumps(list(names)) if names else ""
-        return cls(n_features_in, n_components, arrays_fingerprint(learned), columns, csr, learned)
+        return cls(n_features_in, n_components, arrays_fingerprint(data), columns, csr, pickled)
 
     @property
     def names(self) -> list[str]:
@@ -107,14 +96,9 @@ class BlockwiseMap(FeatureMap):
         return json.loads(self.columns_of_frames or "[]")
 
     @property
-    def savable(self) -> bool:
-        """Whether the map has a spec, so that it can be saved."""
-        return _PICKLE not in self.arrays
-
-    @property
     def transformer(self) -> Any:
-        """The fitted transformer, made from its data where it is not one of the last few."""
-        return _transformer_of(self)
+        """The fitted transformer, from its pickle where it is not one of the last few."""
+        return _unpickled(self)
 
     def __call__(self, X: Rows) -> Rows:
         if self.names:
@@ -155,38 +139,26 @@ class BlockwiseMap(FeatureMap):
         except (TypeError, ValueError):  # it takes no CSR rows; its own error will say so
             return False
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {} if self.learned is None else dict(self.learned)
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, learned=dict(arrays) or None)
-
     def work(self) -> tuple[float, float]:
-        size = sum(a.nbytes for a in self.arrays.values())
-        return 2.0 * self.n_features_in * self.n_components, float(size)
+        return 2.0 * self.n_features_in * self.n_components, float(
+            0 if self.pickled is None else self.pickled.nbytes
+        )
 
     def spec(self) -> dict[str, Any]:
-        if not self.savable:
-            describe_transformer(self.transformer, "the transformer", {})  # an error that says why
-        return super().spec()
+        CODEC.encode(self.transformer, "", {})  # an error that says why no spec can tell it from others
+        return FeatureMap.spec(self.without_arrays())
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> BlockwiseMap:
-        map_ = cls(**cls._read_fields(spec, arrays), learned=dict(arrays))
-        if _STATE not in arrays:
-            raise SpecMismatchError("the spec names a pickle, which is not loaded; the spec was edited")
-        _ = map_.transformer  # raises where the spec is not that of a listed transformer
-        warn_of_release(json.loads(arrays[_STATE].tobytes()))
-        return map_
+        raise SpecMismatchError(
+            "a spec names a transformer, but does not hold it: save a Pipeline in which Blockwise is a step of its own"
+        )
 
 
 @lru_cache(maxsize=8)
-def _transformer_of(map_: BlockwiseMap) -> Any:
-    assert map_.learned is not None
-    if not map_.savable:
-        return pickle.loads(map_.learned[_PICKLE].tobytes())
-    return restore_transformer(json.loads(map_.learned[_STATE].tobytes()), map_.learned)
+def _unpickled(map_: BlockwiseMap) -> Any:
+    assert map_.pickled is not None
+    return pickle.loads(map_.pickled.tobytes())
 
 
 def takes_missing(transformer: Any) -> bool:
@@ -229,6 +201,10 @@ class Blockwise(FeatureEstimator):
         The frozen map. Its transformer travels to the workers once, under one shared key.
     transformer_ : scikit-learn transformer
         The fitted transformer.
+    width_ : int
+        D, the number of features.
+    frames_ : dict
+        Of a transformer that takes data frames, their columns, and whether it makes CSR.
     n_features_in_ : int
         Number of input columns, d.
 
@@ -247,7 +223,9 @@ class Blockwise(FeatureEstimator):
     (100, 15)
     """
 
-    map_: BlockwiseMap = learned()
+    transformer_: Any = learned()
+    width_: int = learned()
+    frames_: dict[str, Any] = learned()
 
     joins_columns: ClassVar[bool] = False
     transformer: BaseEstimator | str = param(
@@ -314,10 +292,20 @@ class Blockwise(FeatureEstimator):
         with input_errors():
             inner = inner.fit(rows) if targets is None else inner.fit(rows, targets)
         features = _check_row_wise(inner, rows[:3], np.dtype(np.float64) if frame else rows.dtype)
-        names = self.feature_names_in_.tolist() if frame else ()
-        csr = frame and bool(sp.issparse(features))
-        self.map_ = BlockwiseMap.of_transformer(inner, d, features.shape[1], names, csr)
+        names = self.feature_names_in_.tolist() if frame else []
+        return self._publish(inner, d, features.shape[1], names, frame and bool(sp.issparse(features)))
+
+    def _publish(self, transformer: Any, d: int, width: int, names: list[str], csr: bool = False) -> Blockwise:
+        self._map = BlockwiseMap.of_transformer(transformer, d, width, names, csr)
+        self.transformer_, self.n_features_in_, self.width_ = transformer, d, width
+        self.frames_ = {"names": names, "csr": csr}
         return self
+
+    @property
+    def map_(self) -> BlockwiseMap:  # type: ignore[override]
+        if "_map" not in vars(self):  # of a loaded one
+            self._publish(self.transformer_, self.n_features_in_, self.width_, **self.frames_)
+        return self._map
 
     def _checked(self, X: Any) -> Any:
         if self.map_.names:  # which the map itself looks for
@@ -353,11 +341,8 @@ class Blockwise(FeatureEstimator):
             width = len(transformer.get_feature_names_out())
         except (AttributeError, ValueError):  # of a function that names no features
             width = transformer.transform(np.ones((1, d))).shape[1]
-        blockwise = cls(transformer)
-        blockwise.n_features_in_ = d
         names = getattr(transformer, "feature_names_in_", ()) if _takes_columns(transformer) else ()
-        blockwise.map_ = BlockwiseMap.of_transformer(transformer, d, width, list(names))
-        return blockwise
+        return cls(transformer)._publish(transformer, d, width, list(names))
 
     def _unfitted(self) -> Any:
         listed = listed_transformer(self.transformer) if isinstance(self.transformer, str) else None
@@ -371,10 +356,6 @@ class Blockwise(FeatureEstimator):
             warnings.simplefilter("ignore")  # about so few rows
             inner = self._unfitted().fit(rows)
         return BlockwiseMap.of_transformer(inner, d, inner.transform(rows[:1]).shape[1])
-
-    @property
-    def transformer_(self) -> BaseEstimator:
-        return self.map_.transformer
 
     def __sklearn_tags__(self) -> Tags:
         tags, inner = super().__sklearn_tags__(), get_tags(self._unfitted())

@@ -15,7 +15,7 @@ from joblib.parallel import ThreadingBackend
 from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
-from sklearn.utils.validation import _check_feature_names, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
 from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, input_errors, rows_from
@@ -120,13 +120,7 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
         working_dtype(X.dtype)
         with input_errors():
             _check_feature_names(estimator, header(X), reset=reset)
-        if reset:
-            estimator.n_features_in_ = X.shape[1]
-        elif X.shape[1] != estimator.n_features_in_:
-            raise InputError(
-                f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-                f"{estimator.n_features_in_} features as input"
-            )
+            _check_n_features(estimator, X, reset=reset)
         if X.shape[0] == 0:
             raise InputError("Found array with 0 sample(s), at least 1 is required")
         return X

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..errors import InputError, RowError
+from ..errors import RowError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
@@ -220,8 +220,6 @@ def resolve_semigroup_kernel(
     value = {"beta": beta, "lam": lam}.get(name, getattr(chosen, name))
     if isinstance(value, numbers.Real):
         return get_kernel(kernel, SemigroupKernel, **{name: float(value)})
-    if value != "median":
-        raise InputError(f"{name} must be a positive number or 'median', got {value!r}")
     if X is None:
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")

@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
+from ..parameters import one_of
 from ..projections.base import COSINE_COST, FOURIER_COST
 from ..projections.circulant import fast_order
 from ..randomness import signs
@@ -189,9 +190,7 @@ STRUCTURES: dict[str, type[Frequencies]] = {f.name: f for f in (Frequencies, Cir
 
 
 def get_frequencies(structure: str, n_features_in: int, n_frequencies: int, seed: int) -> Frequencies:
-    """The structure of that name. Raises InputError where `STRUCTURES` does not hold it."""
-    if structure not in STRUCTURES:
-        raise InputError(f"structure is one of {', '.join(STRUCTURES)}; got {structure!r}")
+    """The structure of that name."""
     return STRUCTURES[structure](n_features_in, n_frequencies, seed)
 
 
@@ -220,7 +219,7 @@ class LearnedFourierMap(FeatureMap):
     """
 
     phase: str = field(metadata={"rule": PHASE})
-    structure: str
+    structure: str = field(metadata={"rule": one_of(*STRUCTURES)})
     seed: int
     kernel: Kernel | None = None
     length_scale: float | None = None
@@ -251,19 +250,17 @@ class LearnedFourierMap(FeatureMap):
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         assert self.frequencies is not None
-        linear, sizes, prepared = self.linear, self._column_sizes(), {}
+        linear, sizes, dtype = self.linear, self._column_sizes(), out.dtype
+        prepared = linear.prepare(self.frequencies, dtype)
         whole = (start, stop) == (0, self.n_components)
         features = out if whole else np.empty((len(out), self.n_components), dtype=out.dtype)
         amplitude = np.sqrt(2.0 / self.n_components)
         for a, b in row_tiles(X.shape[0], linear.rows_per_tile):
-            tile = phase_tile(X, a, b, sizes, out.dtype, keep_csr=True)
-            if tile.dtype not in prepared:
-                prepared[tile.dtype] = linear.prepare(self.frequencies, tile.dtype)
-            phases, _ = linear.phases(tile, prepared[tile.dtype])
+            phases, _ = linear.phases(phase_tile(X, a, b, sizes, dtype, keep_csr=True), prepared)
             if self.offsets is None:
                 cos_sin(phases, features[a:b], 0, amplitude)
             else:
-                cos_offset(phases, self.offsets.astype(tile.dtype), features[a:b], 0, amplitude)
+                cos_offset(phases, self.offsets.astype(dtype), features[a:b], 0, amplitude)
         if not whole:
             out[:] = features[:, start:stop]
 

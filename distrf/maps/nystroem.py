@@ -293,16 +293,10 @@ def choose_landmarks(rule: str, X: ArrayLike, m: int, seed: int) -> np.ndarray:
     if rule == "uniform" or len(rows) <= m:
         return rows
     state = int(raw_words(seed, "landmarks", 1, 1)[0] >> 32)
+    from sklearn.cluster import MiniBatchKMeans, kmeans_plusplus  # on first use: cold workers start quickly
+
     if rule == "k-means++":
-        from sklearn.cluster import kmeans_plusplus  # on first use: cold workers start quickly
-
         return rows[np.sort(kmeans_plusplus(lean(rows), m, random_state=state)[1])]
-    return _centres(rows, m, state)
-
-
-def _centres(rows: np.ndarray, m: int, state: int) -> np.ndarray:
-    from sklearn.cluster import MiniBatchKMeans
-
     batch = max(1024, min(len(rows), 4 * m))
     clusters = MiniBatchKMeans(
         m, n_init=1, max_iter=20, batch_size=batch, init_size=len(rows), random_state=state

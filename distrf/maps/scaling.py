@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import OneToOneFeatureMixin
 from sklearn.utils import Tags
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from ..errors import InputError
 from ..execution.passes import SizedState, run_pass
@@ -79,10 +80,9 @@ class MomentsReduction:
             return state
         if sp.issparse(X):
             X = sp.csr_array(X, dtype=np.float64)
-            mean = np.asarray(X.mean(axis=0)).ravel()
-            stored = np.bincount(X.indices, minlength=self.d)
-            squares = np.bincount(X.indices, (X.data - mean[X.indices]) ** 2, self.d) + (n - stored) * mean**2
-            low, high = (np.asarray(f(axis=0).todense()).ravel() for f in (X.min, X.max))
+            mean, variance = mean_variance_axis(X, axis=0)
+            squares = n * variance
+            low, high = min_max_axis(X, axis=0)
         else:
             mean = X.mean(axis=0, dtype=np.float64)
             deviations = X - mean

@@ -45,7 +45,7 @@ class SubspaceMap(FeatureMap):
     basis: np.ndarray | None = field(default=None, compare=False, repr=False)
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
-    kind: ClassVar[str] = "subspace"
+    kind: ClassVar[str] = "tefm"
 
     @property
     def tiles(self) -> FeatureTiles:
@@ -223,7 +223,11 @@ class TEFM(FeatureEstimator):
                 "give an integer"
             )
         seed = draw_seed(self.random_state)
-        base = None if self.base is None else fitted_base(self.base, X, y, seed)
+        base: Any = None
+        if self.base is not None:
+            base = clone(self.base)
+            seed_base(base, seed, "tefm base")
+            base = base.fit(X, y).map_
         subspace = RangeFinder(
             int(self.n_components),
             sketch=self.sketch,
@@ -274,10 +278,3 @@ class TEFM(FeatureEstimator):
         """Q', shape (l, D)."""
         assert self.map_.basis is not None
         return self.map_.basis.T
-
-
-def fitted_base(base: FeatureEstimator, X: ArrayLike, y: ArrayLike, seed: int) -> FeatureMap:
-    """Fit a clone of `base` and return its map. Its seed is derived from `seed` unless the base has its own."""
-    base = clone(base)
-    seed_base(base, seed, "tefm base")
-    return base.fit(X, y).map_  # type: ignore[attr-defined]

@@ -8,7 +8,6 @@ these classes alone. Functions are no data: a `FunctionTransformer` of one is no
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
-from ..errors import InputError, SpecMismatchError, reworded
+from ..errors import InputError, SpecMismatchError, reworded, warn
 from ..plain_data import Arrays, Codec
 
 #: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
@@ -60,57 +59,31 @@ def listed_transformer(name: str) -> type | None:
     return None if module is None else getattr(importlib.import_module(module), name)
 
 
-def describe_transformer(
-    transformer: Any, where: str, arrays: Arrays, codec: Codec | None = None
-) -> dict[str, Any]:
-    """The JSON of a transformer, with the release of scikit-learn that made it.
-
-    Parameters
-    ----------
-    transformer : estimator of a class in `SAVABLE_TRANSFORMERS`, fitted or not
-    where : what messages call it; "" for itself
-    arrays : dict, to which its arrays are added
-    codec : what encodes its parts; None knows scikit-learn's alone
-
-    Raises
-    ------
-    InputError : its class is not listed, or a part of it is not plain data; the message names it
-    """
-    entry = (codec or CODEC).encode(transformer, where, arrays)
-    return {
-        "class": entry["$sklearn"],
-        "scikit_learn": sklearn.__version__,
-        "parameters": entry["parameters"],
-        "fitted": entry["fitted"],
-    }
-
-
 def restore_transformer(
-    entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec | None = None
-) -> Any:
-    """The transformer of the JSON that `describe_transformer` made.
+    entry: Any, arrays: Mapping[str, np.ndarray], codec: Codec | None = None
+) -> BaseEstimator:
+    """The transformer of the JSON that `CODEC` made.
 
     Raises
     ------
     SpecMismatchError : its class is not listed, an array is missing, or the JSON names what the class cannot have
+
+    Warns
+    -----
+    UserWarning : another minor release of scikit-learn made it
     """
-    name = entry.get("class")
-    wrong = f"the spec of the transformer {name} is not one of this release, or its arrays are missing"
+    wrong = "the spec of a transformer is not one of this release, or its arrays are missing"
     with reworded(lambda error: SpecMismatchError(f"{wrong} ({error!r}); save it again")):
-        if set(entry) != {"class", "scikit_learn", "parameters", "fitted"}:
-            raise KeyError(*entry)
-        return _restore(str(name), entry, arrays, codec or CODEC)
+        transformer: BaseEstimator = (codec or CODEC).decode(entry, arrays)
+        return transformer
 
 
-def warn_of_release(entry: Mapping[str, Any]) -> None:
-    """Warn of a transformer that another minor release of scikit-learn made."""
-    made, here = (str(v).split(".")[:2] for v in (entry["scikit_learn"], sklearn.__version__))
-    if made != here:
-        warnings.warn(
-            f"the {entry['class']} was saved with scikit-learn {entry['scikit_learn']}, and {sklearn.__version__} loads it: "
-            "its numbers may differ; compare some, or fit and save it again",
+def _warn_of_release(name: str, made: str) -> None:
+    if made.split(".")[:2] != sklearn.__version__.split(".")[:2]:
+        warn(
+            f"the {name} was saved with scikit-learn {made}, and {sklearn.__version__} loads it: its numbers may differ; "
+            "compare some, or fit and save it again",
             UserWarning,
-            stacklevel=2,
         )
 
 
@@ -131,18 +104,22 @@ def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
         known = value.get_params(deep=False)
         return {
             "$sklearn": name,
+            "scikit_learn": sklearn.__version__,
             "parameters": {k: v for k, v in parts.items() if k in known},
             "fitted": {k: v for k, v in parts.items() if k not in known},
         }
     return NotImplemented
 
 
-def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec) -> Any:
+def _restore(name: Any, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec) -> Any:
     cls = listed_transformer(name)
     if cls is None:
         raise SpecMismatchError(
             f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
         )
+    if set(entry) != {"$sklearn", "scikit_learn", "parameters", "fitted"}:
+        raise KeyError(*entry)
+    _warn_of_release(name, entry["scikit_learn"])
     parameters = {k: codec.decode(v, arrays) for k, v in entry["parameters"].items()}
     if parameters.get("memory") is not None:
         raise SpecMismatchError("the spec names a cache of pickles; the spec was edited")
@@ -157,9 +134,4 @@ def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarra
 
 
 #: What encodes transformers alone; `persistence` adds our own estimators.
-CODEC = Codec(
-    [_encode],
-    {
-        "$sklearn": lambda name, entry, arrays, codec: _restore(name, entry, arrays, codec),
-    },
-)
+CODEC = Codec([_encode], {"$sklearn": _restore})

@@ -42,7 +42,6 @@ def add_rows(
     sample_weight: Any = None,
     target: str | None = None,
     again: bool = False,
-    strict: bool = False,
 ) -> Any:
     """Add rows to a fitted ridge model, exactly and in one pass over them.
 
@@ -66,8 +65,6 @@ def add_rows(
     again : bool, default=False
         Add rows that the model has seen once more. A model in a folder knows them by the fingerprints of files, of rows
         that were appended to a store, and of arrays, and else leaves them out.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
     Returns
     -------
@@ -101,7 +98,7 @@ def add_rows(
     path = path_of(model) or getattr(model, "path", None)
     with hold(path):
         loaded = growing(model)
-        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
+        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight)
         _, rows, truth = loaded.open_labelled(data, None, "adding rows")
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)

@@ -79,7 +79,6 @@ class Loaded:
         sample_weight: Any = None,
         columns: Sequence[Any] | None = None,
         needs_target: bool = False,
-        strict: bool = False,
     ) -> Rows:
         """Rows read as the training rows were (same columns); arrays as they are.
 
@@ -100,7 +99,7 @@ class Loaded:
             dropped = getattr(training, "dropped", False)
             data = _coded(encoder, rows, y, target if needs_target else None, dropped)
         elif path is not None:
-            data = self._numbers(path, target, y, sample_weight, columns, needs_target, strict)
+            data = self._numbers(path, target, y, sample_weight, columns, needs_target)
         elif target is not None:
             raise InputError(
                 f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
@@ -128,7 +127,7 @@ class Loaded:
             warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)
 
     def _numbers(
-        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool
+        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool
     ) -> Rows:
         """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
         columns = self.reading["columns"] if columns is None else list(columns)
@@ -136,8 +135,8 @@ class Loaded:
             target = target or (self.reading["target"] if needs_target else None)
         elif columns and not all(str(column).isdigit() for column in columns):
             # A Zarr store may have no names; then only the width can be compared.
-            columns = columns if store.describe(path).columns else None
-        data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
+            columns = columns if store.open_source(path, store.Selection()).columns else None
+        data = open_input(path, target, columns, y=y, sample_weight=weight)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"

@@ -42,7 +42,6 @@ def predict(
     columns: Sequence[Any] | None = None,
     probabilities: bool | str = "auto",
     interval: float | None = None,
-    strict: bool = False,
     overwrite: bool = False,
 ) -> Any:
     """Predict rows, block by block; a write that was interrupted resumes.
@@ -66,8 +65,6 @@ def predict(
     interval : float or None, default=None
         Write the ends of the intervals "low" and "high" that hold this share of targets, such as 0.9, beside the numbers
         that a regressor predicts. None writes no intervals.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     overwrite : bool, default=False
         Replace an output that was made with another model or of other rows.
 
@@ -92,7 +89,7 @@ def predict(
     if out is not None:
         out, trained, data = os.fspath(out), model, X  # what is described has been checked
         if not isinstance(X, Rows):
-            reading = {"columns": columns, "strict": strict}
+            reading = {"columns": columns}
             trained, data = open_rows(model, X, out, keys, probabilities, interval, **reading)
         return _write(trained, data, out, keys, probabilities, interval, overwrite)
     trained = predictor(model)
@@ -100,7 +97,7 @@ def predict(
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)
     given = path_of(X) is None and columns is None and not isinstance(X, Rows)
-    rows = X if given else trained.open(X, columns=columns, strict=strict).rows()[0]
+    rows = X if given else trained.open(X, columns=columns).rows()[0]
     if not given or is_table(X):
         trained.warn_of_drift(rows)
     _headings(trained.pipeline[-1], probabilities, interval, False)
@@ -148,7 +145,7 @@ def open_rows(
     store.check_apart(out, [path_of(X)])
     store.check_apart(out, [path_of(model)], than="the model")
     store.check_writable(out)
-    store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
+    store.existing_store(out)
     trained = predictor(model)
     data = trained.open(X, **reading)
     path = data.place

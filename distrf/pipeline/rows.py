@@ -16,9 +16,8 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_table
+from ..execution.open_table import Table, is_table, open_labelled, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -26,7 +25,6 @@ from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
-from ..store.frames import as_arrow, chosen
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
@@ -46,7 +44,7 @@ class Rows:
     Attributes
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
-    info : RowsInfo, of rows at a path
+    info : RowSource, of rows at a path
     reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
         targets that were given
     held : how rows are held out: what `distrf.splits.make_split` takes of split, by, name and dates
@@ -88,6 +86,7 @@ class Rows:
     def description(self) -> dict[str, Any]:
         """How the rows were read, and held out: part of the spec of whatever is made from them."""
         by = {"split": self.split, "by": self.held.get("name") or tokenize(self.held.get("by"))}
+        split = None if self.split == "random" else by
         if self.info is None:
             found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
         else:
@@ -99,11 +98,7 @@ class Rows:
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
                 "y": self.reading.get("y"),
             }  # fmt: skip
-        return {
-            name: value
-            for name, value in (found | {"split": None if self.split == "random" else by}).items()
-            if value is not None
-        }
+        return {name: value for name, value in (found | {"split": split}).items() if value is not None}
 
     @property
     def parts(self) -> Parts:
@@ -146,15 +141,13 @@ class Rows:
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
             )
-        if is_dask_collection(self.table):
-            labels = {str(label): label for label in self.table.columns}
-            if name in labels:
-                return self.column(as_array(self.table[labels[name]]))
-        elif (found := chosen(self.table, [name])).num_columns:
-            return self.column(column_values(found.column(0), np.dtype(object)))
-        else:
-            labels = dict.fromkeys(as_arrow(self.table).column_names)
-        raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        lazy = is_dask_collection(self.table)
+        labels = {str(label): label for label in self.table.columns} if lazy else self.table.column_names
+        if name not in labels:
+            raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        if lazy:
+            return as_array(self.table[labels[name]])
+        return column_values(self.table.column(name), np.dtype(object))
 
     def weighted(self, sample_weight: Any) -> Rows:
         """The same rows with their weights: those that are given, shape (n,), or a column by its name; None leaves these."""
@@ -231,7 +224,6 @@ def open_training(
     kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     numbers: bool = False,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -241,7 +233,6 @@ def open_training(
     ----------
     X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
     numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
-    strict : as of `open_rows`
 
     Raises
     ------
@@ -272,7 +263,7 @@ def open_training(
     held = {"split": split, "by": by}
     given = {"y": y, "sample_weight": sample_weight, **held}
     if path is not None:
-        data = open_input(path, target, columns, strict=strict, **given)
+        data = open_input(path, target, columns, **given)
         return data if numbers else _with_missing(data)
     for name, value in (given | {"columns": columns, "target": target}).items():
         if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
@@ -314,11 +305,11 @@ def _open_table(
     if isinstance(X, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
     table = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    by, dates = (by, False) if name is None else _split_column(table, name, split)
     kinds |= dict.fromkeys(hidden, "drop")
     schema, found = describe_columns(table, {c: kind for c, kind in kinds.items() if c not in exclude})
     schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
     data = coded_rows(X, table, schema, [kind for kind in found if kind.name not in hidden], y)
-    by, dates = (by, False) if name is None else _split_column(table, name, split)
     by = by if name or by is None else data.column(by)
     return replace(data, held={"split": split, "by": by, "name": name, "dates": dates})
 
@@ -342,7 +333,7 @@ def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[Col
     at_path, kept = path_of(data) is not None, {kind.name: kind.kind for kind in kinds}
     return Rows(
         table.rows(schema), table.y if y is None else plain_rows(y, "y"),
-        info=table.place.source.coded_as(schema).info if at_path else None,
+        info=table.place.source.coded_as(schema) if at_path else None,
         reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
         encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
         table=table if at_path else getattr(table.place, "table", data),
@@ -370,7 +361,6 @@ def open_input(
     *,
     y: Any = None,
     sample_weight: Any = None,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -391,8 +381,8 @@ def open_input(
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
     reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
-    info = store.describe(path, target=target, columns=columns)
-    X, own = _open(path, reading, strict=strict)
+    info = store.open_source(path, store.Selection(target=target, columns=columns))
+    X, own = _open(path, reading)
     held = {"split": split, "by": by, "name": name, "dates": dates}
     data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
     if name is not None and not table:

@@ -121,7 +121,7 @@ def write_report(
     if searched:
         section, made = "Search", result.to_dict()
         made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
-        made |= {made["metric"]: result.best.score, "alpha": result.best.alpha} | result.best.parameters
+        made |= {made["metric"]: result.best.score} | result.best.parameters
     elif isinstance(result, Evaluation):
         section, made = "Scores", dict(result)
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):

@@ -143,7 +143,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     short = 1 + (getattr(estimator, "class_weight", None) is not None) + 2 * bool(estimator.held_out_share)
     source = rows.source_bytes if block_rows == rows.block_rows else 0
     return rows.sample_costs(sample, blocks=len(blocks)) + Costs(
-        (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts, most * batches)),
+        (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts)),
         8 * width * rows.outputs,
         _linear_memory(
             schedule,

@@ -144,30 +144,26 @@ class SampledRows:
     held : other rows that test them, shape (r, P); None if there are too few, or `fitted` is all rows
     whole : whether `fitted` is all rows there are
     longest : an upper bound of z'z over all rows; infinity if none is known
-    draws : number of independent draws that gave the s + r rows; None if each row is one
+    unseen : about the largest share of the weight that rows unlike all sampled ones may have
     """
 
     fitted: np.ndarray
     held: np.ndarray | None = None
     whole: bool = False
     longest: float = np.inf
-    draws: float | None = None
+    unseen: float = 0.0
 
-    @property
-    def count(self) -> int:
-        return len(self.fitted) + (0 if self.held is None else len(self.held))
 
-    @property
-    def telling(self) -> np.ndarray:
-        """The rows on which the length of steps is measured: the held-out ones if there are any."""
-        return self.fitted if self.held is None else self.held
-
-    @property
-    def unseen(self) -> float:
-        """About the largest share of the weight that rows unlike all sampled ones may have."""
-        if self.whole:
-            return 0.0
-        return 1.0 / (self.count if self.draws is None else self.draws)
+def split_rows(
+    rows: np.ndarray, together: int = 1, whole: bool = False, longest: float = np.inf
+) -> SampledRows:
+    """Two thirds of the sampled rows give the directions, the other third tests them; `together` neighbours are one draw."""
+    if whole:
+        return SampledRows(rows, None, whole, longest)
+    held, unseen = (np.arange(len(rows)) // together) % 3 == 2, together / len(rows)
+    if len(rows) < 3:
+        return SampledRows(rows, None, whole, longest, unseen)
+    return SampledRows(rows[~held], rows[held], whole, longest, unseen)
 
 
 def make_preconditioner(
@@ -195,34 +191,26 @@ def make_preconditioner(
     mu = smoothness * values + alpha
     floor = max(_FLOOR[Z.dtype.name] * float(mu[0]), np.finfo(np.float64).tiny * 1e9)
     k = min(most, Q.shape[1], int(np.count_nonzero(mu > floor)))
-    measure = _Measurement(sample, smoothness, alpha, seed)
     while True:
         target = max(float(mu[k]) if k < len(mu) else alpha, floor)
-        candidate = measure(np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target)
-        if not chosen or sample.whole or k <= 1 or candidate.curvature <= _MOST_RATIO * target:
-            return candidate
+        made = Preconditioner(
+            np.ascontiguousarray(Q[:, :k]), 1.0 - target / mu[:k], target, target, smoothness, sample.unseen
+        )
+        made = _measured(made, sample, alpha, seed)
+        if not chosen or sample.whole or k <= 1 or made.curvature <= _MOST_RATIO * target:
+            return made
         k = max(1, int(_FEWER * k))
 
 
-@dataclass(frozen=True)
-class _Measurement:
-    """Measures a preconditioner on rows that its directions do not come from, or on all rows there are."""
-
-    sample: SampledRows
-    smoothness: float
-    alpha: float
-    seed: int
-
-    def __call__(self, Q: np.ndarray, shrink: np.ndarray, target: float) -> Preconditioner:
-        sample, rows = self.sample, self.sample.telling
-        P = Preconditioner(Q, shrink, 1.0, 1.0)
-        length, curvature = float(P.lengths(rows).max()), target
-        if not sample.whole:
-            length = min(_ROW_SAFETY * length, sample.longest)
-            curved = deflated_curvature(rows, P, self.seed) + sample.unseen * length
-            curvature = max(self.smoothness * curved + self.alpha, target)
-        bound = max(self.smoothness * length + self.alpha, curvature)
-        return Preconditioner(Q, shrink, float(curvature), float(bound), self.smoothness, sample.unseen)
+def _measured(P: Preconditioner, sample: SampledRows, alpha: float, seed: int) -> Preconditioner:
+    """P with its curvature and bound on rows that its directions do not come from, or on all rows there are."""
+    rows, curvature = sample.fitted if sample.held is None else sample.held, P.curvature
+    length = float(P.lengths(rows).max())
+    if not sample.whole:
+        length = min(_ROW_SAFETY * length, sample.longest)
+        curved = deflated_curvature(rows, P, seed) + sample.unseen * length
+        curvature = float(max(P.smoothness * curved + alpha, curvature))
+    return replace(P, curvature=curvature, row_bound=float(max(P.smoothness * length + alpha, curvature)))
 
 
 def deflated_curvature(rows: np.ndarray, P: Preconditioner, seed: int) -> float:

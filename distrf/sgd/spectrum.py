@@ -20,11 +20,11 @@ from ..targets import Targets
 from .alpha import sample_alpha
 from .preconditioner import (
     Preconditioner,
-    SampledRows,
     intercept_scale,
     make_preconditioner,
     most_directions,
     sample_size,
+    split_rows,
     weighted_rows,
 )
 from .rows import Rows, Weights
@@ -85,44 +85,10 @@ class Spectrum:
         return cls(Preconditioner(**values_of(Preconditioner)), **values_of(cls))
 
 
-@dataclass(frozen=True)
-class Requested:
-    """What the estimator's parameters fix, and what they leave to the sample.
-
-    Parameters
-    ----------
-    alpha : float, of the penalty; None chooses it on the sample
-    epsilon : float, of the loss; None chooses it on the sample
-    intercept : bool, whether the model has an intercept
-    directions : int, directions of the preconditioner; None is as many as the sample supports, 0 is no preconditioner
-    """
-
-    alpha: float | None
-    epsilon: float | np.ndarray | None
-    intercept: bool
-    directions: int | None
-
-
-@dataclass(frozen=True)
-class _Sample:
-    """Sampled rows: dense features, encoded targets and weights.
-
-    n : number of all rows; together : neighbouring rows that were drawn together, which may be alike; seed : of all draws
-    folds : of these rows, if they are given
-    """
-
-    Z: np.ndarray
-    Y: np.ndarray
-    weight: np.ndarray | None
-    n: int
-    together: int
-    seed: int
-    folds: np.ndarray | None = None
-
-
 def measure_spectrum(
-    rows: Rows, targets: Targets, loss: Loss, weights: Weights, requested: Requested, *, stream: bool, seed: int
-) -> Spectrum:
+    rows: Rows, targets: Targets, loss: Loss, weights: Weights, *, alpha: float | None, choose_epsilon: bool, intercept: bool,
+    directions: int | None, stream: bool, seed: int,
+) -> Spectrum:  # fmt: skip
     """Draw a sample of the rows and measure on it all that a `Spectrum` holds.
 
     Parameters
@@ -130,7 +96,10 @@ def measure_spectrum(
     rows, targets : Rows and Targets of the fit
     loss : Loss
     weights : Weights of all rows
-    requested : Requested, what the estimator's parameters fix or leave open
+    alpha : float, of the penalty; None chooses it on the sample
+    choose_epsilon : bool, whether that of the loss is chosen on the sample
+    intercept : bool, whether the model has an intercept
+    directions : int, directions of the preconditioner; None is as many as the sample supports, 0 is no preconditioner
     stream : bool, whether more rows will follow (`partial_fit`)
     seed : int, of the sample
 
@@ -142,32 +111,32 @@ def measure_spectrum(
     ------
     InputError : no sampled row is finite, or features are too large or too small for squares
     """
-    sample = _draw_sample(rows, targets, stream, seed)
-    target_units = None if targets.classes is not None else _target_units(sample.Y, sample.weight)
+    n = sum(rows.blocks)
+    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
+    Y, weight = targets.encode(y, weight)
+    weight = weight if weight is None or weight.sum() > 0 else None
+    target_units = None if targets.classes is not None else _target_units(Y, weight)
     if target_units is not None:
-        sample = replace(sample, Y=sample.Y * target_units)
-        loss = replace(loss, epsilon=loss.epsilon * target_units)
-    Y, weight = sample.Y, sample.weight
-    loss = with_epsilon(loss, Y, weight) if requested.epsilon is None else loss
+        Y, loss = Y * target_units, replace(loss, epsilon=loss.epsilon * target_units)
+    loss = with_epsilon(loss, Y, weight) if choose_epsilon else loss
     smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(Y, weight))
-    shift = _shift(sample.Z, weight) if requested.intercept and not rows.sparse else None
-    if shift is not None:
-        sample = replace(sample, Z=sample.Z - shift.astype(sample.Z.dtype))
-    apart = _check_sizes(sample.Z, shift)
-    alpha = requested.alpha
+    shift = _shift(Z, weight) if intercept and not rows.sparse else None
+    Z = Z if shift is None else Z - shift.astype(Z.dtype)
+    apart = _check_sizes(Z, shift)
     if alpha is None:
-        alpha = sample_alpha(sample.Z, Y, weight, sample.n, seed, sample.folds, loss, smoothness, apart)
-    constant = intercept_scale(weighted_rows(sample.Z, weight, 0.0)) if requested.intercept else 0.0
+        alpha = sample_alpha(Z, Y, weight, n, seed, folds, loss, smoothness, apart)
+    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
     longest = (rows.longest + constant**2) * weights.largest / weights.mean
-    whole = len(sample.Z) >= sample.n and not stream
-    split = _split(sample, constant, weights.mean, whole, longest if shift is None else np.inf)
+    whole = len(Z) >= n and not stream
+    Z = weighted_rows(Z, weight, constant, None if weight is None else weights.mean)
+    together = 1 if stream else neighbours(n)  # rows that were drawn together may be alike
+    split = split_rows(Z, together, whole, longest if shift is None else np.inf)
     preconditioner = make_preconditioner(
-        split, smoothness, alpha, most=most_directions(requested.directions, split.count, split.fitted.shape[1]),
-        chosen=requested.directions is None, seed=seed,
+        split, smoothness, alpha, most=most_directions(directions, len(Z), Z.shape[1]), chosen=directions is None, seed=seed,
     )  # fmt: skip
     if not whole and preconditioner.row_bound * _NEAR > smoothness * longest:
         preconditioner = preconditioner.bounded(longest)
-    start, null_loss = best_constant(loss, targets, Y, weight, requested.intercept)
+    start, null_loss = best_constant(loss, targets, Y, weight, intercept)
     return Spectrum(
         preconditioner, constant, float(alpha),
         loss.epsilon if isinstance(loss.epsilon, np.ndarray) else float(loss.epsilon),
@@ -212,27 +181,6 @@ def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None
     largest = spreads.max() or 1.0
     units = np.exp2(np.round(np.log2(largest / np.where(spreads > 0, spreads, largest))))
     return units if (units > 1).any() else None
-
-
-def _draw_sample(rows: Rows, targets: Targets, stream: bool, seed: int) -> _Sample:
-    """The row sample. Its weights are None where they are all zero."""
-    n = sum(rows.blocks)
-    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
-    Y, weight = targets.encode(y, weight)
-    if weight is not None and not weight.sum() > 0:
-        weight = None
-    return _Sample(Z, Y, weight, n, 1 if stream else neighbours(n), seed, folds)
-
-
-def _split(sample: _Sample, constant: float, mean_weight: float, whole: bool, longest: float) -> SampledRows:
-    """Add the constant column and split the sample: two thirds give the directions, the other third tests them."""
-    weighted = None if sample.weight is None else mean_weight
-    rows = weighted_rows(sample.Z, sample.weight, constant, weighted)
-    draws = len(rows) / sample.together
-    if whole or len(rows) < 3:
-        return SampledRows(rows, None, whole, longest, draws)
-    held = (np.arange(len(rows)) // sample.together) % 3 == 2
-    return SampledRows(rows[~held], rows[held], whole, longest, draws)
 
 
 def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:

@@ -43,8 +43,7 @@ class TrainerState:
     null_loss : mean loss of the constant prediction in the last epoch
     first_ratio : loss of the first batch over that of the constant, at least 1
     best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
-    waited : epochs since the last one that was better by more than the tolerance; backed : times steps were halved
-    ended_best : whether the solution is the weights after the last batch
+    waited : epochs since the last one that was better by more than the tolerance
     """
 
     epoch: int = 0
@@ -59,8 +58,6 @@ class TrainerState:
     best: list[float] | None = None
     best_epoch: int = 0
     waited: int = 0
-    backed: int = 0
-    ended_best: bool = False
     stopped: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -150,43 +147,36 @@ class Trainer:
                     self._keep()
             self._end_epoch(time.perf_counter() - started)
             if p.stopped and self.rules.guarded and self.rules.keep_best:
-                p.ended_best = self.whole and self._ended_best()
-                if self._beaten():
-                    self.fallback, p.best_epoch, p.ended_best = self.first, 0, False
+                self._conclude()
             self._keep()
 
-    def _ended_best(self) -> bool:
-        """Whether the weights after the last step, whose loss no epoch has measured, are better than the best epoch."""
-        weights, best = self.optimizer.solution(self.state), self.training.best
-        return best is None or self._measure(weights, self._objective(weights))[1] <= best
+    def _conclude(self) -> None:
+        """Take the weights after the last step of all rows, which no epoch has measured, or the constant, where they are the best."""
+        p, last, null = self.training, self.optimizer.solution(self.state), self.training.null_loss or 0.0
+        assert self.fallback is not None
+        if self.whole and (p.best is None or self._measure(last, self._objective(last))[1] <= p.best):
+            self.fallback, p.best_epoch = last.copy(), p.epoch
+        clear = p.best_epoch > 0 and p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * null
+        if not clear and null > 0 and not self._objective(self.fallback) < null:
+            self.fallback, p.best_epoch = self.first, 0
 
     def _objective(self, weights: np.ndarray) -> float:
         """Mean loss plus penalty over all training rows. This reads them once."""
         sums = self.rows.score(self.batches.work, weights, held=False)
         return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
 
-    def _beaten(self) -> bool:
-        """Whether the constant has the smaller objective. Where that is in doubt, all rows are read to tell."""
-        p = self.training
-        null = p.null_loss or 0.0
-        if p.best_epoch and p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * null:
-            return False
-        return null > 0 and not self._objective(self.solution) < null
-
     @property
     def solution(self) -> np.ndarray:
         """The weights of the best or the last epoch, as the rules say; those of the constant, epoch 0, if no epoch beat it."""
         p = self.training
         best = self.rules.keep_best and (p.best is not None or self.rules.guarded)
-        if best and not p.ended_best and self.fallback is not None:
-            return self.fallback
-        return self.optimizer.solution(self.state)
+        return self.fallback if best and self.fallback is not None else self.optimizer.solution(self.state)
 
     @property
     def epoch_of_solution(self) -> int:
         """The number of the epoch that `solution` belongs to, from 1; 0 before the first has ended."""
         p = self.training
-        return p.best_epoch if self.rules.keep_best and not p.ended_best else p.epoch
+        return p.best_epoch if self.rules.keep_best else p.epoch
 
     def _sequence(self, epoch: int, done: int) -> Iterator[tuple[int, Batch]]:
         for e in range(epoch, self.rules.n_epochs):
@@ -217,7 +207,6 @@ class Trainer:
             assert self.fallback is not None
             self.optimizer.back_off(self.state, self.fallback, mean)
             p.loss += max(sums.loss, sums.null) if np.isfinite(mean) else _DIVERGED * sums.null
-            p.backed += 1
             self._add_penalty(weight)
             return False
         p.loss += sums.loss
@@ -272,7 +261,6 @@ class Trainer:
         if rose and not p.stopped:
             assert self.fallback is not None
             self.optimizer.back_off(self.state, self.fallback, objective)
-            p.backed += 1
 
     def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
         """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
@@ -298,26 +286,17 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     if not p.history or p.null_loss is None:
         return
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
-    scores = [entry["validation_score"] for entry in p.history]
-    warning = None
-    if scores[-1] is not None and p.best_epoch <= 1 and len(scores) > 2 and scores[-1] < scores[0] - 0.02:
+    gained = (losses[-1 - _LAST] - losses[-1]) / null if p.epoch > _LAST and p.waited == 0 else 0.0
+    if p.best_epoch == 0 and trainer.rules.keep_best:
         warning = (
-            f"the score on held-out rows fell from {scores[0]:.4g} after the first epoch to {scores[-1]:.4g}; the "
-            f"{'first' if p.best_epoch else 'constant'} is what is kept. Take a larger alpha"
+            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least): it is what is "
+            "kept. If the columns do tell of y, scale them or bring in their tails, or take another loss or a larger alpha"
         )
-    elif p.best_epoch == 0 and trainer.rules.keep_best:
-        shortened = f", though steps were shortened {p.backed} times" if p.backed else ""
+    elif gained > _UNFINISHED:
         warning = (
-            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least){shortened}; the "
-            "constant is what is kept. If the columns do tell of y, scale them or bring in their tails, or take another "
-            "loss or a larger alpha"
+            f"the loss still falls after {len(losses)} epochs: to {losses[-1]:.4g} in the last {_LAST}, by {gained:.1%} of that of "
+            f"a constant; raise n_epochs (now {len(losses)}), or take a larger alpha"
         )
-    elif p.epoch > _LAST and p.waited == 0:
-        gained = (losses[-1 - _LAST] - losses[-1]) / null
-        if gained > _UNFINISHED:
-            warning = (
-                f"the loss still falls after {len(losses)} epochs: {losses[-1 - _LAST]:.4g} to {losses[-1]:.4g} in the last "
-                f"{_LAST}, {gained:.1%} of that of a constant; raise n_epochs (now {len(losses)}), or take a larger alpha"
-            )
-    if warning is not None:
-        warnings.warn(f"{name}: {warning}", ConvergenceWarning, stacklevel=stacklevel)
+    else:
+        return
+    warnings.warn(f"{name}: {warning}", ConvergenceWarning, stacklevel=stacklevel)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
-from ..parameters import FLAG, NONE, PLACE, Rule, one_of, param
+from ..parameters import FLAG, NONE, PLACE, Rule, check_fields, one_of, param
 from . import files
 
 #: The separator of text in columns: runs of blanks and tabs.
@@ -91,8 +91,7 @@ class CsvFormat:
     parameter_rules: ClassVar[dict[str, Rule]] = {}
 
     def __post_init__(self) -> None:
-        for name, rule in self.parameter_rules.items():
-            rule.check(name, getattr(self, name))
+        check_fields(self)
         texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         plain = {
             "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,

@@ -44,7 +44,7 @@ class CsvSource(TableSource):
     numbers again, among which the word is missing.
     """
 
-    kind = "csv"
+    kind, endings = "CSV", file_lists.TEXT
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -55,11 +55,6 @@ class CsvSource(TableSource):
             return True
         fs, root = files.filesystem(path)
         return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
-
-    @classmethod
-    def files(cls, path: str) -> list[files.Place]:
-        """The CSV files of a path."""
-        return file_lists.list_files(path, file_lists.TEXT, "CSV")
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:

@@ -12,7 +12,6 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -131,10 +130,8 @@ class Document:
         ------
         InputError
             An entry that is not plain data (the message names it).
-        FileExistsError
-            With `new`, another document is there.
         InUseError
-            Another job writes here.
+            Another job writes here; with `new`, another document is there.
         """
         fs, file = self.file
         root, records = os.path.dirname(file), dict(kept or {})
@@ -150,12 +147,13 @@ class Document:
                 write = partial(_write_arrays, arrays=members)
                 files.write_file(fs, f"{root}/{records[key]['file']}", write)
             named = {record["file"] for record in records.values()}
-            if named - files.names_in(fs, root):
+            if named - files.names_in(fs, root) or (
+                not files.write_json(fs, file, document, new=new)
+                and self.read() != document  # else the answer was lost
+            ):
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
                 )
-            if not files.write_json(fs, file, document, new=new) and self.read() != document:
-                raise FileExistsError(file)  # else the answer was lost
             for name in files.names_in(fs, root):
                 if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
                     files.remove(fs, f"{root}/{name}")
@@ -255,13 +253,10 @@ def write_model_folder(
     place = _model(path)
     wanted, stored = to_json(spec), storable(arrays)  # before anything is made
     with hold(place.path):
-        while True:  # again where a job that no lock excludes has put a model there meanwhile
-            old = place.existing()
-            if old is not None:
-                require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
-            with suppress(FileExistsError):
-                place.write(spec, {"model": stored}, new=old is None)
-                return
+        old = place.existing()
+        if old is not None:
+            require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
+        place.write(spec, {"model": stored}, new=old is None)
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -22,6 +22,7 @@ import pyarrow.compute as pc
 
 from ..errors import InputError
 from ..maps.table_missing import MISSING, UNREAD
+from .table_reader import side_by_side
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -30,11 +31,10 @@ from .table_schema import (
     decoded,
     drift,
 )
-from .text_forms import PER_SECOND, ClockForm, DateForm, read_text
+from .text_forms import PER_SECOND, read_clocks, read_dates, read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
-_COLUMNS = 8  # written at a time
 
 
 def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
@@ -57,15 +57,12 @@ def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
     """
     if fault := drift(schema, table.schema):
         raise InputError(fault)
-    out = np.empty((table.num_rows, len(schema.columns)))
-    for first in range(0, len(schema.columns), _COLUMNS):
-        some = schema.columns[first : first + _COLUMNS]
-        # A cache line at a time: a strided write for every value is slower, a transposed copy of all takes twice the memory.
-        held = np.empty((len(some), table.num_rows))
-        for row, column in zip(held, some, strict=True):
-            row[:] = MISSING if column.base == "unread" else _codes(table.column(column.name), column)
-        out[:, first : first + len(some)] = held.T
-    return out
+    n = table.num_rows
+    codes = (
+        np.full(n, MISSING) if column.base == "unread" else _codes(table.column(column.name), column)
+        for column in schema.columns
+    )
+    return side_by_side(codes, (n, len(schema.columns)), np.dtype(np.float64))
 
 
 def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
@@ -179,14 +176,14 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
     """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
     trimmed = pc.ascii_trim_whitespace(texts)
     if column.base == "clock":
-        seconds, rule = ClockForm().read(trimmed, ""), "a time of day is written as 12:30:00"
+        seconds, rule = read_clocks(trimmed), "a time of day is written as 12:30:00"
         good = np.isfinite(seconds)
     else:
         zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[
             column.zoned
         ]
         rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
-        seconds, zoned = DateForm().read_zoned(trimmed, "ymd")
+        seconds, zoned = read_dates(trimmed, "ymd")
         good = np.isfinite(seconds) & (column.zoned is None or zoned == column.zoned)
     if not good.all():
         wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]

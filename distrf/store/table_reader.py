@@ -10,7 +10,7 @@ rows of 16 columns.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -265,23 +265,28 @@ class TableRows:
                 raise InputError(f"{error} (in {part.where})") from None
         if self.vector:
             return self._column(part, self.columns[0], dtype).astype(dtype, copy=False)
-        # Some columns first: a strided write for every value is slower than a transposed copy, and one of all takes a block more.
-        out = np.empty((table.num_rows, len(self.columns)), dtype)
-        for i in range(0, len(self.columns), _TRANSPOSED):
-            names = self.columns[i : i + _TRANSPOSED]
-            few = np.empty((len(names), table.num_rows), dtype)
-            for j, name in enumerate(names):
-                few[j] = self._column(part, name, dtype)
-                if dtype.kind == "f":
-                    _refuse_rounding(table.column(name), few[j], name, part.where)
-            out[:, i : i + _TRANSPOSED] = few.T
-        return out
+        numbers = (self._column(part, name, dtype) for name in self.columns)
+        return side_by_side(numbers, (table.num_rows, len(self.columns)), dtype)
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
         if column.null_count and (not self.missing or dtype.kind not in "fO"):
             raise self.null_fault(part, name)
-        return column_values(column, dtype)
+        values = column_values(column, dtype)
+        if dtype.kind == "f" and not self.vector:
+            _refuse_rounding(column, values.astype(dtype, copy=False), name, part.where)
+        return values
+
+
+def side_by_side(columns: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Columns as an array of rows.
+
+    Some are written together: a strided write for every value is slower than a transposed copy, and one of all takes a block more.
+    """
+    out, left = np.empty(shape, dtype), iter(columns)
+    for first in range(0, shape[1], _TRANSPOSED):
+        out[:, first : first + _TRANSPOSED] = np.array(list(itertools.islice(left, _TRANSPOSED)), dtype).T
+    return out
 
 
 def _batches(

@@ -65,7 +65,8 @@ class TableSource(RowSource):
     """
 
     table: ClassVar[bool] = True
-    kind: ClassVar[str] = "parquet"
+    kind: ClassVar[str] = "Parquet"
+    endings: ClassVar[tuple[str, ...]] = file_lists.PARQUET
 
     rows: TableRows
     cuts: tuple[Block, ...]
@@ -84,7 +85,7 @@ class TableSource(RowSource):
     @classmethod
     def files(cls, path: str) -> list[files.Place]:
         """The files of a path, in the order of the rows."""
-        return file_lists.list_files(path, file_lists.PARQUET, "Parquet")
+        return file_lists.list_files(path, cls.endings, cls.kind)
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
@@ -134,7 +135,7 @@ class TableSource(RowSource):
         schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
         columns = {field.name: str(field.type) for field in schema}
         rows = sum(group.rows for group in place.groups)
-        return {"kind": cls.kind, "rows": rows, "row_groups": len(place.groups), "columns": columns}
+        return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
 
     @property
     def coded(self) -> TableSchema | None:

@@ -220,24 +220,14 @@ class StoreInfo:
         ]
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What is shown of the store, without its spec: names and values."""
-        state = (
-            "complete"
-            if self.complete
-            else f"{self.n_blocks - len(self.pending)} of {self.n_blocks} blocks finished"
-        )
+        """What is shown of the store in short: names and values."""
+        left = len(self.pending)
         arrays = {
-            name: f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}, {'CSR' if a.sparse else f'chunks {a.chunks}'}"
+            name: f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}{', CSR' * a.sparse}"
             for name, a in self.arrays.items()
         }
-        facts = [
-            ("rows", f"{self.n_rows:,} in {self.n_blocks:,} blocks of {self.block_rows:,} ({state})"),
-            *arrays.items(),
-            ("in memory", size(self.nbytes)),
-            ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
-            *((name, getattr(self, name)) for name in ("target", "classes", "columns")),
-        ]
-        return [(name, value) for name, value in facts if value]
+        blocks = f"{self.n_blocks:,} blocks of {self.block_rows:,} ({f'{left:,} not finished' if left else 'complete'})"
+        return [("rows", f"{self.n_rows:,} in {blocks}"), *arrays.items(), ("in memory", size(self.nbytes))]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""

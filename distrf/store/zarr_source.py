@@ -191,8 +191,8 @@ class OpenStore:
             node = self.find(name)
         if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
             raise StoreError(
-                f"X is the 2-D numeric array called X, or else the only 2-D array; {self.path!r} has {self.names}, and of them "
-                f"{node}; open one by its own path, {self.path}/NAME"
+                f"X is the 2-D numeric array called X, or else the only 2-D array, got {node}; {self.path!r} has {self.names}; open one "
+                f"by its own path, {self.path}/NAME"
             )
         return node, name
 
@@ -276,10 +276,10 @@ class ZarrSource(RowSource):
     def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
 
-        Raises InputError where it has other rows.
+        Raises StoreError where it has other rows.
         """
         if node.shape[:1] != self.shape[:1] or node.ndim > 2:
-            raise InputError(
+            raise StoreError(
                 f"X and {name} must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} in {self.path!r}"
             )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
@@ -290,20 +290,17 @@ class ZarrSource(RowSource):
             self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
         )  # fmt: skip
 
-    def check_missing(self, strict: bool) -> None:
-        """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
+    def check_missing(self) -> None:
+        """Warn of the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
         if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
             return  # a block of ours cannot be read without its chunks
         if lost := self.node.nchunks - self.node.nchunks_initialized:
-            text = (
-                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its "
-                f"fill value {self.node.fill_value}"
+            warnings.warn(
+                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its fill "
+                f"value {self.node.fill_value}; restore them, if they were not empty when written",
+                UserWarning,
+                stacklevel=2,
             )
-            if strict:
-                raise StoreError(
-                    f"{text}; restore them, or leave out strict=True if they were empty when written"
-                )
-            warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
@@ -363,7 +360,8 @@ class ZarrSource(RowSource):
     def nbytes(self) -> int:
         """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
         if isinstance(self.node, CsrArray):
-            return int(self.shape[0] * self.node.mean_row_bytes())
+            with files.reading(self.path, "CSR rows"):
+                return int(self.shape[0] * self.node.mean_row_bytes())
         return super().nbytes
 
 

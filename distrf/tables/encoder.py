@@ -73,9 +73,7 @@ class TableEncoder(FeatureEstimator):
         Bins of "piecewise"; fewer where quantiles coincide.
     max_levels : int, default=32
         Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
-        a category is the means of the target [2]_ if there is one with at most eight columns, else columns with signs by a hash.
-    hash_size : int, default=256
-        Hashed columns of a category.
+        a category is the means of the target [2]_ if there is one with at most eight columns, else 256 columns with signs by a hash.
     columns : dict of str to str or None, default=None
         What some columns are, in place of a guess: "number", "category", "date", "id" or "drop".
     target_type : {"auto", "labels", "numbers"}, default="auto"
@@ -131,7 +129,6 @@ class TableEncoder(FeatureEstimator):
     numbers: str = param(default="auto", rule=one_of("auto", *NUMBERS), kw_only=False)
     n_bins: int = param(default=16, rule=whole(2, 1024))
     max_levels: int = param(default=32, rule=whole(2, 4096))
-    hash_size: int = param(default=256, rule=whole(2, 2**20))
     columns: Mapping[str, str] | None = param(
         default=None, rule=instance(Mapping, "a dictionary of kinds by name") | NONE
     )
@@ -341,7 +338,7 @@ class TableEncoder(FeatureEstimator):
 
     def _choices(self, seed: int) -> Choices:
         numbers = "robust" if self.numbers == "auto" else self.numbers
-        return Choices(numbers, self.n_bins, self.max_levels, self.hash_size, seed)
+        return Choices(numbers, self.n_bins, self.max_levels, seed)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
         levels = tuple(j for j, kind in enumerate(kinds) if kind.kind == "category")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
-from ..store.table_schema import ColumnType, TableSchema
+from ..store.table_schema import ColumnType, TableSchema, listed
 from ..store.text_forms import CODES
 
 #: Why a column is what the user said that it is.
@@ -127,7 +127,7 @@ def infer_kinds(
     if not any(kind.used for kind in kinds):
         kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
     if not any(kind.used for kind in kinds):
-        left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
+        left = listed(f"{kind.name!r}: {kind.why}" for kind in kinds)
         raise InputError(
             f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
         )
@@ -147,14 +147,12 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
     if more := texts[_SHOWN:]:
         texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
     if left := [kind for kind in kinds if kind.lost]:
-        names = [kind.name for kind in left]
-        listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
-        listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
-        numbers = [k.name for k in left if k.column and (k.column.whole or k.column.base == "number")]
-        ways = "category for levels" + ", number or date" * bool(numbers)
-        asked = dict.fromkeys(names[:_SHOWN], "drop")
+        numbers = any(k.column and (k.column.whole or k.column.base == "number") for k in left)
+        ways = "category for levels" + ", number or date" * numbers
+        asked = dict.fromkeys([kind.name for kind in left[:60]], "drop")
         texts.append(
-            f"left out: {listed}; take one by its kind ({ways}), or leave out without this warning: kinds={asked}"
+            f"left out: {listed(f'{kind.name!r} ({kind.why})' for kind in left)}; take one by its kind ({ways}), or leave out "
+            f"without this warning: kinds={asked}"
         )
     return texts
 

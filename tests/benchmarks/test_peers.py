@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import job, peers, processes
+from benchmarks.peers import job, peers
 from benchmarks.peers.job import JOBS
 from benchmarks.tables.tables import isolated
 
@@ -26,12 +26,12 @@ def test_a_script_without_distrf():
     """scikit-learn's features in a process whose path has no checkout."""
     with peers.folder_of(peers.smooth(1500, 4, 10)) as folder:
         options = {"D": 256, "gamma": 0.1, "seed": 0}
-        found = processes.measure("features", "RBFSampler", folder, options, 60)
+        found = peers.measure("features", "RBFSampler", folder, options, 60)
     assert found["peer"] == "scikit-learn"
     assert 0 < found["error"] < 0.3
     assert 50 * 2**20 < found["peak"] < 2**30
-    assert "PYTHONPATH" not in processes.surroundings("scikit-learn")
-    assert processes.surroundings("distrf")["OMP_NUM_THREADS"] == "1"
+    assert "PYTHONPATH" not in peers.surroundings("scikit-learn")
+    assert peers.surroundings("distrf")["OMP_NUM_THREADS"] == "1"
 
 
 def python(text):
@@ -57,17 +57,17 @@ HOG = "import time; x = bytearray(400 * 2**20); time.sleep(60)"
     ],
 )
 def test_limits_and_failures(text, found):
-    assert processes.watched(python(text), "x", 1, 200 * 2**20) == found
+    assert peers.watched(python(text), "x", 1, 200 * 2**20) == found
 
 
 def test_an_environment_that_cannot_be_made_is_a_record(monkeypatch, tmp_path):
     monkeypatch.setenv("DISTRF_BENCHMARKS_CACHE", str(tmp_path))
-    monkeypatch.setitem(processes.PEERS, "thundersvm", ("./no-such-folder",))
-    found = processes.measure("ridge", "thundersvm.SVC", "nowhere", {}, 1)
+    monkeypatch.setitem(peers.PEERS, "thundersvm", ("./no-such-folder",))
+    found = peers.measure("ridge", "thundersvm.SVC", "nowhere", {}, 1)
     assert found["peer"] == "thundersvm"
     assert found["failed"].startswith("pip install ./no-such-folder: ERROR: ")
     assert list(tmp_path.iterdir()) == []
-    assert {how.peer for job in JOBS.values() for how in job.values()} <= set(processes.PEERS)
+    assert {how.peer for job in JOBS.values() for how in job.values()} <= set(peers.PEERS)
 
 
 def crash():

@@ -125,13 +125,6 @@ def test_an_error_that_nobody_foresaw(cli, broken, tmp_path, debug):
     assert debug or len(printed.err.splitlines()) == 1
 
 
-def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
-    assert cli("inspect", tmp_path / "nothing", code=1).err.startswith("error: no such store")
-    printed = cli("--debug", "inspect", tmp_path / "nothing", code=1)
-    assert "Traceback" in printed.err
-    assert printed.err.splitlines()[-1].startswith("error: no such store")
-
-
 @pytest.mark.parametrize("quiet", [False, True])
 def test_warnings_are_printed_even_if_quiet(capsys, quiet):
     session = Session(quiet=quiet)

@@ -110,15 +110,6 @@ def test_data_arrays():
             plain_rows(wrong)
 
 
-def test_refusals():
-    with pytest.raises(InputError, match="X must be numeric, but columns when, word are not: encode them"):
-        plain_rows(lazy(FRAME.assign(when=pd.Timestamp("2020-01-01"), word="x")))
-    with pytest.raises(InputError, match=r"at least one column, got shape \(n, 0\)"):
-        plain_rows(lazy(FRAME)[[]])
-    with pytest.raises(InputError, match=r"got dask\.bag\.core\.Bag"):
-        check_dask_rows(dask.bag.from_sequence([1, 2]))
-
-
 def test_notes_travel_with_an_array(tmp_path):
     """In copies and pickles; not with an edit in place, nor to another array over the same blocks."""
     np.save(tmp_path / "x.npy", np.arange(8.0).reshape(4, 2))

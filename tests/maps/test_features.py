@@ -69,11 +69,6 @@ def test_threads_that_transform_at_once_leave_blas_as_it_was():
     assert {lib["filepath"]: lib["num_threads"] for lib in threadpool_info()} == setting
 
 
-def test_n_jobs_of_zero():
-    with pytest.raises(InputError, match=r"n_jobs must be a positive number of threads.* got 0"):
-        RandomFourierFeatures(length_scale=1.0, n_jobs=0).fit_transform(rows(1000, 2))
-
-
 # ---- laziness ---------------------------------------------------------------------------------------
 
 
@@ -157,26 +152,13 @@ def test_gamma(gamma):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"kernel": "sigmoid"}, "kernel must be 'gaussian', .* got 'sigmoid'"),
         (
             {"kernel": "cauchy", "gamma": 1.0, "length_scale": "knn"},
             "gamma is scikit-learn's parameter.* got kernel='cauchy'",
         ),
         ({"gamma": 1.0}, "gamma and length_scale exclude each other.* got gamma=1.0 and length_scale=1.0"),
-        ({"kernel": "matern", "nu": 2.0}, "nu must be 0.5, 1.5 or 2.5, got 2.0"),
         ({"kernel": "matern", "length_scale": "scale"}, "give length_scale"),
-        ({"gamma": -1.0}, "gamma must be a finite number > 0 or None, got -1.0"),
-        ({"gamma": "scale"}, "gamma must be a finite number > 0 or None, got 'scale'"),
-        ({"length_scale": 0}, "length_scale must be a finite number > 0, 'median'"),
-        ({"length_scale": None}, "length_scale must be a finite number > 0, 'median'.* got None"),
-        ({"length_scale": np.nan}, "length_scale must be a finite number > 0"),
-        ({"length_scale": "mean"}, "length_scale must be .*'scale'.*, got 'mean'"),
-        ({"n_components": 0}, "an integer >= 1, got 0"),
-        ({"n_components": 8.0}, "n_components must be an integer >= 1, got 8.0"),
-        ({"phase": "both"}, "'paired' or 'offset', got 'both'"),
-        ({"projection": "sparse"}, "projection must be 'auto', 'dense'.* got 'sparse'"),
         ({"projection": "orthogonal", "kernel": "cauchy"}, "isotropic kernel"),
-        ({"random_state": -3}, "random_state must be an integer >= 0.* got -3"),
         ({"metric": np.eye(4)}, r"metric must have shape \(3, 3\), as X has 3 columns, got \(4, 4\)"),
         ({"metric": -np.eye(3)}, "metric is a matrix of zeros"),
         ({"metric": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, "no negative eigenvalues"),
@@ -308,14 +290,6 @@ def _spread(X):
     return np.where(spread > 0, spread, 1.0)
 
 
-@pytest.mark.parametrize("method", ["maxabs", "l1-rows", "l2-rows"])
-def test_scaling_csr(method):
-    X = sp.random_array((60, 8), density=0.3, rng=np.random.default_rng(2), format="csr")
-    Z = StreamingScaler(method).fit_transform(X)
-    assert sp.issparse(Z)
-    np.testing.assert_allclose(Z.toarray(), clone(PEERS[method]).fit_transform(X).toarray(), rtol=1e-14)
-
-
 def test_robust_units_of_csr_rows_are_those_of_dense_ones_less_what_they_make_of_zero():
     X = sp.random_array((60, 8), density=0.3, rng=np.random.default_rng(2), format="csr").tolil()
     X[:, 2], X[:, 3] = np.linspace(2000, 2025, 60)[:, None], 0.0
@@ -351,17 +325,6 @@ def test_csr_is_not_shifted(method):
 
 def no_block(block):
     pytest.fail("a block was read")
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_large_means(dtype):
-    """A spread of 1 on a mean of 30,000 or 10^8: moments are merged about block means."""
-    mean = 3e4 if dtype is np.float32 else 1e8
-    X = (rows(2000, 3) + mean).astype(dtype)
-    for given_ in (X, da.from_array(X, chunks=(77, 3))):
-        map_ = StreamingScaler().fit(given_).map_
-        np.testing.assert_allclose(map_.scale, X.astype(np.longdouble).std(axis=0).astype(float), rtol=1e-9)
-        np.testing.assert_allclose(map_.shift, X.astype(np.longdouble).mean(axis=0).astype(float), rtol=1e-14)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e8 + 0.1, -1e-30])

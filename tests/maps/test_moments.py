@@ -8,8 +8,6 @@ import pytest
 import scipy.sparse as sp
 from peaks import traced
 
-from distrf.errors import InputError
-from distrf.execution.sampling import take_aligned
 from distrf.maps.scaling import CovarianceReduction, column_moments
 
 
@@ -35,20 +33,6 @@ def test_moments(form, blocks, numbers):
     np.testing.assert_allclose(found.squares, squares, rtol=1e-8, atol=1e-8)
     np.testing.assert_array_equal(found.low, numbers.min(axis=0))
     np.testing.assert_array_equal(found.high, numbers.max(axis=0))
-
-
-def test_an_entry_that_is_stored_in_two_parts():
-    rows = sp.csr_array((np.array([1.0, 2.0, 5.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
-    before = rows.data.copy()
-    found = column_moments(rows)
-    np.testing.assert_allclose(found.mean, [1.5, 2.5])
-    np.testing.assert_allclose(found.squares, [4.5, 12.5])
-    np.testing.assert_array_equal(rows.data, before)
-
-
-def test_sampled_arrays_have_the_same_rows():
-    with pytest.raises(InputError, match=r"the same number of rows, got \[5, 4\]"):
-        take_aligned([np.zeros((5, 2)), np.zeros(4)], np.arange(3))
 
 
 def test_scratch_of_a_covariance():

@@ -14,7 +14,6 @@ from distrf import (
     Blockwise,
     RandomBinningFeatures,
     RandomFourierFeatures,
-    StreamingRidge,
     load_model,
     save_model,
 )
@@ -83,14 +82,6 @@ def test_whitened_features_have_unit_second_moments(rows, tefm):
     np.testing.assert_allclose((G.astype(float) ** 2).mean(axis=0), 1, rtol=1e-3)
 
 
-@pytest.mark.parametrize("whiten", [False, True])
-def test_fold_into_the_base_features(rows, tefm, whiten):
-    G = tefm.set_params(whiten=whiten).fit_transform(rows)
-    model = StreamingRidge(1e-3).fit(G, rows[:, 0])
-    folded = tefm.map_.base(rows) @ (tefm.map_.weights() @ model.coef_) + model.intercept_
-    np.testing.assert_allclose(folded, model.predict(G), atol=1e-4)
-
-
 def test_checkpoint_resumes(tmp_path, rows, tefm):
     tefm.set_params(checkpoint=tmp_path / "c", solver="finder").fit(rows)
     again = clone(tefm).fit(rows)
@@ -98,11 +89,6 @@ def test_checkpoint_resumes(tmp_path, rows, tefm):
     np.testing.assert_array_equal(again.components_, tefm.components_)
     save_model(again, tmp_path / "m")
     assert load_model(tmp_path / "m").checkpoint == str(tmp_path / "c")
-
-
-def test_base_must_be_a_feature_estimator(rows):
-    with pytest.raises(InputError, match="base must be a feature estimator of distrf or None"):
-        TEFM(StreamingRidge(), 3).fit(rows)
 
 
 def test_exact_kernel_is_that_of_the_base(rows, tefm):

@@ -44,9 +44,9 @@ from sklearn.random_projection import GaussianRandomProjection
 from distrf import Blockwise
 from distrf.errors import InputError, SpecMismatchError
 from distrf.maps.transformers import (
+    CODEC,
     SAVABLE_TRANSFORMERS,
     TRANSFORMERS,
-    describe_transformer,
     listed_transformer,
     restore_transformer,
 )
@@ -152,7 +152,7 @@ CASES = {
 def reloaded(transformer):
     """Through JSON text and arrays that were copied."""
     arrays = {}
-    entry = json.loads(json.dumps(describe_transformer(transformer, "", arrays)))
+    entry = json.loads(json.dumps(CODEC.encode(transformer, "", arrays)))
     return restore_transformer(entry, {name: array.copy(order="K") for name, array in arrays.items()})
 
 
@@ -257,23 +257,27 @@ Scaler.__name__ = "StandardScaler"
 )  # fmt: skip
 def test_refusals_name_the_attribute(transformer, message):
     with pytest.raises(InputError, match=message):
-        describe_transformer(transformer, "at", {})
+        CODEC.encode(transformer, "at", {})
 
 
 def described(transformer=None):
-    return describe_transformer(transformer or StandardScaler().fit(NUMBERS), "", {})
+    return CODEC.encode(transformer or StandardScaler().fit(NUMBERS), "", {})
 
 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        ({"class": "Ridge"}, "the spec names the transformer 'Ridge'; this release loads"),
-        ({"class": "os.system"}, "the spec names the transformer 'os.system'"),
+        ({"$sklearn": "Ridge"}, "the spec names the transformer 'Ridge'; this release loads"),
+        ({"$sklearn": "os.system"}, "the spec names the transformer 'os.system'"),
         ({"more": 1}, "is not one of this release"),
         ({"parameters": {"nope": 1}}, "does not take the stored parameters"),
         ({"parameters": {"copy": {"$function": "eval"}}}, "is not one of this release"),
         (
-            {"parameters": {"copy": {"$sklearn": "Ridge", "parameters": {}, "fitted": {}}}},
+            {
+                "parameters": {
+                    "copy": {"$sklearn": "Ridge", "scikit_learn": "1", "parameters": {}, "fitted": {}}
+                }
+            },
             "transformer 'Ridge'",
         ),
         ({"fitted": {"transform": 3}}, "has no fitted attribute 'transform'"),

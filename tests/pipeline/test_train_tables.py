@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
 from distrf import StreamingRidge, load_model, make_model, save_model
-from distrf.errors import InputError, StoreError
+from distrf.errors import InputError
 from distrf.pipeline.judge import ridge
 from distrf.tables.kinds import ColumnWarning
 
@@ -199,23 +199,6 @@ def test_columns_beside_rows_that_are_dropped_are_dropped_with_them(tmp_path):
 def test_refused(options, words):
     with pytest.raises(InputError, match=words):
         distrf.train(frame(100), **options)
-
-
-@pytest.mark.slow
-def test_a_store_is_trained_on_by_its_path(tmp_path):
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
-    options = {"n_components": 32, "random_state": 0}
-    made = distrf.train(tmp_path / "rows.zarr", **options)
-    same = distrf.train(*distrf.open_rows(tmp_path / "rows.zarr"), **options)
-    assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
-    other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
-    assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
-    said = r"kinds=: of Parquet, CSV and other .*; those of '.*rows.zarr' are read as numbers"
-    with pytest.raises(InputError, match=said):
-        distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
-    with pytest.raises(StoreError, match="lengths"):
-        distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
 
 
 def test_choices_are_made_with_one_thread_of_blas(monkeypatch):

@@ -97,7 +97,7 @@ def test_curvature_holds_for_rows_that_were_not_sampled(chosen):
         picked = np.random.default_rng(seed).permutation(len(Z))[:900]
         fitted, held = Z[picked[:600]], Z[picked[600:]]
         P = make_preconditioner(
-            SampledRows(fitted, held), 1.0, 1e-9, most=None if chosen else 55, chosen=chosen
+            SampledRows(fitted, held, unseen=1 / 900), 1.0, 1e-9, most=None if chosen else 55, chosen=chosen
         )
         lengths = P.lengths(Z)
         known, true = P.bounded(float(lengths.max())), largest(P, Z)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import io
 import re
 import zipfile
@@ -18,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, csv_text, describe, facts, open_source
+from distrf.store import Selection, csv_source, csv_text, facts, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
@@ -156,10 +155,10 @@ def test_first_lines(tmp_path):
         with pytest.raises((InputError, StoreError), match=message):
             open_table(path)
     (tmp_path / "a.tsv").write_bytes(b"a;b\n1\n")
-    assert describe(tmp_path / "a.tsv").columns == ["a;b"]
+    assert open_source(tmp_path / "a.tsv", Selection()).columns == ["a;b"]
     path.write_bytes(b",a\n0,1\n")
     with pytest.warns(UserWarning, match="has no name, as row labels of pandas: it is left out"):
-        assert describe(path).columns == ["a"]
+        assert open_source(path, Selection()).columns == ["a"]
     (tmp_path / "c.csv").write_text("a,c\n1,2\n")
     with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):
         open_rows(tmp_path / "*.csv")
@@ -191,18 +190,15 @@ def zipped(*texts):
     return packed.getvalue()
 
 
-@pytest.mark.parametrize("name", ["gz", "zip"])
-def test_packed_text(tmp_path, name):
-    text = b"x\n" + b"".join(b"%d\n" % k for k in range(50))
-    path = tmp_path / f"a.csv.{name}"
-    data = zipped(text) if name == "zip" else gzip.compress(text[:70]) + gzip.compress(text[70:])
-    path.write_bytes(data)
-    np.testing.assert_array_equal(run(open_rows(path)[0])[:, 0], np.arange(50))
-    path.write_bytes(data[: len(data) // 2 - 9])
-    with pytest.raises(StoreError, match=rf"a.csv.{name}' cannot be read as"):
+def test_an_archive_of_one_file(tmp_path):
+    path = tmp_path / "a.csv.zip"
+    path.write_bytes(zipped("x\n1\n2\n"))
+    np.testing.assert_array_equal(run(open_rows(path)[0]), [[1], [2]])
+    path.write_bytes(zipped("x\n1\n2\n")[:50])
+    with pytest.raises(StoreError, match=r"a.csv.zip' cannot be read as"):
         open_rows(path)
-    path.write_bytes(zipped(text, text))
-    with pytest.raises(StoreError, match=r"holds one file; .* holds \['0.csv', '1.csv'\]|cannot be read as"):
+    path.write_bytes(zipped("x\n1\n", "x\n2\n"))
+    with pytest.raises(StoreError, match=r"holds one file; .* holds \['0.csv', '1.csv'\]"):
         open_rows(path)
 
 

@@ -17,7 +17,7 @@ from hypothesis import given
 from strategies import specs, stored_arrays
 
 from distrf.checkpoint import Checkpoint
-from distrf.errors import SpecMismatchError, StoreError
+from distrf.errors import InUseError, SpecMismatchError, StoreError
 from distrf.store import array_shapes, files, is_model_folder, read_model_folder, read_spec, write_model_folder
 from distrf.store.documents import Document, with_checksum
 
@@ -70,7 +70,7 @@ def test_other_spec_needs_overwrite(tmp_path, place):
     write_model_folder(path, {"seed": 2}, {}, overwrite=True)
     assert read_model_folder(path) == ({"seed": 2}, {})
     assert entries(path) == {"model.json"}
-    with pytest.raises(FileExistsError):  # where no lock excludes another job
+    with pytest.raises(InUseError):  # where no lock excludes another job
         Document(files.normalise(path), "model").write({"seed": 3}, {}, new=True)
     other = files.filesystem(f"{path}-other")
     files.write_bytes(other[0], f"{other[1]}/file", b"")

@@ -1,4 +1,4 @@
-"""Row stores in Zarr, written block by block: create, write, resume, append, finish (NumPy and SciPy blocks).
+"""Outputs written block by block, row stores in Zarr and folders of Parquet files: create, write, resume, append, finish.
 
 What is being written has an id: a store that is not complete, or the rows that are appended to one that is. Every task carries
 the id of what it writes, and writes nothing where the store has another one.
@@ -9,6 +9,7 @@ further blocks lie behind it, and the document of the store is replaced last. Un
 
 from __future__ import annotations
 
+import io
 import os
 import uuid
 from collections.abc import Mapping, Sequence
@@ -16,17 +17,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from ..errors import InputError, SpecMismatchError, StoreError
 from . import files
-from .outputs import Output, check_zarr_ending
+from .outputs import Output, check_zarr_ending, require_id, to_parquet
 from .spec import fingerprint_of_spec, to_json
 from .zarr_arrays import Node, create_nodes, joined, open_nodes
-from .zarr_layout import MANIFEST, StoreInfo, info, read_store, write_store, writing
+from .zarr_layout import MANIFEST, PARTS, StoreInfo, info, read_store, write_store, writing
 
 
-def _store(path: str | os.PathLike[str]) -> Output:
-    """Raises StoreError for a path that ends like another format."""
+def _output(path: str | os.PathLike[str]) -> Output:
+    """Parquet or Zarr, by the ending of the path. Raises StoreError for that of another format."""
     path = files.normalise(path)
+    if to_parquet(path):
+        return Output(path, "part files written by distrf", PARTS)
     check_zarr_ending(path)
     return Output(path, "a distrf store", "zarr.json")
 
@@ -39,7 +44,7 @@ def create(
     provenance: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> StoreInfo:
-    """Create a row store, or return the existing one with the same contents so that it can be resumed.
+    """Create a row store or a folder of part files, or return the existing one of the same contents, to be resumed.
 
     Parameters
     ----------
@@ -65,11 +70,12 @@ def create(
         Another job makes the store anew at the same time.
     """
     versions = [fingerprint_of_spec(contents.made)]
-    output = _store(path)
+    output = _output(path)
     wanted = replace(contents, provenance=dict(provenance or {}), versions=versions)
     begun = output.begin(wanted, overwrite)
-    create_nodes(begun)
-    output.current(begun.id)
+    if begun.kind != "parts":
+        create_nodes(begun)
+        output.current(begun.id)
     return begun
 
 
@@ -91,7 +97,7 @@ def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
     StoreError
         The path holds something else, or ends like another format.
     """
-    return _store(path).existing()
+    return _output(path).existing()
 
 
 def appendable(path: str | os.PathLike[str]) -> StoreInfo:
@@ -131,7 +137,6 @@ def begin_append(
     arrays: Mapping[str, tuple[tuple[int, ...], bool]],
     *,
     classes: Sequence[Any] | None = None,
-    again: bool = False,
 ) -> StoreInfo:
     """Begin to append rows to a store, or resume it: then come `write_block` of each pending block, and `finish`.
 
@@ -148,8 +153,6 @@ def begin_append(
         Of each array of the new rows the shape of a row, and whether they are CSR.
     classes : sequence, optional
         Class names of the new rows. Those that the store does not know join its own.
-    again : bool
-        Append rows that are in the store already.
 
     Returns
     -------
@@ -183,13 +186,11 @@ def begin_append(
         )
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
     first = spec.get("source") or {"fingerprint": None}
-    if not again and any(
+    if any(
         other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part.get("content"))
         for other in (first, *parts)
     ):
-        raise SpecMismatchError(
-            f"{path!r} has these rows already, and would have them twice; append others, or again=True"
-        )
+        raise SpecMismatchError(f"{path!r} has these rows already, and would have them twice; append others")
     classes = None if classes is None else to_json(list(classes))
     wanted = {
         "n_rows": old.n_rows + n_rows,
@@ -228,7 +229,8 @@ def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None)
     StoreError
         There is no such store, or it is damaged.
     """
-    return writing(read_store(files.normalise(path)), store_id).pending
+    output = _output(path)
+    return writing(read_store(output.path, output.file), store_id).pending
 
 
 @files.explains
@@ -247,7 +249,8 @@ def write_block(
     index : int
         Number of the block.
     arrays : mapping of str to array of shape (rows of the block, ...)
-        Every array of the store; SciPy sparse for the CSR ones. Of the first block of an append the new rows alone.
+        Every array of the store; SciPy sparse for the CSR ones. Of the first block of an append the new rows alone. For a part file
+        the columns of any type, also of Arrow; a 2-D array becomes the columns name_0 ... name_{k-1}.
     store_id : str or None
         The id of what is written, as `create` or `begin_append` has returned it.
 
@@ -265,8 +268,10 @@ def write_block(
     InUseError
         Another job has made the store anew.
     """
-    output = _store(path)
+    output = _output(path)
     store, longer = output.current(store_id)
+    if store.kind == "parts":
+        return _write_part(output, store, index, arrays)
     start, stop = longer.bounds(index)
     if set(arrays) != set(longer.arrays):
         raise InputError(
@@ -307,8 +312,11 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     InUseError
         Another job has made the store anew.
     """
-    output = _store(path)
+    output = _output(path)
     store, longer = output.whole(store_id)
+    if store.kind == "parts":
+        fs, root = output.place
+        files.write_bytes(fs, f"{root}/_SUCCESS", b"")
     if store_id is not None:
         versions = store.versions
         if store.complete:
@@ -316,7 +324,7 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
             versions = [*versions, fingerprint_of_spec(longer.made)]
         longer = replace(longer, id=None, complete=True, versions=versions)
         write_store(longer)
-    if store.append is None or store_id is not None:
+    if store.kind != "parts" and (store.append is None or store_id is not None):
         _forget_marks(output.path)
     return replace(longer, first_row=0)
 
@@ -337,3 +345,30 @@ def _resize(store: StoreInfo, now: int, wanted: int) -> None:
 def _forget_marks(path: str) -> None:
     fs, root = files.filesystem(path)
     files.remove(fs, f"{root}/{MANIFEST}")
+
+
+def _write_part(output: Output, store: StoreInfo, index: int, columns: Mapping[str, Any]) -> int:
+    """Write one part file."""
+    import pyarrow as pa  # which Zarr does without
+    import pyarrow.parquet as pq
+
+    flat: dict[str, Any] = {}
+    for name, values in columns.items():
+        if not isinstance(values, pa.Array | pa.ChunkedArray):
+            values = np.asarray(values)
+        new = {name: values}
+        if isinstance(values, np.ndarray) and values.ndim > 1:
+            new = {f"{name}_{j}": np.ascontiguousarray(column) for j, column in enumerate(values.T)}
+        if twice := sorted(new.keys() & flat.keys()):
+            raise InputError(f"column names are unique; {twice} occur twice; rename a key column")
+        flat |= new
+    table, buffer = pa.table(flat), io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
+    fs, root = output.place
+    files.write_bytes(fs, f"{root}/{store.mark(index)}", buffer.getvalue())
+    # Unlike a Zarr store, a folder could not tell that this is no block of its own.
+    later = read_store(output.path, PARTS).id
+    if later not in (None, store.id):
+        files.remove(fs, f"{root}/{store.mark(index)}")
+        require_id(output.path, later, store.id)
+    return int(table.num_rows)
