@@ -15,7 +15,6 @@ from distrf.kernels import (
     ReciprocalSemigroup,
     SemigroupKernel,
     get_kernel,
-    refuse_negative,
 )
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
@@ -300,4 +299,3 @@ def test_negative_rows():
     lazy = RandomLaplaceFeatures(beta=0.1, random_state=0).fit(dX).transform(dX)
     with pytest.raises(InputError, match=r"row 7 of the block, column 2 is -0\.5"):
         lazy.compute(scheduler="sync")
-    refuse_negative(np.empty((0, 3)))
