@@ -32,7 +32,7 @@ from .store.csv_source import CsvSource
 from .store.files import Options, Place
 from .store.formats import fingerprint, open_source
 from .store.matrix_files import SvmlightSource
-from .store.outputs import check_apart, check_writable, check_zarr_ending, hold
+from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
 from .store.writer import existing_store
@@ -143,7 +143,6 @@ def ingest(
     files.refuse_root(source)
     check_writable(out)
     check_apart(out, [source])
-    check_zarr_ending(os.fspath(out))
     existing_store(out)  # refuses a path that holds something else
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based

@@ -17,7 +17,7 @@ from ..execution.writing import Written, write_parts
 from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
-from ..store.outputs import check_zarr_ending, hold
+from ..store.outputs import hold
 from .loaded import Loaded
 from .rows import Rows, open_input, path_of
 
@@ -121,7 +121,6 @@ def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> No
     store.check_apart(out, [like], than="the map that is taken")
     store.check_apart(out, [save_map], than="save_map=")
     store.check_writable(out, save_map)
-    check_zarr_ending(os.fspath(out))
     store.existing_store(out)  # of others: refused now
     if save_map is not None:
         store.existing_model_folder(save_map)
