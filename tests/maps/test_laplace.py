@@ -16,7 +16,6 @@ from distrf.kernels import (
     SemigroupKernel,
     get_kernel,
 )
-from distrf.kernels.semigroup import refuse_negative
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
 from distrf.randomness import quantile, variates
