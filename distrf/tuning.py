@@ -179,7 +179,9 @@ def tune(
         trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
         (say or str)(f"  {trials[-1]}")
     best = max(trials, key=lambda trial: trial.score)
-    model = train(rows, **of_model | _options_of(of_model, best.parameters), out=out, overwrite=overwrite)
+    dropped = bool(options.get("drop_missing_target", False))
+    best_options = of_model | _options_of(of_model, best.parameters)
+    model = train(rows, **best_options, drop_missing_target=dropped, out=out, overwrite=overwrite)
     return Tuned(best, trials, "R²" if judged.what == "R²" else "negative log loss", judged.rows, model)
 
 

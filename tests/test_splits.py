@@ -229,7 +229,7 @@ def test_what_train_refuses():
     with pytest.raises(InputError, match="keep_state"):
         train(X, X[:, 0], model=StreamingRidge(keep_state=True), split="group", by=GROUP, n_components=64)
     table = pa.table({"group": GROUP, "x": X[:, 0], "y": X[:, 1]})
-    with pytest.raises(InputError, match=r"columns are said by name; received \[.y.\]"):
+    with pytest.raises(InputError, match="which is the target"):
         train(table, target="y", split="group", by="y")
-    with pytest.raises(InputError, match=r"columns are said by name; received \[.customer.\]"):
+    with pytest.raises(InputError, match="no column that is read"):
         train(table, target="y", split="group", by="customer")

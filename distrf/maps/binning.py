@@ -21,7 +21,7 @@ from ..typing import RandomState, Rows
 from .base import FeatureMap, SeededMap, check_rows, row_tiles, working_dtype
 from .estimator import FeatureEstimator
 from .fourier import GAMMA, KERNEL
-from .phase_precision import refuse_far
+from .phase_precision import phase_dtype
 from .rules import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
@@ -141,10 +141,10 @@ class BinningMap(SeededMap):
 
     def columns(self, X: Rows, start: int, stop: int) -> sp.csr_array:
         X = check_rows(X, self.n_features_in)
-        dtype = working_dtype(X.dtype)
+        dtype, double = working_dtype(X.dtype), np.dtype(np.float64)
         X = X if isinstance(X, np.ndarray) else sp.csr_array(X)
         for a, b in row_tiles(X.shape[0], _TILE):  # whose bins float64 tells apart
-            refuse_far(X[a:b].astype(np.float64), a, 1.0 / self.length_scale)
+            phase_dtype(X[a:b].astype(double), a, 1.0 / self.length_scale, double)
         n, P, D = X.shape[0], self.n_grids, self.n_components
         index = np.int32 if n * P < 2**31 else np.int64
         columns, values = np.empty((n, P), dtype=index), np.empty((n, P), dtype=dtype)

@@ -108,31 +108,39 @@ class FourierMap(SeededMap):
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         per = self._per_frequency
-        # A cosine is made with its sine.
-        first, last = start - start % per, min(stop + stop % per, self.n_components)
-        return np.ascontiguousarray(super().columns(X, first, last)[:, start - first : stop - first])
+        first, last = (
+            start - start % per,
+            min(stop + stop % per, self.n_components),
+        )  # a cosine is made with its sine
+        out = super().columns(X, first, last)
+        return (
+            out
+            if (first, last) == (start, stop)
+            else np.ascontiguousarray(out[:, start - first : stop - first])
+        )
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _SINGLE_SCALES.allows(self.length_scale)
         dtype = out.dtype if single else np.dtype(np.float64)
-        projector, per = self.projector, self._per_frequency
-        root = None if self.root is None else self.root.astype(dtype)
+        projector, per, root = self.projector, self._per_frequency, self.root
         scale, amplitude = 1.0 / (2.0 * np.pi * self.length_scale), np.sqrt(2.0 / self.n_components)
         paired = self.n_components // 2 if per == 2 else 0  # the first frequencies have a sine
         keep_csr = projector.accepts_sparse and (root is None or root.ndim < 2)
         for begin, end in projector.weight_blocks(start // per, -(-stop // per), dtype.itemsize):
             for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
                 tile = phase_tile(X, a, b, self._column_sizes, dtype, keep_csr)
-                tile = tile if root is None else times_root(tile, root)
-                for first, phases in projector.phases(tile, begin, end, scale, dtype):
+                kind = tile.dtype
+                if root is not None:
+                    tile = times_root(tile, root.astype(kind))
+                for first, phases in projector.phases(tile, begin, end, scale, kind):
                     both = min(max(paired - first, 0), phases.shape[1])
                     if both:
                         cos_sin(
                             np.ascontiguousarray(phases[:, :both]), out[a:b], first * per - start, amplitude
                         )
                     if both < phases.shape[1]:
-                        offsets = self.offsets(first + both, first + phases.shape[1]).astype(dtype)
+                        offsets = self.offsets(first + both, first + phases.shape[1]).astype(kind)
                         alone = np.ascontiguousarray(phases[:, both:])
                         cos_offset(alone, offsets, out[a:b], (first + both) * per - start, amplitude)
 

@@ -250,17 +250,19 @@ class LearnedFourierMap(FeatureMap):
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         assert self.frequencies is not None
-        linear, sizes, dtype = self.linear, self._column_sizes(), out.dtype
-        prepared = linear.prepare(self.frequencies, dtype)
+        linear, sizes, prepared = self.linear, self._column_sizes(), {}
         whole = (start, stop) == (0, self.n_components)
         features = out if whole else np.empty((len(out), self.n_components), dtype=out.dtype)
         amplitude = np.sqrt(2.0 / self.n_components)
         for a, b in row_tiles(X.shape[0], linear.rows_per_tile):
-            phases, _ = linear.phases(phase_tile(X, a, b, sizes, dtype, keep_csr=True), prepared)
+            tile = phase_tile(X, a, b, sizes, out.dtype, keep_csr=True)
+            if tile.dtype not in prepared:
+                prepared[tile.dtype] = linear.prepare(self.frequencies, tile.dtype)
+            phases, _ = linear.phases(tile, prepared[tile.dtype])
             if self.offsets is None:
                 cos_sin(phases, features[a:b], 0, amplitude)
             else:
-                cos_offset(phases, self.offsets.astype(dtype), features[a:b], 0, amplitude)
+                cos_offset(phases, self.offsets.astype(tile.dtype), features[a:b], 0, amplitude)
         if not whole:
             out[:] = features[:, start:stop]
 

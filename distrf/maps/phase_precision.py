@@ -1,8 +1,10 @@
-"""The precision that the phases of a tile of rows have.
+"""The precision that the phases of a tile of rows need.
 
 The size of a row x is the root mean square of its phases w.x in radians: |x| / l for a kernel of length scale l. A phase is rounded by eps
 times the size, about 1e-3 radians at size 1e4 in float32 and at 5e12 in float64. Beyond 2^23 turns in float32, and 2^52 in float64, every
-phase is a whole number of turns, so that all rows have the features of the origin. Such rows are refused.
+phase is a whole number of turns, so that all rows have the features of the origin.
+
+So the phases of a tile with a row of size above `SINGLE` are made in float64, and rows of size above `DOUBLE` are refused.
 """
 
 from __future__ import annotations
@@ -13,36 +15,43 @@ from ..errors import RowError
 from ..typing import Rows
 from .base import dense, few_entries
 
-#: Size beyond which a row is refused, by the dtype of the phases.
-FARTHEST = {np.dtype(np.float32): 1e4, np.dtype(np.float64): 1e15}
+#: Size of a row beyond which its phases are made in float64, and beyond which it is refused.
+SINGLE, DOUBLE = 1e4, 1e15
 
 
-@np.errstate(over="ignore")  # of squares: such rows are refused
-def refuse_far(tile: Rows, first: int, factors: np.ndarray | float) -> None:
-    """Raise RowError for a row whose phases would keep no digits in the dtype of the tile.
+@np.errstate(over="ignore")  # of squares: such rows are refused, or measured again in float64
+def phase_dtype(tile: Rows, first: int, factors: np.ndarray | float, dtype: np.dtype) -> np.dtype:
+    """The dtype in which to make the phases of a tile: `dtype`, or float64 where a row is too large for float32.
 
     Parameters
     ----------
     tile : array or CSR matrix of shape (n, d), float32 or float64
     first : row of the block that row 0 of the tile is
     factors : array of shape (d,) or one number, such that |factors * x| is the size of a row x
+    dtype : float32 or float64, for rows that are not large
+
+    Raises
+    ------
+    RowError : a row is too large for float64
     """
-    scaled, most = times_diagonal(tile, factors), FARTHEST[tile.dtype]
+    scaled, factor = (tile, factors) if np.ndim(factors) == 0 else (times_diagonal(tile, factors), 1.0)
     values = scaled.reshape(-1) if isinstance(scaled, np.ndarray) else scaled.data
-    if float(values.dot(values)) <= most**2:  # the sum of all squared sizes
-        return
-    scaled = times_diagonal(tile.astype(np.float64), factors)
+    if factor * factor * float(values.dot(values)) <= SINGLE**2:  # the sum of all squared sizes
+        return dtype
+    scaled = scaled.astype(np.float64) * factor
     squares = np.square(scaled) if isinstance(scaled, np.ndarray) else scaled.power(2)
     sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-    if (sizes <= most).all():
-        return
-    row = int(np.argmin(sizes <= most))
-    raise RowError(
-        f"row {{row}} of the block is {sizes[row]:.2g} length scales from the origin, and beyond {most:.0e} {tile.dtype} tells few "
-        "rows apart; scale or centre the columns, drop constant ones, leave out what stands for missing values"
-        + (", or give float64 rows" if tile.dtype == np.float32 else ""),
-        first + row,
-    )
+    if (sizes <= SINGLE).all():
+        return dtype
+    beyond = np.flatnonzero(~(sizes <= DOUBLE))
+    if beyond.size:
+        row = int(beyond[0])
+        raise RowError(
+            f"row {{row}} of the block is {sizes[row]:.2g} length scales from the origin, and beyond {DOUBLE:.0e} float64 "
+            "tells no two rows apart; scale or centre the columns, drop constant ones, or leave out what stands for missing values",
+            first + row,
+        )
+    return np.dtype(np.float64)
 
 
 def phase_tile(
@@ -54,12 +63,11 @@ def phase_tile(
     ----------
     X : array or CSR matrix of shape (n, d)
     start, stop : the rows wanted
-    factors : see `refuse_far`
-    dtype : float32 or float64
+    factors, dtype : see `phase_dtype`
     keep_csr : whether CSR rows of few entries stay CSR; all others become a C-contiguous array
     """
     tile = X[start:stop].astype(dtype, copy=False)
-    refuse_far(tile, start, factors)
+    tile = tile.astype(phase_dtype(tile, start, factors, dtype), copy=False)
     return tile if keep_csr and few_entries(tile) else np.ascontiguousarray(dense(tile))
 
 

@@ -145,7 +145,7 @@ def open_rows(
     store.check_apart(out, [path_of(X)])
     store.check_apart(out, [path_of(model)], than="the model")
     store.check_writable(out)
-    store.existing_store(out)
+    store.existing_store(out, parts=True)
     trained = predictor(model)
     data = trained.open(X, **reading)
     path = data.place

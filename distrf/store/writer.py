@@ -70,6 +70,8 @@ def create(
         Another job makes the store anew at the same time.
     """
     versions = [fingerprint_of_spec(contents.made)]
+    if contents.kind != "parts":
+        check_zarr_ending(os.fspath(path))
     output = _output(path)
     wanted = replace(contents, provenance=dict(provenance or {}), versions=versions)
     begun = output.begin(wanted, overwrite)
@@ -79,7 +81,7 @@ def create(
     return begun
 
 
-def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
+def existing_store(path: str | os.PathLike[str], *, parts: bool = False) -> StoreInfo | None:
     """What of distrf is at an output path.
 
     A store without zarr.json, or without our attribute, was not made here and is never touched.
@@ -87,6 +89,8 @@ def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
     Parameters
     ----------
     path : path or URL
+    parts : bool
+        It may be a folder of part files.
 
     Returns
     -------
@@ -97,6 +101,8 @@ def existing_store(path: str | os.PathLike[str]) -> StoreInfo | None:
     StoreError
         The path holds something else, or ends like another format.
     """
+    if not parts:
+        check_zarr_ending(os.fspath(path))
     return _output(path).existing()
 
 

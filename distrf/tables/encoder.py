@@ -47,7 +47,6 @@ from .encodings import (
     encode_columns,
     feature_names,
     planned_encodings,
-    sources,
 )
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .summary import SummaryReduction, summarise, with_folds
@@ -389,7 +388,7 @@ class TableEncoder(FeatureEstimator):
         list of str, of length D
             Such as "age", "age", "city", "when".
         """
-        return [self.columns_[j]["name"] for j in sources(self.map_.encodings())]
+        return [self.columns_[one.column]["name"] for one in self.map_.encodings() for _ in range(one.width)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

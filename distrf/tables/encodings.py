@@ -295,11 +295,6 @@ def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.n
     return np.array(names, dtype=object)
 
 
-def sources(encodings: Sequence[Encoding]) -> list[int]:
-    """The column that each feature is of."""
-    return [one.column for one in encodings for _ in _SUFFIXES[type(one)](one)]
-
-
 def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Encoding]:
     """The most features that columns of these kinds become, but for categories that are hashed.
 

@@ -194,7 +194,7 @@ def test_inspect(cli, files, model, tmp_path):
         assert [word for word in words if word not in shown] == []
     foreign = zarr.open_group(tmp_path / "other.zarr", mode="w")
     foreign.create_array("X", shape=(5, 3), dtype="f4")
-    assert json.loads(cli("inspect", tmp_path / "other.zarr", "--json").out)["n"] == 5
+    assert json.loads(cli("inspect", tmp_path / "other.zarr", "--json").out)["rows"] == 5
 
 
 def test_a_search_trains_its_winner(cli, files, tmp_path):

@@ -15,8 +15,8 @@ from distrf.kernels import (
     ReciprocalSemigroup,
     SemigroupKernel,
     get_kernel,
-    refuse_negative,
 )
+from distrf.kernels.semigroup import refuse_negative
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
 from distrf.randomness import quantile, variates

@@ -108,7 +108,7 @@ def test_the_row_of_a_bad_weight_is_named(tmp_path, bad, said):
     with pytest.raises(InputError, match=rf"got {said} in row 17; .*\[block: rows 400 to 599\]"):
         evaluate(model, rows, y, sample_weight=lazy)
     with pytest.raises(InputError, match=f"got {said} in row 417"):
-        tune(X, Y, map=None, alpha=1e-3, sample_weight=weight)
+        tune(X, Y, map=None, grid={"alpha": [1e-3]}, sample_weight=weight)
 
 
 # ---- what is judged ---------------------------------------------------------------------------------
