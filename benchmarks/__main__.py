@@ -44,7 +44,7 @@ def main() -> None:
             print(path)
     elif options.name is None:
         width = max(map(len, names.NAMES))
-        print("\n".join(f"{name:<{width}}  {what}" for name, (_, what) in names.NAMES.items()))
+        print("\n".join(f"{name:<{width}}  {names.summary(name)}" for name in names.NAMES))
     else:
         parts = names.parts(options.name)
         if unknown := set(options.parts or ()) - {*parts}:

@@ -40,24 +40,17 @@ def commit() -> str:
 
     Asked once, when a run starts: edits of later hours are not what it measures. Files of results, and documentation, are no code.
     """
-    git = ["git", "-C", str(FOLDER.parent)]
-    code = [
-        *git,
-        "status",
-        "--porcelain",
-        "--untracked-files=no",
-        "--",
-        ":/",
-        *(f":(top,exclude){path}" for path in NO_CODE),
-    ]
+
+    def git(*words: str) -> str:
+        command = ["git", "-C", str(FOLDER.parent), *words]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    code = [":/", *(f":(top,exclude){path}" for path in NO_CODE)]
     try:
-        said = [
-            subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
-            for words in ([*git, "rev-parse", "--short=7", "HEAD"], code)
-        ]
+        changed = git("status", "--porcelain", "--untracked-files=no", "--", *code)
+        return git("rev-parse", "--short=7", "HEAD") + ("+" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    return said[0] + ("+" if said[1] else "")
 
 
 def processor() -> str:

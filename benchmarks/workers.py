@@ -31,9 +31,9 @@ def connected(workers: int, in_process: bool = False, limit: int | str | None = 
 
     options: dict[str, Any] = {"processes": False, "threads_per_worker": 1, "dashboard_address": ":0"}
     options |= {"memory_limit": "auto" if limit is None else limit, "silence_logs": 50}
-    alone = {"distributed.worker.profile.enabled": False}  # 64 profilers in a process take as much as the work
+    # 64 profilers in a process take as much as the work.
     with (
-        dask.config.set(alone),
+        dask.config.set({"distributed.worker.profile.enabled": False}),
         LocalCluster(n_workers=workers, **options) as cluster,
         Client(cluster) as client,
     ):
@@ -52,11 +52,6 @@ def measured(client: Any, call: Callable[[], Any]) -> tuple[Record, Any]:
     wall, own = time.perf_counter() - began, time.process_time() - own
     after = client.run(time.process_time)
     taken = [after[name] - before[name] for name in after]
-    found = {
-        "seconds": own + max(taken),
-        "wall": wall,
-        "client": own,
-        "worker": max(taken),
-        "all": own + sum(taken),
-    }
+    found = {"wall": wall, "client": own, "worker": max(taken), "all": own + sum(taken)}
+    found["seconds"] = own + max(taken)
     return found | {"bytes": max(peak_memory(client).values())}, made

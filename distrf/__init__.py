@@ -8,7 +8,7 @@ __version__ = "0.1.0"
 __getattr__, _names = exports(
     __name__,
     {
-        ".features": (
+        ".maps": (
             "Blockwise NystroemFeatures RandomBinningFeatures RandomFourierFeatures RandomLaplaceFeatures "
             "StreamingScaler TEFM TensorSketchFeatures WithColumns"
         ),
@@ -21,11 +21,15 @@ __getattr__, _names = exports(
         ".execution.open_rows": "open_rows",
         ".execution.open_table": "open_table Table",
         ".persistence": "save_model load_model",
-        ".ingestion.ingest": "ingest",
-        ".pipeline": "make_model train featurize write_rows append_rows predict evaluate add_rows",
-        ".pipeline.evaluating": "Evaluation",
+        ".ingestion": "ingest",
+        ".pipeline.making": "make_model",
+        ".pipeline.training": "train",
+        ".pipeline.writing": "featurize write_rows append_rows",
+        ".pipeline.predicting": "predict",
+        ".pipeline.evaluating": "evaluate Evaluation",
+        ".pipeline.adding": "add_rows",
         ".pipeline.importance": "permutation_importance",
-        ".planning.job": "plan",
+        ".planning": "plan",
         ".tuning": "tune",
         ".cluster": "connect",
         ".progress": "show_progress",

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import importlib
-import logging
 import os
 import signal
 import socket
@@ -23,34 +21,13 @@ from distributed.security import Security
 
 from .errors import ClusterError, InputError, reworded
 from .execution.memory import CLIENT_BYTES, PROCESS_BYTES, machine_memory
-from .execution.worker_checks import WITHOUT_WORKERS
+from .execution.workers import WITHOUT_WORKERS
 
 #: What a cluster spec may have.
 _KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}
 
 
-class Connection:
-    """An open connection to a cluster: `close`, or the end of a `with` block, ends it and what was started for it.
-
-    Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
-    """
-
-    def __init__(self, client: Any, opened: ExitStack):
-        self.client, self._opened = client, opened
-        atexit.register(self.close)  # which also holds what nobody keeps
-
-    def close(self) -> None:
-        """End the connection. A second call does nothing."""
-        atexit.unregister(self.close)
-        self._opened.close()
-
-    def __enter__(self) -> Any:
-        return self.client
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-
+@contextmanager
 def connect(
     cluster: str | os.PathLike[str] | None = None,
     *,
@@ -58,8 +35,8 @@ def connect(
     n_workers: int | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
-) -> Connection:
-    """Connect to a Dask cluster, for the length of a `with` block or until `close`.
+) -> Iterator[Any]:
+    """Connect to a Dask cluster, for the length of a `with` block.
 
     Parameters
     ----------
@@ -80,11 +57,10 @@ def connect(
         Seconds to wait for the scheduler and its first worker. None is 30 s, and for the worker Dask's configuration
         `distrf.workers-timeout` (`DASK_DISTRF__WORKERS_TIMEOUT`) where it is set. `wait` of a spec file goes before it.
 
-    Returns
-    -------
-    Connection
-        A context manager that gives the client, which Dask uses by default; None for "none". Without a `with` block the
-        client is its attribute `client`, and its method `close` ends the connection.
+    Yields
+    ------
+    distributed.Client or None
+        Which Dask uses by default meanwhile; None for "none".
 
     Raises
     ------
@@ -101,7 +77,8 @@ def connect(
     with ExitStack() as stack:
         if cluster == "none":
             stack.enter_context(dask.config.set(scheduler="threads"))
-            return Connection(None, stack.pop_all())
+            yield None
+            return
         if cluster == "local":
             spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
         elif "://" not in cluster:
@@ -115,7 +92,7 @@ def connect(
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
         _wait(client, **{"workers": least, "timeout": patience} | spec.get("wait", {}))
-        return Connection(client, stack.pop_all())
+        yield client
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
@@ -257,21 +234,17 @@ def _started(spec: dict[str, Any], name: str, stack: ExitStack) -> Any:
         text = f"{type(error).__name__}: {' '.join(str(error).split())}"
         return ClusterError(f"{spec['class']} of cluster={name} did not start: {text}")
 
-    nannies = logging.getLogger("distributed.nanny")
     with reworded(explain):  # of a provider: no region, no credentials, an argument that it does not know
         if "timeout" in wait:  # workers that take so long to come at first do so amid a job too
             patience = max(parse_timedelta(wait["timeout"]), WITHOUT_WORKERS)
             settings.setdefault("distrf.workers-timeout", patience)
         stack.enter_context(dask.config.set(settings))
-        stack.callback(nannies.setLevel, nannies.level)
         with _interrupts_held():
             cluster = stack.enter_context(factory(**arguments))
         if scale := spec.get("scale"):
             cluster.scale(**scale if isinstance(scale, dict) else {"n": scale})
         if spec.get("adapt") is not None:
             cluster.adapt(**spec["adapt"])
-    # On a busy machine workers end late. At the end of a job that is not worth a warning.
-    stack.callback(nannies.setLevel, logging.ERROR)
     return cluster
 
 
@@ -353,8 +326,7 @@ def _wait(client: Any, workers: int, timeout: Any) -> None:
     except TimeoutError as error:
         have = len(client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(
-            f"{have} of {workers} workers came within {seconds:g} s; check the queue, the worker logs and the network "
-            "between workers and scheduler. In a cluster spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' "
-            "says for how many seconds to wait; without a spec distrf.workers-timeout in Dask's configuration does "
-            "(DASK_DISTRF__WORKERS_TIMEOUT=300s)"
+            f"{have} of {workers} workers came within {seconds:g} s; check the queue, the worker logs and the network. In a cluster "
+            "spec, 'scale' (or 'adapt') asks for workers, and 'wait.timeout' says how long to wait; without a spec "
+            "distrf.workers-timeout in Dask's configuration does (DASK_DISTRF__WORKERS_TIMEOUT=300s)"
         ) from error

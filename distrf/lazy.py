@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from collections import UserDict
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -27,27 +28,15 @@ def exports(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], A
     return found, sorted(module_of)
 
 
-class Registry(MutableMapping[str, T]):
+class Registry(UserDict[str, T]):
     """Classes by name; one that is entered as "module:Class" is imported when it is asked for."""
 
     def __init__(self, places: Mapping[str, str]) -> None:
-        self._entries: dict[str, Any] = dict(places)
+        super().__init__(places)  # type: ignore[arg-type]
 
     def __getitem__(self, name: str) -> T:
-        found = self._entries[name]
+        found: Any = self.data[name]
         if isinstance(found, str):
             module, _, attribute = found.partition(":")
-            found = self._entries[name] = getattr(importlib.import_module(module), attribute)
+            found = self.data[name] = getattr(importlib.import_module(module), attribute)
         return found  # type: ignore[no-any-return]
-
-    def __setitem__(self, name: str, entry: T) -> None:
-        self._entries[name] = entry
-
-    def __delitem__(self, name: str) -> None:
-        del self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import json
 import numbers
 import operator
 import os
 import re
 import reprlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import MISSING, Field, dataclass, field, fields
 from math import inf, isfinite
 from typing import Any, Literal, TypeVar, dataclass_transform
@@ -33,13 +35,15 @@ def plain_type(one: Field) -> Callable[[Any], Any] | None:
     return _PLAIN.get(declared.removesuffix(" | None"))
 
 
-def cast_fields(value: Any) -> None:
-    """Give the plain fields of a frozen dataclass the types that it declares.
+def check_fields(value: Any) -> None:
+    """Check the fields of a frozen dataclass by the rules that it declares, and give plain ones the types that it declares.
 
-    NumPy's numbers, which rules allow, are neither JSON nor of full precision.
+    NumPy's numbers, which rules allow, are neither JSON nor of full precision. Raises ParameterError.
     """
     for one in fields(value):
         current, make = getattr(value, one.name), plain_type(one)
+        if "rule" in one.metadata:
+            one.metadata["rule"].check(one.name, current)
         if make is not None and current is not None:
             object.__setattr__(value, one.name, make(current))
 
@@ -192,32 +196,6 @@ CLASS_WEIGHT = (
 )
 
 
-#: What is said of rows at a path alone.
-_OF_PATHS = ("target", "weight", "columns", "strict", "rows_per_block", "storage_options")
-
-
-#: Names that users give to `train`, and what they want.
-_ELSEWHERE = {
-    "D": "the number of features is n_components",
-    "keep_state": "set={'model__keep_state': True} sets it",
-    "length_scale": "set={'map__length_scale': 2.0} sets it",
-}
-
-
-def check_keywords(function: str, names: Iterable[str], known: Iterable[str]) -> None:
-    """Raise TypeError for the first keyword that a function does not know, with the one that may be meant."""
-    known = list(known)
-    for name in names:
-        if name in known:
-            continue
-        remedy = did_you_mean(name, known)
-        if name in _ELSEWHERE and function in ("make_model", "train"):
-            remedy = f" ({_ELSEWHERE[name]})"
-        if name in _OF_PATHS:
-            remedy = f": rows at a path have it; open them with distrf.open_rows(path, {name}=...)"
-        raise TypeError(f"{function}() got an unexpected keyword {name!r}{remedy}")
-
-
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -229,7 +207,6 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
-            check_keywords(function.__name__, named, signature.parameters)
             for name, value in signature.bind(*given, **named).arguments.items():
                 if name in rules:
                     rules[name].check(name, value)
@@ -239,6 +216,53 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+#: What texts stand for that are no numbers.
+_WORDS = {"none": None, "null": None, "true": True, "yes": True, "false": False, "no": False}
+
+
+def read(value: Any, rule: Rule | None = None) -> Any:
+    """What a text stands for: the first reading that a rule allows, else the first. What is no text is itself.
+
+    Readings are none, yes or no; a number, and 1e4 as a whole one; JSON; the text; a list between commas.
+    """
+    readings = list(_readings(value)) if isinstance(value, str) else [value]
+    return next((reading for reading in readings if rule is None or rule.allows(reading)), readings[0])
+
+
+def _readings(text: str) -> Iterator[Any]:
+    plain = text.strip()
+    if plain.lower() in _WORDS:
+        yield _WORDS[plain.lower()]
+    with suppress(ValueError):
+        yield int(plain)
+    with suppress(ValueError):
+        yield float(plain)
+        if float(plain).is_integer():
+            yield int(float(plain))
+    found: Any = plain.split(",") if "," in plain else None
+    with suppress(ValueError):
+        found = json.loads(plain)
+        yield found
+    yield text
+    if isinstance(found, list):
+        parts = [part.strip() if isinstance(part, str) else part for part in found]
+        yield from ([read(part) for part in parts], tuple(map(read, parts)), parts)
+
+
+def checked(name: str, value: Any, rule: Rule) -> Any:
+    """The value, or what its text stands for. Raises ParameterError where the rule of the parameter allows none."""
+    value = read(value, rule)
+    rule.check(name, value)
+    return value
+
+
+def check_known(option: str, name: str, known: Any, what: str) -> None:
+    """Raise ParameterError for a name in an option that is none of those known."""
+    if name not in (known := list(known)):
+        rule = f"{what}: {', '.join(map(str, known))}"
+        raise ParameterError(option, rule, f"{name!r}{did_you_mean(name, known)}")
 
 
 _Estimator = TypeVar("_Estimator", bound=type)

@@ -23,10 +23,8 @@ from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
 from .maps.transformers import (
     SAVABLE_TRANSFORMERS,
-    describe_transformer,
     listed_transformer,
     restore_transformer,
-    warn_of_release,
 )
 from .plain_data import Codec, array_name
 from .record import Training, telling_columns
@@ -55,8 +53,7 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or
-        weights are not finite.
+        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -154,15 +151,13 @@ def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
     with reworded(lambda _: InputError(f"{where} ({name}) is not fitted; call fit before saving")):
         check_is_fitted(model)
     if not ours:
-        return describe_transformer(model, where, arrays, _CODEC)
+        return _CODEC.encode(model, where, arrays)
     return {"class": name, **_parts(model, where, arrays)}
 
 
 def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """Parameters, and what was learned, of an estimator of ours."""
     fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
-    for attribute, value in fitted.items():
-        _refuse_lost(f"{where}.{attribute}", attribute, value)
     parts = {"parameters": model.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
     return {
         part: {k: _CODEC.encode(v, f"{where}.{k}", arrays) for k, v in values.items()}
@@ -170,25 +165,15 @@ def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, A
     }
 
 
-def _refuse_lost(where: str, attribute: str, value: Any) -> None:
-    """Raise InputError for weights, or numbers of a map, that are NaN or infinite: such a model predicts nothing."""
-    arrays: dict[str, Any] = {}
-    if attribute in ("coef_", "intercept_"):
-        arrays = {"": np.asarray(value)}
-    elif isinstance(value, FeatureMap) and value.kind != "blockwise":  # whose NaN are scikit-learn's
-        arrays = dict(value.arrays)
-    for name, array in arrays.items():
-        if array.dtype.kind in "fc" and not np.isfinite(array).all():
-            raise InputError(
-                f"{where}{name and '.'}{name} holds NaN or infinity, so the model predicts nothing and is not saved; "
-                "scale rows and targets, or take a larger alpha or shorter steps, and fit again"
-            )
-
-
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
     """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a TEFM."""
     if isinstance(value, FeatureMap):
         names = {}
+        if any(name.endswith(".pickled") for name in value.arrays):
+            raise InputError(
+                f"{where} is a map over a Blockwise, and no map holds a transformer as data; make Blockwise a step of its own "
+                "before it"
+            )
         for name, array in value.arrays.items():
             names[name] = array_name(f"{where}.{name}", arrays)
             arrays[names[name]] = array
@@ -220,13 +205,12 @@ _CODEC = Codec(
 def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
     if spec == "passthrough":
         return spec
-    if spec["class"] == "Pipeline" and "steps" in spec:
+    if spec.get("class") == "Pipeline" and "steps" in spec:
         pipeline = Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
         if "training" in spec:
             pipeline.training_ = Training.from_dict(spec["training"])
         return pipeline
-    if "scikit_learn" in spec:
-        warn_of_release(spec)
+    if "$sklearn" in spec:
         return restore_transformer(spec, arrays, _CODEC)
     if not spec["fitted"]:
         raise KeyError("fitted")

@@ -101,24 +101,15 @@ class Codec:
     def _array(self, value: np.ndarray, where: str, arrays: Arrays) -> dict[str, Any]:
         if value.dtype.kind == "O":
             items = value.ravel().tolist()
-            if value.ndim == 1 and all(type(item) is str for item in items):
-                return {"$names": items}
             return {"$objects": self.encode(items, where, arrays), "shape": list(value.shape)}
         plain = isinstance(value, np.memmap) or type(value) is np.ndarray
         if not plain or value.dtype.kind not in _STORED or value.dtype.char in "gG":
             _refuse(value, where)
         name = array_name(where, arrays)
-        # BLAS rounds otherwise for columns than for rows, and for a view of the first columns of a wider matrix.
-        layout: dict[str, Any] = {}
-        if value.ndim == 2 and not value.flags.c_contiguous:
-            outer, inner = value.strides
-            columns = value.shape[1]
-            if 0 < outer < inner:
-                layout["order"], columns, outer, inner = "F", value.shape[0], inner, outer
-            if inner == value.itemsize and outer % inner == 0 and columns < outer // inner <= _widest(columns):
-                layout["stride"] = outer // inner
-        arrays[name] = np.asarray(value, order=layout.get("order", "C"))
-        return {"$array": name, **layout}
+        # BLAS rounds otherwise for columns than for rows.
+        columns = value.ndim == 2 and 0 < value.strides[0] < value.strides[1]
+        arrays[name] = np.asarray(value, order="F" if columns else "C")
+        return {"$array": name, **({"order": "F"} if columns else {})}
 
     def decode(self, entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         """The value of an entry. Raises KeyError, TypeError or ValueError for what `encode` did not write."""
@@ -168,28 +159,13 @@ def _dtype(text: str) -> np.dtype:
     return dtype
 
 
-def _widest(columns: int) -> int:
-    """The widest matrix of whose first columns a view is kept: a file must not make a matrix much larger than itself."""
-    return 2 * columns + 128
-
-
 def _stored(name: str, entry: Any, arrays: Any) -> np.ndarray:
-    array, turned = arrays[name], entry.get("order") == "F"
-    if "stride" not in entry:
-        return np.asfortranarray(array) if turned else array
-    rows, stride = array.T if turned else array, entry["stride"]
-    if not rows.shape[1] < stride <= _widest(rows.shape[1]):
-        raise ValueError(f"an array of shape {array.shape} has the stride {stride!r}")
-    wider = np.zeros((rows.shape[0], stride), dtype=rows.dtype)
-    view = wider[:, : rows.shape[1]]
-    view[...] = rows
-    return view.T if turned else view
+    return np.asfortranarray(arrays[name]) if entry.get("order") == "F" else arrays[name]
 
 
 _DECODERS: dict[str, Decoder] = {
     "$scalar": lambda item, entry, arrays, codec: _dtype(entry["dtype"]).type(item),
     "$array": lambda name, entry, arrays, codec: _stored(name, entry, arrays),
-    "$names": lambda names, entry, arrays, codec: np.array(names, dtype=object),
     "$objects": _objects,
     "$tuple": lambda items, entry, arrays, codec: tuple(codec.decode(item, arrays) for item in items),
     "$pairs": lambda pairs, entry, arrays, codec: {

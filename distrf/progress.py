@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 import math
-import os
 import re
-import stat
 import sys
 import threading
 import time
 import uuid
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -27,7 +25,7 @@ if TYPE_CHECKING:
 Listener = Callable[[str, int, int], None]
 _LOG = logging.getLogger("distrf.progress")
 #: Seconds between two lines of a log, at least.
-EVERY = 60.0
+EVERY = 10.0
 #: The topic of all passes. An event of it is pairs of the id of a pass and the rows that a worker has done since its last event.
 TOPIC = "distrf-progress"
 #: Seconds between two events of a worker, at least: the scheduler has better things to do than to hear of every block.
@@ -40,18 +38,15 @@ _local: dict[str, Callable[[int], None]] = {}
 _remote: weakref.WeakKeyDictionary[Any, dict[str, Callable[[int], None]]] = weakref.WeakKeyDictionary()
 #: Of a worker: when it last sent an event, and the rows of each pass since.
 _unsent: weakref.WeakKeyDictionary[Any, tuple[float, Counter[str]]] = weakref.WeakKeyDictionary()
-#: Variables that batch systems set. What their jobs write to a pipe goes to a log.
-_BATCH = ("SLURM_JOB_ID", "PBS_JOBID", "LSB_JOBID", "KUBERNETES_SERVICE_HOST")
 
 
 @contextmanager
 def show_progress(console: Console | None = None) -> Iterator[None]:
-    """Show a bar for each pass that runs inside the `with` block: rows done, rows per second, time left.
+    """Show a bar for each pass that runs inside the `with` block: rows done, and the time left.
 
     The epochs of a fit share one bar, with the loss beside it, the passes of gradients another.
-    In a log file, or the log of a batch job, there is a line a minute at most, and in a notebook without ipywidgets one for each
-    pass that has ended. Nothing is written to a pipe. The logger "distrf" has all of it at the level INFO, also without this
-    function.
+    In a file, or a notebook without ipywidgets, there is a line every ten seconds at most. The logger "distrf" has such lines at
+    the level INFO, also without this function.
 
     Parameters
     ----------
@@ -76,58 +71,29 @@ def show_progress(console: Console | None = None) -> Iterator[None]:
         console = Console(highlight=False)
         console = console if console.is_jupyter else Console(stderr=True, highlight=False)
     widgets = console.is_jupyter and find_spec("ipywidgets") is not None  # without which rich only warns
-    display: _Bars | Lines
-    if widgets or console.is_terminal:
-        display = _Bars(console)
-    elif console.is_jupyter or is_log(console.file):
-        say = partial(console.print, markup=False, highlight=False, soft_wrap=True)
-        display = Lines(say, ends=console.is_jupyter)
-    else:
-        yield
+    if not (widgets or console.is_terminal):
+        with listening(Lines(partial(console.print, markup=False, highlight=False, soft_wrap=True))):
+            yield
         return
+    bars = _Bars(console)
     try:
-        with listening(display):
+        with listening(bars):
             yield
     finally:
-        if isinstance(display, _Bars):
-            display.close()
-
-
-def is_log(file: Any, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether what is written to a file that is no terminal stays for someone to read: a file, or the output of a batch job."""
-    if any(name in environment for name in _BATCH):
-        return True
-    try:
-        return stat.S_ISREG(os.fstat(file.fileno()).st_mode)
-    except (AttributeError, OSError, ValueError):
-        return True  # text in memory
+        bars.close()
 
 
 class _Bars:
     """Bars of rich, below what is printed meanwhile: one for the epochs of a fit, one for the passes of each name."""
 
     def __init__(self, console: Console):
-        from rich.progress import (
-            BarColumn,
-            Progress,
-            ProgressColumn,
-            Task,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.text import Text
-
-        class Rate(ProgressColumn):
-            def render(self, task: Task) -> Text:
-                return Text(f"{task.finished_speed or task.speed or 0:,.0f} rows/s")
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
         # What is printed goes to a file, or into the cell of a notebook, where output does.
         self.bars = Progress(
             TextColumn("{task.description:>14}", markup=False),
             BarColumn(20),
             TextColumn("{task.completed:,.0f}/{task.total:,.0f} rows"),
-            Rate(),
             TextColumn("{task.fields[remark]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
@@ -206,25 +172,17 @@ def split_label(label: str) -> tuple[str, str]:
 
 
 class Lines:
-    """A listener that says in lines how far the work is.
+    """A listener that says in lines how far the work is, every ten seconds at most."""
 
-    Parameters
-    ----------
-    say : callable
-        Called with a line, once a minute at most.
-    ends : bool
-        Whether to say it too when a pass or an epoch ends, which may be often.
-    """
-
-    def __init__(self, say: Callable[[str], None], ends: bool = False):
-        self._say, self._ends = say, ends
+    def __init__(self, say: Callable[[str], None]):
+        self._say = say
         self._begun: dict[str, float] = {}
         self._spoke = time.monotonic()
 
     def __call__(self, label: str, done: int, total: int) -> None:
         (name, remark), now = split_label(label), time.monotonic()
         begun = self._begun[name] = self._begun.get(name, now) if done else now
-        if (self._ends and done >= total > 0) or (done and now - self._spoke >= EVERY):
+        if done and now - self._spoke >= EVERY:
             self._spoke = now
             parts = [f"{done:,} of {total:,} rows"]
             if now - begun > 0.1:
@@ -233,7 +191,7 @@ class Lines:
             self._say(f"{name}: {', '.join([*parts, remark] if remark else parts)}")
 
 
-_logged = Lines(_LOG.info, ends=True)
+_logged = Lines(_LOG.info)
 
 
 @contextmanager

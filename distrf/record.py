@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .representation import facts_html
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -75,12 +73,6 @@ class Training:
 
     def __repr__(self) -> str:
         return str(self) or "Training()"
-
-    def _repr_html_(self) -> str:
-        facts: list[tuple[str, Any]] = [] if self.target is None else [("target", self.target)]
-        facts += [(c.what.replace("_", " "), str(c).partition(": ")[2]) for c in self.choices]
-        facts += [("compared", str(comparison)) for comparison in self.baseline]
-        return facts_html("Training", [*facts, *(("warning", text) for text in self.warnings)])
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON, without what is not there."""

@@ -7,33 +7,30 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, TypeVar
 
 from sklearn.base import BaseEstimator, is_classifier
 
 from .errors import InputError, did_you_mean, reworded
-from .features.base import FeatureEstimator
 from .lazy import Registry
 from .maps import MAPS as FROZEN
 from .maps import FeatureMap
+from .maps.base import FAMILIES
+from .maps.estimator import FeatureEstimator
 
-_MAPS = {
-    "fourier": "distrf.features.fourier:RandomFourierFeatures",
-    "laplace": "distrf.features.laplace:RandomLaplaceFeatures",
-    "binning": "distrf.features.binning:RandomBinningFeatures",
-    "tensor-sketch": "distrf.features.tensor_sketch:TensorSketchFeatures",
-    "nystroem": "distrf.features.nystroem:NystroemFeatures",
-    "tefm": "distrf.features.tefm:TEFM",
+T = TypeVar("T")
+#: Estimators beside the frozen maps, by the kind of the map: their place.
+_FAMILIES = {
+    kind: f"distrf.maps.{file}:{names.split()[1]}" for kind, (file, names) in FAMILIES.items() if " " in names
+}
+_MAPS = {kind: place for kind, place in _FAMILIES.items() if kind not in ("scaling", "with-columns")} | {
     "cnm": "distrf.learned.estimators:CompactNonlinearMap",
     "learned": "distrf.learned.metric:LearnedMetric",
-    "blockwise": "distrf.features.blockwise:Blockwise",
 }
 _OTHERS = (
-    "distrf.features.scaler:StreamingScaler",
-    "distrf.features.with_columns:WithColumns",
     "distrf.tables.encoder:TableEncoder",
     "distrf.learned.estimators:CompactNonlinearClassifier",
     "distrf.learned.estimators:CompactNonlinearRegressor",
@@ -48,7 +45,7 @@ _OTHERS = (
 MAPS: Registry[type[FeatureEstimator]] = Registry(_MAPS)
 #: Classes that a model folder may name; loading makes objects of no others.
 SAVABLE: Registry[type[BaseEstimator]] = Registry(
-    {place.partition(":")[2]: place for place in (*_MAPS.values(), *_OTHERS)}
+    {place.partition(":")[2]: place for place in (*(_FAMILIES | _MAPS).values(), *_OTHERS)}
 )
 
 
@@ -151,15 +148,18 @@ def load_plugins() -> None:
             entry.load()
 
 
+def _named(what: str, registry: Mapping[str, T], name: str, others: str) -> T:
+    if name not in registry:
+        load_plugins()
+    if name not in registry:
+        known = f"{others}, {', '.join(registry)}"
+        raise InputError(f"unknown {what} {name!r}{did_you_mean(name, registry)}; known: {known}")
+    return registry[name]
+
+
 def named_map(name: str) -> type[FeatureEstimator]:
     """The class of a map. Raises InputError for an unknown name."""
-    if name not in MAPS:
-        load_plugins()
-    if name not in MAPS:
-        raise InputError(
-            f"unknown map {name!r}{did_you_mean(name, MAPS)}; known: auto, none, {', '.join(MAPS)}"
-        )
-    return MAPS[name]
+    return _named("map", MAPS, name, "auto, none")
 
 
 def make_map(name: str, **parameters: Any) -> Any:
@@ -183,13 +183,7 @@ def make_map(name: str, **parameters: Any) -> Any:
 
 def named_model(name: str) -> Kind:
     """The kind of a model. Raises InputError for an unknown name."""
-    if name not in MODELS:
-        load_plugins()
-    if name not in MODELS:
-        raise InputError(
-            f"unknown model {name!r}{did_you_mean(name, MODELS)}; known: auto, {', '.join(MODELS)}"
-        )
-    return MODELS[name]
+    return _named("model", MODELS, name, "auto")
 
 
 def kind_for(labels: bool) -> str:

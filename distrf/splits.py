@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import dask.array as da
@@ -20,6 +21,7 @@ from .execution.labelled import plain_rows
 from .execution.passes import run_pass
 from .execution.row_blocks import align_rows
 from .execution.sampling import take_rows
+from .execution.scheduler import computed
 from .folds import FoldCounts, GivenFolds, counted, random_folds
 from .maps.table_missing import MISSING, is_missing
 from .parameters import one_of
@@ -35,8 +37,8 @@ _FOLDS = 5
 _LATEST, _TIMES = 0.2, 10_000
 #: Up to so many groups are dealt out by their sizes; of more a hash decides.
 _COUNTED = 4096
-#: Bytes of the counts of classes by block.
-_COUNT_BYTES = 2**28
+#: Bytes of labels that are sorted in memory.
+_LABEL_BYTES = 2**28
 _BLOCK_ROWS = 1 << 18
 #: Most neighbouring rows of a run of the split "blocks"; of few rows so many that each fold has 20 runs.
 _RUN, _RUNS = 1024, 20
@@ -198,30 +200,26 @@ def hold_copies_together(X: Any, seed: int) -> Split | None:
 
     X : array, CSR matrix or Dask array of shape (n, d), d in one chunk
     """
-    folds = _mapped(X, _Contents(int(raw_words(seed, "split of copies", 0, 1)[0])))
+    word = int(raw_words(seed, "split of copies", 0, 1)[0])
+    folds = _mapped(X, partial(_by_contents, word=word))
     counts = run_pass(FoldCounts(), [folds], label="folds", block_rows=_BLOCK_ROWS)
     if not counts[:_FOLDS].all() or counts.max() > 2 * X.shape[0] // _FOLDS:
         return None
     return Split("random", None, counted(folds, counts), "copies of a row are in one fold")
 
 
-@dataclass(frozen=True)
-class _Contents:
+def _by_contents(X: Any, word: int) -> np.ndarray:
     """A fold from a seeded hash of the entries of a row; those that are 0 add nothing, so CSR rows have the same."""
-
-    word: int
-
-    def __call__(self, X: Any) -> np.ndarray:
-        step = max(1, _ENTRIES * X.shape[0] // max(1, X.nnz if sp.issparse(X) else X.size))
-        tiles = [self._of_tile(sp.csr_array(X[a : a + step], copy=True)) for a in range(0, X.shape[0], step)]
-        return np.concatenate([np.empty(0, np.int8), *tiles])
-
-    def _of_tile(self, X: Any) -> np.ndarray:
-        X.sum_duplicates()
-        factors = mixed_words(X.indices.astype(np.uint64) ^ np.uint64(self.word)) | np.uint64(1)
-        words = mixed_words(np.add(X.data, 0.0, dtype=np.float64).view(np.uint64)) * factors  # -0 is 0
-        ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])[X.indptr]
-        return below(mixed_words(np.diff(ends)), _FOLDS)
+    step = max(1, _ENTRIES * X.shape[0] // max(1, X.nnz if sp.issparse(X) else X.size))
+    folds = [np.empty(0, np.int8)]
+    for first in range(0, X.shape[0], step):
+        rows = sp.csr_array(X[first : first + step], copy=True)
+        rows.sum_duplicates()
+        factors = mixed_words(rows.indices.astype(np.uint64) ^ np.uint64(word)) | np.uint64(1)
+        words = mixed_words(np.add(rows.data, 0.0, dtype=np.float64).view(np.uint64)) * factors  # -0 is 0
+        ends = np.concatenate([np.zeros(1, np.uint64), np.cumsum(words, dtype=np.uint64)])[rows.indptr]
+        folds.append(below(mixed_words(np.diff(ends)), _FOLDS))
+    return np.concatenate(folds)
 
 
 def _neighbouring(X: Any, seed: int) -> tuple[GivenFolds, str]:
@@ -229,20 +227,13 @@ def _neighbouring(X: Any, seed: int) -> tuple[GivenFolds, str]:
     n = X.shape[0]
     run = max(1, min(n // (_RUNS * _FOLDS), _RUN))
     numbers = da.arange(n, chunks=(X.chunks[0],)) if is_dask_collection(X) else np.arange(n)
-    folds = _count(_mapped(numbers, _Runs(run, min(_FOLDS, n), seed)))
+    folds = _count(_mapped(numbers, partial(_by_runs, run=run, folds=min(_FOLDS, n), seed=seed)))
     return folds, f"{folds.n_folds} folds of runs of {run:,} neighbouring rows"
 
 
-@dataclass(frozen=True)
-class _Runs:
+def _by_runs(numbers: np.ndarray, run: int, folds: int, seed: int) -> np.ndarray:
     """A fold from the number of a row; neighbours of a run share one."""
-
-    run: int
-    folds: int
-    seed: int
-
-    def __call__(self, numbers: np.ndarray) -> np.ndarray:
-        return random_folds(numbers // self.run, self.folds, self.seed).astype(np.int8)
+    return random_folds(numbers // run, folds, seed).astype(np.int8)
 
 
 def _latest(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[GivenFolds, str]:
@@ -263,23 +254,17 @@ def _latest(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[GivenF
         )
     later = 1.0 - firsts / len(times)  # the share of rows from each value on
     cut = float(values[1:][np.argmin(np.abs(later[1:] - _LATEST))])
-    folds = _count(_mapped(keys, _FromTime(cut, what)))
+    folds = _count(_mapped(keys, partial(_by_time, cut=cut, what=what)))
     total = folds.counts[0] + folds.never
     since = np.datetime64(round(cut), "s").item().isoformat(" ") if dates and abs(cut) < 1e11 else f"{cut:.15g}"
     why = f"the {folds.counts[0]:,} latest of {total:,} rows, {what} from {since} on; the {folds.never:,} before teach"
     return folds, why
 
 
-@dataclass(frozen=True)
-class _FromTime:
+def _by_time(keys: np.ndarray, cut: float, what: str) -> np.ndarray:
     """0 from a time on, -1 before."""
-
-    cut: float
-    what: str
-
-    def __call__(self, keys: np.ndarray) -> np.ndarray:
-        _refuse_missing(keys, self.what, "time", "a row has none")
-        return np.where(keys >= self.cut, 0, -1).astype(np.int8)
+    _refuse_missing(keys, what, "time", "a row has none")
+    return np.where(keys >= cut, 0, -1).astype(np.int8)
 
 
 def _refuse_missing(keys: np.ndarray, what: str, kind: str, found: str) -> None:
@@ -299,11 +284,11 @@ def _grouped(keys: Any, name: str | None, seed: int, dates: bool) -> tuple[Given
             "another split"
         )
     word = int(raw_words(seed, "split by group", 0, 1)[0])
-    if known.lost:
-        folds, count = _count(_mapped(keys, _Hashed(word))), f"more than {_COUNTED:,} groups"
-    else:
-        folds = _count(_mapped(keys, _Dealt.by_size(known.codes, known.counts, word)))
-        count = f"{len(known.codes):,} groups"
+    function, count = partial(_by_hash, word=word), f"more than {_COUNTED:,} groups"
+    if not known.lost:
+        dealt = _dealt(known.codes, known.counts, word)
+        function, count = partial(_by_group, codes=known.codes, folds=dealt), f"{len(known.codes):,} groups"
+    folds = _count(_mapped(keys, function))
     why = f"{count}{'' if name is None else f' of {name!r}'} in {folds.n_folds} folds: no group is in two"
     return folds, why
 
@@ -331,116 +316,50 @@ class _GroupReduction:
         return left
 
 
-@dataclass(frozen=True)
-class _Hashed:
+def _hashes(keys: np.ndarray, word: int) -> np.ndarray:
+    return mixed_words(np.ascontiguousarray(keys, np.float64).view(np.uint64) ^ np.uint64(word))
+
+
+def _by_hash(keys: np.ndarray, word: int) -> np.ndarray:
     """A fold from a seeded hash of the key of a group."""
-
-    word: int
-
-    def __call__(self, keys: np.ndarray) -> np.ndarray:
-        return below(self.words(keys), _FOLDS)
-
-    def words(self, keys: np.ndarray) -> np.ndarray:
-        return mixed_words(np.ascontiguousarray(keys, np.float64).view(np.uint64) ^ np.uint64(self.word))
+    return below(_hashes(keys, word), _FOLDS)
 
 
-@dataclass(frozen=True, eq=False)
-class _Dealt:
+def _dealt(codes: np.ndarray, counts: np.ndarray, word: int) -> np.ndarray:
+    """The folds of groups: each, the largest first, goes to the fold of the fewest rows; of equal ones a hash says which is first."""
+    loads = np.zeros(min(_FOLDS, len(codes)), dtype=np.int64)
+    folds = np.empty(len(codes), dtype=np.int8)
+    for g in np.lexsort([codes, _hashes(codes, word), -counts]):
+        folds[g] = np.argmin(loads)
+        loads[folds[g]] += counts[g]
+    return folds
+
+
+def _by_group(keys: np.ndarray, codes: np.ndarray, folds: np.ndarray) -> np.ndarray:
     """The folds of known groups; codes ascend."""
-
-    codes: np.ndarray
-    folds: np.ndarray
-
-    @classmethod
-    def by_size(cls, codes: np.ndarray, counts: np.ndarray, word: int) -> _Dealt:
-        """Each group, the largest first, goes to the fold of the fewest rows; of equal ones a hash says which is first."""
-        loads = np.zeros(min(_FOLDS, len(codes)), dtype=np.int64)
-        folds = np.empty(len(codes), dtype=np.int8)
-        for g in np.lexsort([codes, _Hashed(word).words(codes), -counts]):
-            folds[g] = np.argmin(loads)
-            loads[folds[g]] += counts[g]
-        return cls(codes, folds)
-
-    def __call__(self, keys: np.ndarray) -> np.ndarray:
-        return self.folds[np.searchsorted(self.codes, keys)]
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return type(self).__name__, self.codes.tobytes(), self.folds.tobytes()
+    return folds[np.searchsorted(codes, keys)]
 
 
 def _stratified(y: Any, seed: int) -> tuple[GivenFolds, str]:
-    """Of five rows of a class that follow each other, one in each fold: so a fold has a fifth of each class, to one row."""
-    counts = run_pass(_ClassesReduction(), [y], label="classes", block_rows=_BLOCK_ROWS)
-    classes = np.array(sorted({label for _, found in counts for label in found}))
+    """The rows of each class, in the order of hashes of their numbers, go to the folds in turn: each has a fifth, to one row."""
+    n = y.shape[0]
+    if y.nbytes > _LABEL_BYTES:
+        raise InputError(
+            f"split='stratified' sorts the labels in memory, up to {_LABEL_BYTES:,} bytes of them, got {y.nbytes:,} of {n:,} rows; "
+            "take split='random': of so many rows a fold has its share of every class but for a few rows"
+        )
+    classes, codes, counts = np.unique(computed(y)[0], return_inverse=True, return_counts=True)
     if len(classes) < 2:
         raise InputError(
             f"split='stratified' needs at least 2 classes, got {len(classes)} class: {classes.tolist()}; take another split"
         )
-    table = np.zeros((len(counts) + 1, len(classes)), dtype=np.int64)
-    if table.nbytes > _COUNT_BYTES:
-        raise InputError(
-            f"split='stratified' counts {len(classes):,} classes in {len(counts):,} blocks; take split='random', or larger blocks"
-        )
-    for i, (_, found) in enumerate(sorted(counts, key=lambda item: item[0])):
-        table[i + 1, np.searchsorted(classes, list(found))] = list(found.values())
-    if len(few := classes[table.sum(axis=0) < _FOLDS]):
+    if len(few := classes[counts < _FOLDS]):
         raise InputError(
             f"split='stratified' has a row of each class in each of {_FOLDS} folds, and of {few[:10].tolist()} there are fewer "
             f"than {_FOLDS} rows; leave such rows out, or take split='random'"
         )
-    word = int(raw_words(seed, "split by class", 0, 1)[0])
-    ranks = _Ranked(classes, word)
-    if is_dask_collection(y):
-        firsts = da.from_array(np.cumsum(table, axis=0)[:-1], chunks=(1, len(classes)))
-        values = da.map_blocks(
-            ranks,
-            y[:, None],
-            firsts,
-            dtype=np.int8,
-            drop_axis=1,
-            chunks=(y.chunks[0],),
-            meta=np.empty(0, np.int8),
-        )
-    else:
-        values = ranks(y[:, None], table[:1])
-    folds = _count(values)
-    return folds, f"{_FOLDS} folds, each with a fifth of the rows of each of {len(classes):,} classes"
-
-
-@dataclass(frozen=True)
-class _ClassesReduction:
-    """Counts the labels of each block: a list of (first row, {label: rows})."""
-
-    nbytes: int = 4096
-    flops_per_row: float = 20.0
-
-    def initial(self) -> list[Any]:
-        return []
-
-    def update(self, state: list[Any], first_row: int, y: np.ndarray) -> list[Any]:
-        labels, rows = np.unique(y, return_counts=True)
-        return [*state, (first_row, dict(zip(labels.tolist(), rows.tolist(), strict=True)))]
-
-    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
-        return left + right
-
-
-@dataclass(frozen=True, eq=False)
-class _Ranked:
-    """Folds from the ranks of rows among those of their class."""
-
-    classes: np.ndarray
-    word: int
-
-    def __call__(self, y: np.ndarray, firsts: np.ndarray) -> np.ndarray:
-        codes = np.searchsorted(self.classes, y[:, 0])
-        order = np.argsort(codes, kind="stable")
-        counts = np.bincount(codes, minlength=len(self.classes))
-        ranks = np.empty(len(codes), dtype=np.int64)
-        ranks[order] = np.arange(len(codes)) - np.repeat(np.cumsum(counts) - counts, counts)
-        cycles, place = np.divmod(ranks + np.ravel(firsts)[codes], _FOLDS)
-        keys = cycles.astype(np.uint64) * np.uint64(len(self.classes)) + codes.astype(np.uint64)
-        return ((place + below(mixed_words(keys ^ np.uint64(self.word)), _FOLDS)) % _FOLDS).astype(np.int8)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return type(self).__name__, self.classes.tolist(), self.word
+    hashes = mixed_words(np.arange(n, dtype=np.uint64) ^ raw_words(seed, "split by class", 0, 1))
+    folds: Any = np.empty(n, dtype=np.int8)
+    folds[np.lexsort([hashes, codes])] = np.arange(n) % _FOLDS
+    folds = da.from_array(folds, chunks=(y.chunks[0],)) if is_dask_collection(y) else folds
+    return _count(folds), f"{_FOLDS} folds, each with a fifth of the rows of each of {len(classes):,} classes"

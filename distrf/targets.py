@@ -14,8 +14,7 @@ from .errors import InputError, first_not_finite
 from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.planned import Phase
-from .store.frames import target_values
-from .store.table_codes import as_arrow
+from .store.frames import as_arrow, target_values
 from .store.text_forms import read_text
 
 #: Targets of a larger size are refused.

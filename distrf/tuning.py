@@ -1,88 +1,53 @@
-"""Search of map parameters and penalty: a race over a grid, judged on one sample.
-
-Successive halving (Jamieson & Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
-2016) with rows as the budget: every candidate is fitted to a few rows, the best third to three times as many, and so on. The
-same held-out rows judge all.
-"""
+"""`tune`: the race of `train` at each point of a grid, on one sample; the best is trained on all rows."""
 
 from __future__ import annotations
 
 import itertools
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .errors import InputError
 from .execution.labelled import plain_rows
 from .execution.memory import check_client
-from .features.length_scale import resolve_length_scale
-from .kernels.base import kernel_with
-from .kernels.shift_invariant import KERNELS, Kernel
-from .parameters import COLUMNS, FLAG, SEED, Rule, ruled, whole
-from .pipeline.making import can_judge, short_race, units_tried
-from .pipeline.options import Options, choose_learner, split_for, unfitted_map
-from .pipeline.outputs import Outputs
-from .pipeline.race import Candidate, Race
+from .parameters import FLAG, read
+from .pipeline.making import can_judge, prepare, told_apart
+from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
 from .pipeline.rows import Rows, open_training, rows_with_target
-from .pipeline.sample import Sample, as_rows, as_targets, read_sample, see_target, wants_labels, weigh_classes
-from .pipeline.settings import checked, owner_of, read
-from .pipeline.target import tell_apart
-from .pipeline.training import train
+from .pipeline.sample import as_rows, as_targets, read_sample, see_target
+from .pipeline.training import Outputs, train
 from .randomness import draw_seed
 from .ridge.alphas import ALPHA
-from .splits import SPLIT
 from .store.csv_format import reads_csv
 
 __all__ = ["Trial", "Tuned", "tune"]
 
-#: Rows of the smallest sample, unless there are fewer; a level has so many times the rows of the one before, and candidates less.
-_FEWEST_ROWS, _FACTOR = 500, 3
-#: What is searched of what is not said.
-_ALPHAS, _SIZES = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3), (1024, 4096)
-#: What a length-scale rule is multiplied by.
-FACTORS = tuple(2.0**k for k in (-1.5, -1.0, -0.5, 0.0, 0.5, 1.0, 1.5))
-
 
 @dataclass(frozen=True)
 class Trial:
-    """One candidate on one sample.
+    """One point of the grid.
 
     Attributes
     ----------
-    level : int
-        0 for the smallest sample.
-    rows : int
-        Training rows.
     parameters : dict
-        Of the map.
-    alpha : float
-        The best of those tried.
+        Its values.
     score : float
-        R^2, or of labels the negative log loss, on the held-out rows with that alpha.
+        R^2, or of labels the negative log loss, of the best of its race, on the held-out rows.
     seconds : float
-        Of the whole trial.
-    ahead : bool
-        Whether the candidate went on to the next level, or won.
+        Of the race.
     """
 
-    level: int
-    rows: int
     parameters: dict[str, Any]
-    alpha: float
     score: float
     seconds: float
-    ahead: bool = False
 
     def __str__(self) -> str:
-        values = ", ".join(
-            f"{name} {value}" for name, value in {**self.parameters, "alpha": self.alpha}.items()
-        )
+        values = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
         return f"{values}: score {self.score:.4f}, {self.seconds:.2f} s"
 
 
@@ -95,284 +60,175 @@ class Tuned:
     best : Trial
         The winner.
     trials : list of Trial
-        All trials, in their order.
-    alphas : list of float
-        Penalties that were tried.
-    validation_rows : int
-        Held-out rows, by which every trial was judged.
+        All, in the order of the grid.
     metric : str
         What the scores are: "negative log loss" or "R²".
-    parameters : dict of str to list
-        What was searched. A rule stands there as its numbers.
-    units : str
-        Scaling, or encoding of the numbers of a table, that the rows went through.
-    split : str, optional
-        How rows were held out, in words; None is at random.
+    judged : str
+        By which rows, in words.
     model : Pipeline
         The best, trained on all rows.
     """
 
     best: Trial
     trials: list[Trial]
-    alphas: list[float]
-    validation_rows: int
     metric: str
-    parameters: dict[str, list[Any]]
-    units: str
-    split: str | None
+    judged: str
     model: Pipeline
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; levels count from 1."""
-        best, *trials = ({**vars(trial), "level": trial.level + 1} for trial in (self.best, *self.trials))
-        plain = {name: getattr(self, name) for name in ("metric", "validation_rows", "units", "split", "notes")}
-        return {"best": best, "trials": trials, **plain}
+        """Plain JSON."""
+        plain = {"metric": self.metric, "judged": self.judged, "notes": self.notes}
+        return {"best": vars(self.best), "trials": [vars(trial) for trial in self.trials], **plain}
 
     @property
     def notes(self) -> list[str]:
         """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
-        best_values = {**self.best.parameters, "alpha": self.best.alpha}
         notes = []
-        for name, values in {**self.parameters, "alpha": self.alphas}.items():
-            value = best_values[name]
-            if name != "n_components" and len(values) > 2 and value in (min(values), max(values)):
-                end = "smallest" if value == min(values) else "largest"
-                words = name.removeprefix("base__").replace("_", " ")
-                notes.append(f"{words} {value:g} is the {end} that was tried; better ones may lie beyond")
+        for name, best in self.best.parameters.items():
+            values = {trial.parameters[name] for trial in self.trials}
+            numbers = all(isinstance(value, (int, float)) for value in values)
+            if numbers and len(values) > 2 and best in (min(values), max(values)):
+                end = "smallest" if best == min(values) else "largest"
+                notes.append(f"{name} {best:g} is the {end} that was tried; better ones may lie beyond")
         return notes
 
 
 @reads_csv
-@ruled(
-    n_rows=whole(20), random_state=SEED, split=SPLIT, columns=COLUMNS, drop_missing_target=FLAG, overwrite=FLAG
-)  # fmt: skip
 def tune(
     X: Any,
     y: Any = None,
     *,
-    target: str | None = None,
-    sample_weight: Any = None,
-    columns: Sequence[Any] | None = None,
-    kinds: Mapping[str, str] | None = None,
-    drop_missing_target: bool = False,
-    split: str = "random",
-    by: Any = None,
-    grid: Mapping[str, Any] | None = None,
-    n_rows: int = 6_000,
-    model: Any = "auto",
-    map: Any = "auto",
-    scale: Any = "auto",
-    n_components: int | str | None = "auto",
-    alpha: Any = "auto",
-    set: Mapping[str, Any] | None = None,
+    grid: Mapping[str, Any],
     out: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
-    random_state: Any = 0,
     say: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> Tuned:
-    """Search every combination of values of a map's parameters, and all penalties of each, and train the best on all rows.
+    """Try every combination of values of a grid by the race of `train`, all on the same sample, and train the best on all rows.
 
-    A race of ridge fits on one sample judges them: alpha means the same for every linear model.
+    What the grid does not name is chosen by each race for itself, as `train` chooses it. Ridge judges, whatever the model
+    is: alpha means the same for every linear model.
 
     Parameters
     ----------
     X : {array, CSR matrix, Dask array} of shape (n, d), a table, or the path of a store
-        As of `distrf.train`, and so are all but `grid`, `n_rows` and `say`. At most `n_rows` rows are read for the search.
+        As of `distrf.train`, and so is `y`.
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets.
-    target : str or None, default=None
-        The column, or array, that holds the targets.
-    sample_weight : array or Dask array of shape (n,), str or None, default=None
-        Weight of each row, by which candidates are fitted and judged.
-    columns : sequence or None, default=None
-        Columns that are read.
-    kinds : mapping of str to str or None, default=None
-        What columns of a table are.
-    drop_missing_target : bool, default=False
-        Leave out the rows of a table that have no `target`.
-    split : {"random", "stratified", "group", "time", "blocks"}, default="random"
-        How rows are held out.
-    by : str, array or Dask array of shape (n,), default=None
-        The group or the time of each row.
-    grid : mapping of str to list or str, or None, default=None
-        Values of parameters of the map by name ("length_scale", "base__gamma"), as in scikit-learn's grid search, and of
-        "alpha"; a text stands for values between commas. What is neither there nor set is searched: penalties from 1e-8 to
-        1e-3, 1,024 and 4,096 features, and length scales around their rule: its number on these rows, times 0.35, 0.5, 0.71,
-        1, 1.4, 2 and 2.8.
-    n_rows : int, default=6000
-        Rows of the sample, at least 20, of which a quarter is held out, or of few rows each is once.
-    model : str or estimator, default="auto"
-        The model that is trained.
-    map : str, estimator or None, default="auto"
-        "auto" is Fourier features.
-    scale : str, StreamingScaler or None, default="auto"
-        Units of the columns.
-    n_components : int, str or None, default="auto"
-        Number of features.
-    alpha : float, list of float or "auto", default="auto"
-        Penalties that are searched.
-    set : mapping of str to object or None, default=None
-        Other parameters of these steps.
+    grid : mapping of str to list or str
+        Values of "alpha" and of parameters of the map by name ("n_components", "length_scale", "base__gamma"), as in
+        scikit-learn's grid search, of a scaling ("scale__divisor") or a table ("table__numbers"); a text stands for values
+        between commas.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to.
     overwrite : bool, default=False
         Replace what is in `out`.
-    random_state : int, Generator, RandomState or None, default=0
-        Seed of the sample, the map and the model. The result depends on nothing else but the arguments.
     say : callable or None, default=None
-        Called with a line about each level and each trial.
+        Called with a line about each point.
+    **options : dict
+        Other options of `distrf.train`, but for `resume`.
 
     Returns
     -------
     Tuned
-        All trials, the best of the last level, and the fitted `model`.
+        All trials, the best, and the fitted `model`.
 
     Raises
     ------
     InputError
-        There are no candidates, rows are not finite or fewer than 20, all targets are equal, or a parameter breaks its rule.
+        The grid has no values, names what it cannot, or what an option says already; rows are not finite or too few to hold
+        any out, all targets are equal, or a parameter breaks its rule.
     MemoryPlanError
         A trial does not fit into memory.
     """
-    options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
-    rows = X
+    FLAG.check("overwrite", overwrite)
+    options["random_state"] = seed = draw_seed(options.get("random_state", 0))
+    of_model = {field.name: options.pop(field.name) for field in fields(Options) if field.name in options}
+    asked, rows = Options(**of_model), X
+    points = _points(grid, asked)
     if not isinstance(X, Rows):
-        rows = open_training(
-            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=options.numbers,
-            drop_missing_target=drop_missing_target, split=split, by=by,
-        )  # fmt: skip
-    options = options.with_encoder(rows.encoder)
+        rows = open_training(X, y, numbers=asked.numbers, **options)
     Outputs(None if out is None else os.fspath(out), overwrite=overwrite).check_places(rows.path)
-    learner, sample, how = _look(rows, options, n_rows)
-    labels, seed = is_classifier(learner), options.random_state
-    map_ = unfitted_map(options, labels, seed)
-    parameters, alphas = _searched(options, map_, dict(grid or {}), rows)
-    tried = units_tried(sample, options, map_, labels)
-    race = Race(sample, labels, seed, tried, map_, joined=False)
-    units = race.best_units() if len(race.units) > 1 else next(iter(race.units))
-    values = {
-        name: _around(found, map_, name, race.units[units], seed) if isinstance(found, str) else found
-        for name, found in parameters.items()
-    }
-    points = [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
-    trials = _halving(
-        race, [Candidate(units, map_ is not None, more=p) for p in points], alphas, say or (lambda line: None)
-    )
-    best = next(t for t in reversed(trials) if t.ahead)
-    more = {name: value for name, value in (set or {}).items() if name.startswith("table__")}
-    fitted = train(
-        rows, model=learner.set_params(alpha=best.alpha), map=map_ and map_.set_params(**best.parameters),
-        scale="auto" if rows.encoder else tried[units], n_components=None, random_state=seed,
-        set=more | ({"table__numbers": units} if rows.encoder else {}), out=out, overwrite=overwrite,
-    )  # fmt: skip
-    metric = "negative log loss" if labels else "R²"
-    return Tuned(best, trials, alphas, sample.judged, metric, values, units, how, fitted)
-
-
-def _look(rows: Rows, options: Options, n_rows: int) -> tuple[Any, Sample, str | None]:
-    """The unfitted model for the target of rows, the sample that judges, and in words how rows are held out."""
     if rows.y is None:
         rows_with_target(rows, "training")  # which says what to do
-    seed, X = options.random_state, as_rows(rows.X)
-    y, _, target = see_target(plain_rows(rows.y, "y"), seed, options.model, rows.seen)
+    X = as_rows(rows.X)
+    y, _, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
     y, weight = as_targets(X, y), plain_rows(rows.weights, "sample_weight")
-    split = split_for(X, y, options, rows.split, rows.by, rows.by_name, rows.by_dates, target)
-    sample = read_sample(X, y, seed, weight, rows.encoder is not None, split, n_rows)
-    if len(sample.y) < 20 or not can_judge(sample):
+    asked = asked.with_encoder(rows.encoder)
+    split = split_for(X, y, asked, target=target, **rows.held)
+    sample = read_sample(X, y, seed, weight, rows.encoder is not None, split)
+    if not can_judge(sample):
         raise InputError(
-            f"tune needs at least 20 rows of positive weight, and targets that differ, got {len(sample.y)} rows in its sample"
+            f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
-    if target.either and wants_labels(options.model) is None and rows.split != "stratified":
-        target = tell_apart(target, partial(short_race, sample, options), sample.judged)
-    learner = choose_learner(options, target)[0]
-    how = None if split is None else f"{split.kind}: {split.why}"
-    return learner, weigh_classes(sample, getattr(learner, "class_weight", None)), how
+    target = told_apart(target, sample, asked, split)
+    made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
+    for one in made:  # what is wrong is found before anything runs
+        asked_scaler(one)
+        D = getattr(
+            unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), "n_components", None
+        )
+        n = len(sample.y)
+        check_client(12 * n * int(D or 1) + 16 * min(n, int(D or 1)) ** 2, "tune")
+    trials = []
+    for point, one in zip(points, made, strict=True):
+        started = time.perf_counter()
+        pipeline = prepare(X, y, one, weight, target, split=split, sample=sample, as_asked=True)[0]
+        (judged,) = pipeline.training_.baseline
+        score = judged.chosen if judged.what == "R²" else -judged.chosen
+        trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
+        (say or str)(f"  {trials[-1]}")
+    best = max(trials, key=lambda trial: trial.score)
+    dropped = bool(options.get("drop_missing_target", False))
+    best_options = of_model | _options_of(of_model, best.parameters)
+    model = train(rows, **best_options, drop_missing_target=dropped, out=out, overwrite=overwrite)
+    return Tuned(best, trials, "R²" if judged.what == "R²" else "negative log loss", judged.rows, model)
 
 
-def _searched(
-    options: Options, map_: Any, grid: dict[str, Any], rows: Rows
-) -> tuple[dict[str, Any], list[float]]:
-    """The values of parameters of a map, or a rule for its length scale, and the alphas, that are tried.
-
-    Raises for values that the map, or these rows, do not take.
-    """
-
-    def several(name: str, given: Any, rule: Rule) -> list[Any]:
-        given = read(given) if isinstance(given, str) and given[:1] in ("[", "{") else given
-        parts = given.split(",") if isinstance(given, str) else getattr(given, "tolist", lambda: given)()
-        parts = list(parts) if isinstance(parts, (list, tuple, range)) else [parts]
-        if not parts:
-            raise InputError(f"tune needs at least one value for each parameter, got {name}={given!r}")
-        return [checked(name, part.strip() if isinstance(part, str) else part, rule) for part in parts]
-
-    found: dict[str, Any] = {}
-    usual = _ALPHAS if isinstance(options.alpha, str) and options.alpha == "auto" else options.alpha
-    alphas = several("alpha", grid.pop("alpha", usual), ALPHA)
+def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
+    """Every combination of values. Raises InputError for what cannot be tried, or is an option already."""
+    if not isinstance(grid, Mapping) or not grid:
+        raise InputError(
+            f"grid has values by name, {{'n_components': [1024, 4096]}}, got {grid!r}; what it does not name `train` chooses"
+        )
+    values = {}
     for name, given in grid.items():
-        if map_ is None:
-            raise InputError(f"grid= has alpha alone where map='none', got {name!r}")
-        parameter = name.removeprefix("map__")
-        owner, last = owner_of(map_, parameter, "map")
-        found[parameter] = several(name, given, owner.parameter_rules[last])
-    if map_ is not None:
-        if options.n_components == "auto" and "n_components" in map_.parameter_rules:
-            found.setdefault("n_components", list(_SIZES))
-        scale = map_.scale_parameter()
-        if scale is not None and found.keys().isdisjoint((scale, scale.replace("length_scale", "gamma"))):
-            value = map_.get_params()[scale]
-            found[scale] = value if isinstance(value, str) else [value]
-        for size in found.get("n_components", ()) if rows.encoder is None else ():
-            clone(map_).set_params(n_components=size).planned_map(rows.d)  # too large, before anything runs
-    return found, alphas
+        step, parameter = _step_of(name)
+        if step == "model" and parameter != "alpha":
+            raise InputError(
+                f"grid has alpha and parameters of the map, the scaling or the table, not {name!r}: ridge judges, whatever the model is"
+            )
+        if parameter in asked.of(step):
+            raise InputError(
+                f"{name} is in grid= and is {asked.of(step)[parameter]!r} by an option; leave one out"
+            )
+        values[name] = _values(given)
+        if not values[name]:
+            raise InputError(f"tune needs at least one value for each parameter, got {name}={given!r}")
+        for value in values[name] if parameter == "alpha" and step == "model" else ():
+            ALPHA.check("alpha", value)
+    return [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
 
 
-def _halving(
-    race: Race, candidates: list[Candidate], alphas: list[float], say: Callable[[str], None]
-) -> list[Trial]:
-    """All trials in their order, level by level; `ahead` are those that go on, and the winner."""
-    n, constant, trials = len(race.sample.splits[0][0]), race.constant().loss or 1.0, list[Trial]()
-    for c in candidates:
-        D = int(c.more.get("n_components", getattr(race.map_, "n_components", None) or 1))
-        check_client(12 * len(race.sample.y) * D + 16 * min(n, D) ** 2, "tune")
-    sizes = level_sizes(len(candidates), n, _FACTOR)
-    for level, rows in enumerate(sizes):
-        say(f"level {level + 1}: {len(candidates)} candidates on {rows:,} rows")
-        done, last = list[Trial](), level + 1 == len(sizes)
-        for candidate in candidates:
-            started = time.perf_counter()
-            found = race.judge(candidate, rows, None, alphas, 5 if last else 1)
-            score = -found.loss if race.labels else 1.0 - found.loss / constant
-            seconds = round(time.perf_counter() - started, 3)
-            done.append(Trial(level, rows, dict(candidate.more), found.alpha, score, seconds))
-            say(f"  {done[-1]}")
-        order = sorted(range(len(done)), key=lambda i: -done[i].score)
-        ahead = sorted(order[: 1 if last else -(-len(done) // _FACTOR)])
-        trials += [replace(trial, ahead=i in ahead) for i, trial in enumerate(done)]
-        candidates = [candidates[i] for i in ahead]
-    return trials
+def _values(given: Any) -> list[Any]:
+    """What a list, an array, a range, or a text of values between commas, holds; one value alone."""
+    given = read(given) if isinstance(given, str) and given[:1] in ("[", "{") else given
+    given = (
+        given.split(",") if isinstance(given, str) else given.tolist() if hasattr(given, "tolist") else given
+    )
+    return [read(value) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
 
 
-def _around(rule: str, map: Any, name: str, X: Any, seed: int) -> list[float]:
-    """Length scales around what a rule gives on the rows, rounded to four digits.
-
-    For a kernel without a length scale it is that of the map alone.
-    """
-    owner = map if name == "length_scale" else map.base
-    if not isinstance(owner.kernel, Kernel) and owner.kernel not in KERNELS:
-        return [owner.length_scale]
-    kernel = kernel_with(owner.kernel, owner.get_params(deep=False), Kernel)
-    middle = resolve_length_scale(kernel, rule, None, X, seed)
-    return [float(f"{middle * factor:.4g}") for factor in FACTORS]
+def _step_of(name: str) -> tuple[str, str]:
+    """The step, and its parameter, that a name in a grid is of: of the map where it names no step."""
+    step, _, parameter = str(name).partition("__")
+    if name in ("alpha", "n_components"):
+        return ("model", "alpha") if name == "alpha" else ("map", name)
+    return (step, parameter) if step in STEPS and parameter else ("map", str(name))
 
 
-def level_sizes(candidates: int, rows: int, factor: int) -> list[int]:
-    """Training rows of each level, ascending.
-
-    The last level has all rows and, unless there are few rows, at most `factor` candidates.
-    """
-    levels = 1
-    while candidates > factor:
-        candidates = -(-candidates // factor)
-        levels += 1
-    fewest = min(_FEWEST_ROWS, rows)
-    return sorted({max(fewest, rows // factor ** (levels - 1 - i)) for i in range(levels)})
+def _options_of(options: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a point: as `set` has them, but for alpha and n_components, which are options of their own."""
+    own = {name: point[name] for name in ("alpha", "n_components") if name in point}
+    of_steps = {"__".join(_step_of(name)): value for name, value in point.items() if name not in own}
+    return own | {"set": {**(options.get("set") or {}), **of_steps}}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 import weakref
 from dataclasses import dataclass
 
@@ -72,17 +71,6 @@ class ViewFold(StackFold):
 
     def update(self, state, first_row, *blocks):
         return [*state, *blocks]
-
-
-@dataclass(frozen=True)
-class SlowSumFold(SumFold):
-    """A SumFold that takes its time over each block."""
-
-    seconds: float = 0.02
-
-    def update(self, state, first_row, *blocks):
-        time.sleep(self.seconds)
-        return super().update(state, first_row, *blocks)
 
 
 @dataclass(frozen=True)

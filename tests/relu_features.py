@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from distrf.features.base import FeatureEstimator
-from distrf.maps import FeatureMap
+from distrf.maps import FeatureEstimator, FeatureMap
 from distrf.parameters import SEED, estimator, number, param, whole
 from distrf.randomness import variates
 from distrf.registry import register_map

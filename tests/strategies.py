@@ -20,8 +20,6 @@ dtypes = st.sampled_from([np.float32, np.float64])
 seeds = st.integers(0, 2**63 - 1)
 #: A few, where the rows or the estimator and not the draw are what is odd.
 small_seeds = st.integers(0, 99)
-#: Dask's `array.chunk-size`: a few rows of features, some blocks, no limit.
-chunk_bytes = st.sampled_from([200, 5_000, 10**8])
 schedulers = st.sampled_from(["sync", "threads"])
 
 

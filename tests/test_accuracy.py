@@ -18,10 +18,8 @@ def test_digits(cli, tmp_path):
     for split in ("train", "test"):
         cli("ingest", tmp_path / "digits.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet")
     scores = {}
-    for name, options in (
-        ("linear", ["--map", "none"]),
-        ("kernel", ["--map", "fourier", "-D", 2048, "--set", "map__length_scale=knn"]),
-    ):
+    kernel = ["--map", "fourier", "-D", 2048, "--set", "map__length_scale=knn"]
+    for name, options in (("linear", ["--map", "none"]), ("kernel", kernel)):
         cli(
             "train",
             tmp_path / "train.zarr",
@@ -32,10 +30,8 @@ def test_digits(cli, tmp_path):
             "--quiet",
             cluster=True,
         )
-        scored = json.loads(
-            cli("evaluate", tmp_path / name, tmp_path / "test.zarr", "--json", cluster=True).out
-        )
-        scores[name] = scored["accuracy"]
+        scored = cli("evaluate", tmp_path / name, tmp_path / "test.zarr", "--json", cluster=True).out
+        scores[name] = json.loads(scored)["accuracy"]
     print(scores)
     assert scores["kernel"] >= 0.97
     assert scores["kernel"] >= scores["linear"] + 0.02
@@ -47,9 +43,7 @@ def test_digits(cli, tmp_path):
 def test_mnist(cli, tmp_path, shared_data):
     """MNIST, Gaussian kernel, gamma = 0.01, D = 8,192, exact ridge: at least 97.6 %."""
     for split in ("train", "test"):
-        cli(
-            "ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet",
-        )  # fmt: skip
+        cli("ingest", shared_data / "mnist.npz", tmp_path / f"{split}.zarr", "--split", split, "--quiet")
     cli(
         "train", tmp_path / "train.zarr", tmp_path / "m", "--map", "fourier", "--set", "map__gamma=0.01",
         "-D", 8192, "--model", "ridge-classifier", "--alpha", "1e-7", "--seed", 7, "--quiet",

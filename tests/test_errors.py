@@ -1,4 +1,4 @@
-"""What becomes of errors that libraries raise."""
+"""What cannot be fitted, predicted or scored is an InputError, whoever finds it; what lacks memory is called nothing else."""
 
 from __future__ import annotations
 
@@ -7,87 +7,67 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import zarr
-from sklearn.preprocessing import FunctionTransformer
 
 import distrf
-from distrf import StreamingRidge, load_model, open_rows, open_table, registry, save_model, write_rows
-from distrf.checkpoint import Checkpoint
 from distrf.cli import console
 from distrf.errors import InputError, StoreError, reworded
-from distrf.maps.blockwise import BlockwiseMap
+from distrf.pipeline.sample import look_at
+
+X = np.random.default_rng(0).normal(size=(40, 3))
+y = (X[:, 0] > 0).astype(int)
+LABELS = np.array(["a", "b"] * 20, dtype=object)
+LABELS[7] = None
+
+#: What `train` refuses: rows, targets, and what is said of them where it is not what a library says.
+REFUSED = {
+    "rows of text": (X.astype(str), y, ""),
+    "complex rows": (X + 1j, y, ""),
+    "one dimension": (X[:, 0], y, ""),
+    "no rows": (X[:0], y[:0], ""),
+    "no columns": (X[:, :0], y, ""),
+    "no X": (None, y, ""),
+    "infinity": (np.where(X > 1, np.inf, X), y, ""),
+    "times": (X.astype("datetime64[s]"), y, ""),
+    "rows beyond squares": (X * 1e200, y, "columns of X are too large, squared distances of rows overflow: up to"),
+    "dictionaries": (X, np.array([{}] * 40, dtype=object), ""),
+    "numbers and text": (X, np.array([1, "a"] * 20, dtype=object), ""),
+    "complex targets": (X, y + 1j, ""),
+    "times as targets": (X, np.arange(40).astype("datetime64[s]"), ""),
+    "targets with NaN": (X, np.where(y, np.nan, 0.0), ""),
+    "too few targets": (X, y[:10], ""),
+    "targets of three dimensions": (X, np.ones((40, 2, 2)), ""),
+    "no y": (X, None, ""),
+    "a label that is missing": (X, LABELS, "^y must have a value in every row, but row 7 is None; drop such rows$"),
+    "targets beyond float32": (X, y * 1e300, "too large, predictions are float32: up to 1e\\+300"),
+    "targets below float32": (X, X[:, 0] * 1e-200, "y is too small, predictions are float32: up to .*e-200"),
+}  # fmt: skip
 
 
-def lacking(*args, **kwargs):
-    raise MemoryError("Unable to allocate 8.00 GiB")
+@pytest.mark.parametrize("case", REFUSED)
+@pytest.mark.filterwarnings("ignore")
+def test_train_refuses(case):
+    rows, targets, message = REFUSED[case]
+    with pytest.raises(InputError, match=message):
+        distrf.train(rows, targets)
 
 
-def unpicklable(rows):
-    return rows
+def test_train_takes_lists():
+    model = distrf.train(X.tolist(), y.tolist(), n_components=16)
+    np.testing.assert_array_equal(model.predict(X), distrf.train(X, y, n_components=16).predict(X))
 
 
-def test_what_is_reworded_and_what_passes():
+def test_two_numbers_beyond_whole_ones_are_no_labels():
+    """scikit-learn's classifiers refuse them."""
+    assert not look_at(y * 1e30).labels
+
+
+def test_what_is_reworded_and_what_passes(capsys):
     with pytest.raises(StoreError, match="damaged") as caught, reworded(lambda e: StoreError(f"damaged: {e}")):
         raise KeyError("a")
     assert isinstance(caught.value.__cause__, KeyError)
     for error in (MemoryError("m"), InputError("i")):
         with pytest.raises(type(error)), reworded(lambda e: StoreError(f"damaged: {e}")):
             raise error
-
-
-def stored(folder):
-    write_rows(np.arange(20.0).reshape(10, 2), folder / "a.zarr")
-    save_model(StreamingRidge(1e-3).fit(np.eye(3), np.arange(3.0)), folder / "m")
-    Checkpoint(folder / "c", {"job": 1}).run(lambda _: {"w": np.arange(3.0)})
-    return folder
-
-
-@pytest.mark.parametrize(
-    ("target", "use"),
-    [
-        (np.lib.npyio.NpzFile, lambda f: load_model(f / "m")),
-        (zarr.Array, lambda f: open_rows(f / "a.zarr")[0].compute(scheduler="sync")),
-        (np.lib.npyio.NpzFile, lambda f: Checkpoint(f / "c", {"job": 1})),
-    ],
-    ids=["model", "rows", "checkpoint"],
-)
-def test_where_memory_lacks_nothing_is_called_damaged(tmp_path, monkeypatch, target, use):
-    stored(tmp_path)
-    monkeypatch.setattr(target, "__getitem__", lacking)
-    with pytest.raises(MemoryError, match="Unable to allocate"):
-        use(tmp_path)
-
-
-def test_memory_lacks_while_a_table_is_read(tmp_path, monkeypatch):
-    from distrf.store import table_reader
-
-    (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    pq = pytest.importorskip("pyarrow.parquet")
-    pq.write_table(pytest.importorskip("pyarrow").table({"a": [1.0]}), tmp_path / "a.parquet")
-    monkeypatch.setattr(pq, "ParquetFile", lacking)
-    monkeypatch.setattr(table_reader.pq, "ParquetFile", lacking, raising=False)
-    with pytest.raises(MemoryError):
-        open_table(tmp_path / "a.parquet")
-
-
-def test_memory_lacks_while_a_transformer_is_pickled(monkeypatch):
-    transformer = FunctionTransformer(unpicklable)
-    monkeypatch.setattr(FunctionTransformer, "__getstate__", lacking)
-    with pytest.raises(MemoryError):
-        BlockwiseMap.of_transformer(transformer, 2, 2)
-
-
-def test_memory_lacks_while_a_plugin_is_imported(monkeypatch):
-    class Entry:
-        name, load = "own", lacking
-
-    monkeypatch.setattr(registry, "entry_points", lambda group: [Entry()])
-    registry.load_plugins.cache_clear()
-    with pytest.raises(MemoryError):
-        registry.load_plugins()
-
-
-def test_the_command_line_says_what_lacks(capsys):
     assert console.print_error(MemoryError("Unable to allocate 8.00 GiB")) == 1
     assert "not enough memory: Unable to allocate 8.00 GiB" in capsys.readouterr().err
 

@@ -1,9 +1,12 @@
-"""The floors of the package: who may import whom, and how large a file may grow."""
+"""The floors of the package: who may import whom and which packages, and how large a file may grow."""
 
 from __future__ import annotations
 
 import ast
 import re
+import subprocess
+import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,6 +15,11 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "distrf"
 FILES = sorted(PACKAGE.rglob("*.py"))
 LINES = 500
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+#: Names under which packages are imported, where these differ.
+IMPORTED = {"scikit-learn": "sklearn", "pyyaml": "yaml", "ipython": "IPython"}
+#: Declared and imported by none of our files: Dask's dashboard needs it.
+UNSEEN = {"bokeh"}
 
 every_file = pytest.mark.parametrize(
     "files",
@@ -36,29 +44,27 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imports(path):
-    """The module of every import in a file, at call time too; names inside distrf are absolute."""
-    name = module_name(path)
+def imports(path, inside=True):
+    """The module of every import in a file, `inside` functions too; names inside distrf are absolute."""
+    name, tree = module_name(path), ast.parse(path.read_text())
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-
-    def visit(node):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.Import):
-                yield from (alias.name for alias in child.names)
-            elif isinstance(child, ast.ImportFrom):
-                base = package[: len(package) - child.level + 1] if child.level else []
-                module = ".".join([*base, *([child.module] if child.module else [])])
-                if module == "distrf":  # from .. import store
-                    yield from (f"distrf.{alias.name}" for alias in child.names)
-                else:
-                    yield module
-            yield from visit(child)
-
-    yield from visit(ast.parse(path.read_text()))
+    for node in ast.walk(tree) if inside else tree.body:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            if module == "distrf":  # from .. import store
+                yield from (f"distrf.{alias.name}" for alias in node.names)
+            else:
+                yield module
 
 
 def floor_of(module):
-    return module.split(".")[1] if "." in module else None
+    """The part of the package that a module is in; a file that is listed by itself is a part of its own."""
+    parts = module.split(".")
+    own = "/".join([*parts[1:], "__init__"][:2])
+    return own if own in floors() else parts[1] if len(parts) > 1 else None
 
 
 def test_every_part_has_a_floor():
@@ -104,7 +110,10 @@ def test_seams(files):
             assert not found & {"dask", "distributed"}, (
                 f"{name}: readers and writers of blocks do not know Dask"
             )
-        if floor_of(name) in ("kernels", "compiled", "randomness", "projections", "maps"):
+        of_blocks = name.startswith(
+            tuple(f"distrf.{part}" for part in ("kernels", "compiled", "randomness", "projections", "maps"))
+        )
+        if of_blocks and name != "distrf.maps.estimator":
             assert not found & {"dask", "distributed", "zarr"}, (
                 "a block function does not know that Dask exists"
             )
@@ -127,9 +136,6 @@ def test_files_stay_readable(files):
 
 def test_importing_distrf_is_cheap():
     """`distrf --help` and cold workers do not pay for what they do not use."""
-    import subprocess
-    import sys
-
     code = "import sys, distrf; print(sorted({m.split('.')[0] for m in sys.modules} & {'numpy', 'dask', 'sklearn'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -144,3 +150,22 @@ def test_the_way_of_a_training_exists():
     assert len(stops) > 30
     for file, name in stops:
         assert re.search(rf"^ *(def|class) {name}\b", (PACKAGE / file).read_text(), re.MULTILINE), (file, name)
+
+
+def declared(requirements):
+    names = {re.split(r"[\[<>=~! ]", requirement)[0].lower() for requirement in requirements}
+    return {IMPORTED.get(name, name) for name in names}
+
+
+def packages(inside):
+    found = {module.split(".")[0] for path in FILES for module in imports(path, inside)}
+    return found - sys.stdlib_module_names - {"distrf"}
+
+
+def test_what_is_imported_is_declared():
+    """At the top of a file by the core: a package of an extra alone would fail there in a core install."""
+    core = declared(PROJECT["dependencies"])
+    extras = declared(r for requirements in PROJECT["optional-dependencies"].values() for r in requirements)
+    assert packages(True) <= core | extras
+    assert core - packages(True) == UNSEEN
+    assert packages(False) <= core

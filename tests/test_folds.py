@@ -9,6 +9,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 
@@ -20,10 +21,11 @@ from distrf import (
     StreamingSGDClassifier,
     StreamingSGDRegressor,
     TableEncoder,
+    open_table,
 )
-from distrf.errors import InputError
-from distrf.features import WithColumns
+from distrf.errors import InputError, SpecMismatchError
 from distrf.folds import given_folds
+from distrf.maps import WithColumns
 from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
@@ -87,15 +89,9 @@ def test_ridge_compares_alphas_as_scikit_learn_with_predefined_folds(name, weigh
         more = None if weight is None else lazy(weight, 77)
         other = StreamingRidge(ALPHAS).fit(lazy(X, rows), lazy(Y, rows), more, lazy(folds, own))
         np.testing.assert_allclose(other.cv_errors_, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_where_one_part_is_held_out_it_is_fold_0(name):
-    first = np.where(CASES[name] == 0, 0, -1)
-    expected = explicit_errors(first, Y)
-    for arrays in ((X, Y, CASES[name]), tuple(lazy(a, 90) for a in (X, Y, CASES[name]))):
-        model = StreamingRidge(ALPHAS, cv="holdout").fit(*arrays[:2], folds=arrays[2])
-        np.testing.assert_allclose(model.cv_errors_, expected, rtol=1e-6)
+    held_out = StreamingRidge(ALPHAS, cv="holdout").fit(X, Y, weight, folds)  # fold 0 alone
+    first = explicit_errors(np.where(folds == 0, 0, -1), Y, weight)
+    np.testing.assert_allclose(held_out.cv_errors_, first, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -109,13 +105,6 @@ def test_ridge_calibrates_on_rows_of_other_folds(name):
     np.testing.assert_allclose(model.calibration_[:, 0], np.sort(np.concatenate(errors)), rtol=1e-6)
 
 
-def test_one_alpha_needs_no_folds():
-    assert (
-        StreamingRidge(0.1).fit(X, Y, folds=BY_GROUP).coef_.tolist()
-        == StreamingRidge(0.1).fit(X, Y).coef_.tolist()
-    )
-
-
 def test_what_ridge_cannot_do_with_folds_it_refuses():
     with pytest.raises(InputError, match="cv=3 asks for as many folds, but folds has 4"):
         StreamingRidge(ALPHAS, cv=3).fit(X, Y, folds=BY_GROUP)
@@ -124,24 +113,30 @@ def test_what_ridge_cannot_do_with_folds_it_refuses():
     assert StreamingRidge(ALPHAS, cv=4).fit(X, Y, folds=BY_GROUP).cv_errors_ is not None
 
 
-def test_checkpoint_of_other_folds_is_refused(tmp_path):
-    options = {"solver": "passes", "checkpoint": tmp_path / "c"}
-    StreamingRidge(ALPHAS, **options).fit(X, Y, folds=BY_GROUP)
-    with pytest.raises(Exception, match=r"folds|other"):
-        StreamingRidge(ALPHAS, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
-
-
 # ----------------------------------------------------------------------- SGD
+LEARNED = {"n_components": 8, "early_stopping": True, "n_epochs": 4, "batch_size": 100}
+STOPPED = {
+    "sgd": (StreamingSGDRegressor(early_stopping=True, n_epochs=5, batch_size=64), Y),
+    "sgd classifier": (StreamingSGDClassifier(early_stopping=True, n_epochs=5, batch_size=64), LABELS),
+    "learned regressor": (CompactNonlinearRegressor(**LEARNED), Y),
+    "learned classifier": (CompactNonlinearClassifier(**LEARNED), LABELS),
+    "learned map": (CompactNonlinearMap(objective="squared", **LEARNED), Y),
+    "learned map with columns": (WithColumns(CompactNonlinearMap(objective="squared", **LEARNED)), Y),
+}
+
+
+@pytest.mark.parametrize("model", STOPPED)
 @pytest.mark.parametrize("name", CASES)
-def test_sgd_stops_by_the_rows_of_fold_0_alone(name):
-    folds = CASES[name]
-    held = folds == 0
-    options = {"early_stopping": True, "n_epochs": 5, "batch_size": 64}
-    for arrays in ((X, Y, folds), tuple(lazy(a, 90) for a in (X, Y, folds))):
-        model = StreamingSGDRegressor(**options).fit(arrays[0], arrays[1], folds=arrays[2])
-        assert {entry["rows"] for entry in model.history_} == {N - held.sum()}
-        best = model.history_[model.best_epoch_ - 1]["validation_score"]
-        assert best == pytest.approx(model.score(X[held], Y[held]), abs=1e-6)
+@pytest.mark.parametrize("rows", [None, 90])
+def test_sgd_stops_by_the_rows_of_fold_0_alone(model, name, rows):
+    (model, y), folds = STOPPED[model], CASES[name]
+    arrays = (X, y, folds) if rows is None else tuple(lazy(a, rows) for a in (X, y, folds))
+    fitted = clone(model).fit(arrays[0], arrays[1], folds=arrays[2])
+    fitted, held = getattr(fitted, "base_", fitted), folds == 0
+    assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
+    if hasattr(fitted, "score"):
+        best = fitted.history_[fitted.best_epoch_ - 1]["validation_score"]
+        assert best == pytest.approx(fitted.score(X[held], y[held]), abs=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -168,8 +163,6 @@ def test_sgd_calibrates_on_the_rows_of_fold_0():
     np.testing.assert_allclose(
         model.calibration_[:, 0], np.sort(np.abs(model.predict(X[held]) - Y[held])), rtol=1e-9
     )
-    proba = StreamingSGDClassifier("hinge", calibrate=True, n_epochs=3).fit(X, LABELS, folds=BY_GROUP)
-    assert {entry["rows"] for entry in proba.history_} == {N - held.sum()}
 
 
 def test_alpha_of_sgd_is_chosen_by_given_folds():
@@ -185,31 +178,17 @@ def test_alpha_of_sgd_is_chosen_by_given_folds():
             sample_alpha(Z, y, None, N, 0, folds=np.full(N, fold))
 
 
-def test_sgd_checkpoint_knows_the_folds(tmp_path):
-    options = {"checkpoint": tmp_path / "sgd", "early_stopping": True}
-    StreamingSGDRegressor(n_epochs=2, **options).fit(X, Y, folds=BY_GROUP)
-    with pytest.raises(Exception, match="folds"):
-        StreamingSGDRegressor(n_epochs=3, **options).fit(X, Y, folds=(BY_GROUP + 1) % 4)
-
-
-# -------------------------------------------------------------- learned maps
-def test_learned_maps_stop_by_the_rows_of_fold_0_alone():
-    held = BY_GROUP == 0
-    options = {"early_stopping": True, "n_epochs": 4, "batch_size": 100}
-    model = CompactNonlinearRegressor(8, **options).fit(lazy(X, 90), lazy(Y, 90), folds=lazy(BY_GROUP, 90))
-    assert {entry["rows"] for entry in model.history_} == {N - held.sum()}
-    best = model.history_[model.best_epoch_ - 1]["validation_score"]
-    assert best == pytest.approx(model.score(X[held], Y[held]), abs=1e-6)
-    labels = CompactNonlinearClassifier(8, **options).fit(X, LABELS, folds=BY_GROUP)
-    best = labels.history_[labels.best_epoch_ - 1]["validation_score"]
-    assert best == pytest.approx(labels.score(X[held], LABELS[held]), abs=1e-9)
-    for map_ in (
-        CompactNonlinearMap(8, "squared", **options),
-        WithColumns(CompactNonlinearMap(8, "squared", **options)),
-    ):
-        fitted = map_.fit(X, Y, folds=BY_GROUP)
-        fitted = getattr(fitted, "base_", fitted)
-        assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
+@pytest.mark.parametrize(
+    ("model", "more"),
+    [
+        (StreamingRidge(ALPHAS, solver="passes"), {}),
+        (StreamingSGDRegressor(n_epochs=2, early_stopping=True), {"n_epochs": 3}),
+    ],
+)
+def test_a_checkpoint_of_other_folds_is_refused(tmp_path, model, more):
+    model.set_params(checkpoint=tmp_path / "c").fit(X, Y, folds=BY_GROUP)
+    with pytest.raises(SpecMismatchError):
+        model.set_params(**more).fit(X, Y, folds=(BY_GROUP + 1) % 4)
 
 
 # -------------------------------------------------------------- target means
@@ -240,23 +219,17 @@ def test_encoder_crosses_by_given_folds(chunks):
     rng = np.random.default_rng(4)
     group = rng.integers(0, 50, n)
     y, folds = rng.normal(size=50)[group] + 0.1 * rng.normal(size=n), group % 5
-    table = pa.table({"town": names[group], "x": rng.normal(size=n)})
-    encoder = TableEncoder(max_levels=10, random_state=0)
-    if chunks is None:
-        crossed, plain = (encoder.fit_transform(table, y, **more) for more in ({"folds": folds}, {}))
-    else:
-        from distrf import open_table
-
-        coded = open_table(table)
-        encoder.set_params(schema=coded.schema.spec(), columns={"town": "category", "x": "number"})
-        rows = lazy(coded.rows(), chunks)
-        crossed = encoder.fit_transform(rows, lazy(y, 100), folds=lazy(folds, 70)).compute()
-        plain = encoder.fit_transform(rows, lazy(y, 100)).compute()
-    town = (
-        list(encoder.get_feature_names_out()).index("town_mean")
-        if "town_mean" in encoder.get_feature_names_out()
-        else 0
+    coded = open_table(pa.table({"town": names[group], "x": rng.normal(size=n)}))
+    columns = {"town": "category", "x": "number"}
+    encoder = TableEncoder(schema=coded.schema.spec(), columns=columns, max_levels=10, random_state=0)
+    arrays = (coded.rows(), y, folds)
+    rows, targets, given = (
+        arrays if chunks is None else (lazy(a, k) for a, k in zip(arrays, (chunks, 100, 70), strict=True))
     )
+    crossed, plain = (
+        np.asarray(encoder.fit_transform(rows, targets, **more)) for more in ({"folds": given}, {})
+    )
+    town = list(encoder.get_feature_names_out()).index("town_mean")
     assert np.ptp(crossed[:, town]) < 1e-6 < 0.9 < np.corrcoef(plain[:, town], y)[0, 1]
 
 

@@ -32,7 +32,9 @@ def assert_same(a, b):
                 assert_same(mine, other)
         else:
             np.testing.assert_array_equal(a, b)
-            assert a.strides == b.strides or a.ndim == 1 or a.strides[1] == 16
+            assert a.ndim != 2 or (a.strides[0] < a.strides[1]) == (
+                b.strides[0] < b.strides[1]
+            )  # rows or columns
     elif isinstance(a, (list, tuple)):
         assert len(a) == len(b)
         for mine, other in zip(a, b, strict=True):

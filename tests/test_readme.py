@@ -106,9 +106,13 @@ def test_links_lead_somewhere(page):
             assert not place or place in places(found), target
 
 
-def test_pages_that_the_code_names_exist():
-    for source in [*(ROOT / "distrf").rglob("*.py"), ROOT / "CONTRIBUTING.md"]:
-        for named in re.findall(r"\bdocs/[\w/]+\.md", source.read_text()):
+def test_files_that_pages_and_code_name_exist():
+    """`docs/guide/commands.md` in a file of the package; `benchmarks/data.py` in a page, with or without arguments."""
+    texts = [*(ROOT / "distrf").rglob("*.py"), ROOT / "CONTRIBUTING.md", *PAGES]
+    for source in texts:
+        for named in re.findall(
+            r"\b((?:docs|benchmarks|cluster|tests|notebooks)/[\w./-]+\.\w+)", source.read_text()
+        ):
             assert (ROOT / named).exists(), f"{source.name} names {named}"
 
 

@@ -7,10 +7,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import scipy.sparse as sp
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from sklearn.base import clone
 
-from distrf import RandomFourierFeatures, StreamingRidge, train, tune
+from distrf import RandomFourierFeatures, StreamingRidge, splits, train, tune
 from distrf.errors import InputError
 from distrf.pipeline import sample as samples
 from distrf.pipeline.judge import Judged
@@ -59,12 +58,13 @@ def test_no_group_is_in_two_folds(values, chunks):
 
 
 @pytest.mark.parametrize("chunks", [None, 64, 1000])
-@pytest.mark.parametrize("values", ["numbers", "dates", "ties", "instants"])
+@pytest.mark.parametrize("values", ["numbers", "alike", "dates", "ties", "instants"])
 def test_held_out_rows_are_later_than_all_others(values, chunks):
     by = {
         "numbers": np.random.default_rng(6).normal(size=N),
         "dates": np.datetime64("2023-12-01") + DAY,
         "ties": DAY // 30,
+        "alike": np.sort(np.random.default_rng(7).lognormal(size=N)),
         "instants": np.datetime64("2024-01-01T00:00:00.000000001") + np.arange(N),
     }[values]
     folds = folds_of("time", by, chunks=chunks)
@@ -78,26 +78,14 @@ def test_held_out_rows_are_later_than_all_others(values, chunks):
         assert abs(held - 0.2) < 0.02
 
 
-def test_the_share_of_the_latest_rows_is_a_fifth_to_within_two_points():
-    n = 200_000
-    by = np.sort(np.random.default_rng(7).lognormal(size=n))  # neighbours are alike
-    split = make_split("time", np.zeros((n, 1)), np.zeros(n), by)
-    assert abs(split.folds.counts[0] / n - 0.2) < 0.02
-    assert "before teach" in split.why
-
-
-@pytest.mark.slow
-@settings(max_examples=30, deadline=None)
-@given(st.integers(25, 400), st.integers(1, 90), st.integers(0, 99))
-def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk, seed):
-    y = np.random.default_rng(seed).permutation(np.r_[np.zeros(n), np.ones(5 + n // 10), np.full(7, 2.0)])
-    rows = np.zeros((len(y), 1))
-    folds = np.asarray(make_split("stratified", rows, y, seed=seed).folds.values)
+@pytest.mark.parametrize(("n", "chunk"), [(25, 1), (123, 90), (400, 7)])
+def test_each_fold_has_a_fifth_of_each_class_to_one_row(n, chunk):
+    y = np.random.default_rng(n).permutation(np.r_[np.zeros(n), np.ones(5 + n // 10), np.full(7, 2.0)])
+    folds = folds_of("stratified", None, y, seed=n)
     for label in (0, 1, 2):
         counts = np.bincount(folds[y == label], minlength=5)
         assert counts.max() - counts.min() <= 1
-    blocks = make_split("stratified", lazy(rows, chunk), lazy(y, chunk), seed=seed)
-    assert (blocks.folds.values.compute() == folds).all()
+    assert (folds_of("stratified", None, y, chunk, seed=n) == folds).all()
 
 
 def test_copies_share_a_fold():
@@ -168,32 +156,6 @@ def group_data(n, groups, seed):
     return rows, effect[group] + 0.5 * rows[:, 6] + 0.2 * rng.normal(size=n), group
 
 
-def r2_and_error(model, rows, y, group, centre):
-    """R^2 on rows of new groups, and its standard error, groups being independent."""
-    errors, spread = (model.predict(rows) - y) ** 2, np.mean((y - centre) ** 2)
-    sums = np.bincount(group, errors - errors.mean())
-    return 1 - errors.mean() / spread, np.sqrt(sums @ sums) / len(y) / spread
-
-
-@pytest.mark.slow
-def test_a_group_split_reports_what_new_groups_give():
-    rows, y, group = group_data(1900, 60, 0)
-    new_rows, new_y, new_group = group_data(20_000, 400, 1)
-    scores, alphas = {}, {}
-    for kind, by in (("random", None), ("group", group)):
-        model = train(rows, y, split=kind, by=by, map=RandomFourierFeatures(), scale="none", n_components=256)
-        scores[kind], alphas[kind] = model.training_.baseline[-1].chosen, model[-1].alpha_
-        assert model.training_.chosen("split") == (None if kind == "random" else "group")
-        truth, error = r2_and_error(model, new_rows, new_y, new_group, y.mean())
-        if kind == "random":
-            assert scores[kind] > 0.8 > truth + 4 * error  # far too good
-        else:
-            # 60 groups judge here, 400 there: the standard error is that of both.
-            both = error * np.sqrt(1 + 400 / 60)
-            assert abs(scores[kind] - truth) < 2 * both
-    assert alphas["group"] > 10 * alphas["random"]
-
-
 def test_standard_errors_count_groups():
     """As many copies of each row as there are do not make a mean more certain."""
     values = np.random.default_rng(0).normal(size=200)
@@ -201,6 +163,16 @@ def test_standard_errors_count_groups():
     copied = Judged(values.repeat(9), groups=np.arange(200).repeat(9))
     assert copied.error(copied.losses) == pytest.approx(alone, rel=0.01)
     assert Judged(values.repeat(9)).error(copied.losses) < 0.4 * alone
+
+
+def test_the_last_fit_of_train_has_the_folds_too():
+    rows, y, group = group_data(1500, 40, 3)
+    options = {"map": RandomFourierFeatures(), "scale": "none", "n_components": 128, "random_state": 0}
+    ridge = StreamingRidge((1e-6, 1e-2))
+    model = train(rows, y, model=ridge, split="group", by=group, **options)
+    folds = np.asarray(make_split("group", rows, y, group).folds.values)
+    alone = clone(ridge).fit(model[:-1].transform(rows), y, folds=folds)
+    np.testing.assert_allclose(model[-1].cv_errors_, alone.cv_errors_, rtol=1e-3)
 
 
 def test_tune_judges_by_new_groups():
@@ -214,17 +186,7 @@ def test_tune_judges_by_new_groups():
     }  # fmt: skip
     assert found["random"].best.score > 0.8
     assert found["group"].best.score < 0.5
-    assert found["random"].split is None
-    assert found["group"].to_dict()["split"].startswith("group: 40 groups in 5 folds")
-
-
-def test_saved_model_says_how_rows_were_split(tmp_path):
-    from distrf import load_model
-
-    train(X, X[:, 0], split="time", by=DAY, n_components=64, out=tmp_path / "m")
-    choices = {c.what: c for c in load_model(tmp_path / "m").training_.choices}
-    assert choices["split"].value == "time"
-    assert "latest of 4,000 rows" in choices["split"].why
+    assert [found[kind].model.training_.chosen("split") for kind in found] == [None, "group"]
 
 
 # -------------------------------------------------------------------------- errors
@@ -251,6 +213,12 @@ def test_saved_model_says_how_rows_were_split(tmp_path):
 def test_splits_that_cannot_be(kind, by, y, message):
     with pytest.raises(InputError, match=message):
         make_split(kind, X, y, by)
+
+
+def test_labels_beyond_memory_are_not_stratified(monkeypatch):
+    monkeypatch.setattr(splits, "_LABEL_BYTES", LABELS.nbytes - 1)
+    with pytest.raises(InputError, match="of 4,000 rows; take split='random'"):
+        make_split("stratified", X, lazy(LABELS, 100))
 
 
 def test_what_train_refuses():

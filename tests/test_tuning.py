@@ -1,4 +1,4 @@
-"""A search: the right winner, scores that a model fitted by hand confirms, and the same result wherever it runs."""
+"""A search: the right winner, by scores that a model fitted by hand confirms, and the same result wherever it runs."""
 
 from __future__ import annotations
 
@@ -12,81 +12,56 @@ from distrf import (
     CompactNonlinearMap,
     RandomFourierFeatures,
     StreamingRidge,
-    StreamingScaler,
     StreamingSGDClassifier,
     load_model,
+    tune,
 )
 from distrf.datasets import load_digits_split
 from distrf.errors import InputError, MemoryPlanError
 from distrf.pipeline.sample import read_sample
-from distrf.tuning import level_sizes, tune
 
 pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 X, Y, *_ = load_digits_split(0)
 NUMBERS = (X[:, 20] + X[:, 30] ** 2).astype(float)
-ALPHAS = [1e-6, 1e-4, 1e-2]
-SCALES = {"length_scale": [0.2, 2.0, 40.0], "n_components": [32, 128]}
+GRID = {"length_scale": [0.2, 2.0, 40.0], "n_components": [32, 128]}
 
 
-def fourier():
-    return RandomFourierFeatures(random_state=1)
+def search(X, y, grid, model="ridge", map_=None, **options):
+    map_ = RandomFourierFeatures(random_state=1) if map_ is None else map_
+    return tune(X, y, map=map_, grid=grid, model=model, **{"scale": None} | options)
 
 
-def plain(trial):
-    """A trial without its time."""
-    return {k: v for k, v in vars(trial).items() if k != "seconds"}
-
-
-@pytest.mark.parametrize(
-    ("candidates", "rows", "sizes"),
-    [
-        (1, 16_000, [16_000]),
-        (3, 16_000, [16_000]),
-        (14, 16_000, [1777, 5333, 16_000]),
-        (100, 16_000, [500, 592, 1777, 5333, 16_000]),
-        (8, 500, [500]),
-    ],
-)
-def test_level_sizes(candidates, rows, sizes):
-    assert level_sizes(candidates, rows, 3) == sizes
-
-
-def search(X, y, map_, grid, model, alphas, **options):
-    return tune(X, y, map=map_, grid={**grid, "alpha": alphas}, model=model, **{"scale": None} | options)
+def plain(tuned):
+    """Trials without their time."""
+    return [(trial.parameters, trial.score) for trial in tuned.trials]
 
 
 @pytest.mark.parametrize("model", ["ridge-classifier", StreamingSGDClassifier("logistic")])
 def test_the_best_of_the_grid_wins_and_is_trained(tmp_path, model):
     """The middle of three length scales, by far; the model of the argument is not fitted."""
-    tuned = search(X, Y, fourier(), SCALES, model, ALPHAS, out=tmp_path / "m")
-    assert tuned.best.parameters == {"length_scale": 2.0, "n_components": 128}
-    assert [sum(t.level == level for t in tuned.trials) for level in (0, 1)] == [6, 2]
-    assert sum(t.ahead for t in tuned.trials) == 3
-    assert tuned.best is tuned.trials[[t.ahead and t.level == 1 for t in tuned.trials].index(True)]
-    assert (tuned.metric, tuned.validation_rows) == ("negative log loss", len(X))
+    tuned = search(X, Y, GRID | {"alpha": [1e-4]}, model, out=tmp_path / "m")
+    assert tuned.best.parameters == {"length_scale": 2.0, "n_components": 128, "alpha": 1e-4}
+    assert len(tuned.trials) == 6
+    assert (tuned.metric, tuned.judged) == ("negative log loss", "1,437 held-out rows of a sample (ridge)")
     assert not hasattr(model, "coef_")
-    assert (tuned.model[-1].alpha, tuned.model[-2].length_scale) == (tuned.best.alpha, 2.0)
+    assert (tuned.model[-1].alpha, tuned.model[-2].length_scale) == (1e-4, 2.0)
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict(X), tuned.model.predict(X))
 
 
 def test_scores_are_those_of_a_model_fitted_by_hand():
-    tuned = search(X, NUMBERS, fourier(), SCALES, StreamingRidge(), ALPHAS)
+    """Of as many features, and with the penalty, that were asked for, more than `train` judges by itself."""
+    tuned = search(X, NUMBERS, {"n_components": [64, 1536], "alpha": [1e-5, 1e-2], "length_scale": [3.0]})
     sample = read_sample(X, NUMBERS, 0)
     assert tuned.metric == "R²"
-    for trial in (t for t in tuned.trials if t.level == 1):
+    for trial in tuned.trials:
         predicted, held = np.empty(len(X)), np.concatenate([held for _, held in sample.splits])
+        point = dict(trial.parameters)
+        alpha = point.pop("alpha")
         for rest, out in sample.splits:
-            map_ = fourier().set_params(**trial.parameters).fit(sample.X[rest])
-            model = StreamingRidge(trial.alpha).fit(map_.transform(sample.X[rest]), sample.y[rest])
+            map_ = RandomFourierFeatures(random_state=1, **point).fit(sample.X[rest])
+            model = StreamingRidge(alpha).fit(map_.transform(sample.X[rest]), sample.y[rest])
             predicted[out] = model.predict(map_.transform(sample.X[out]))
         assert trial.score == pytest.approx(r2_score(sample.y[held], predicted[held]), abs=2e-3)
-
-
-def test_columns_as_they_are():
-    tuned = search(X, NUMBERS, None, {}, StreamingRidge(), ALPHAS)
-    assert len(tuned.trials) == 1
-    assert tuned.best.parameters == {}
-    assert 0.5 < tuned.best.score < 1
 
 
 def test_tables_with_categories_and_gaps(tmp_path):
@@ -96,9 +71,9 @@ def test_tables_with_categories_and_gaps(tmp_path):
     frame["t"] = np.sin(3 * frame.a) + (frame.b == "x")
     frame.loc[::20, "a"] = np.nan
     grid = {"n_components": "32,64", "alpha": np.array([0, 1e-4]), "map__gamma": range(1, 3)}
-    tuned = tune(frame, target="t", grid=grid, kinds={"b": "category"})
-    assert (tuned.best.score > 0.6, sorted(tuned.parameters)) == (True, ["gamma", "n_components"])
-    assert tuned.model[0].numbers == tuned.units
+    tuned = tune(frame, target="t", grid=grid | {"table__numbers": "standard"}, kinds={"b": "category"})
+    assert (tuned.best.score > 0.6, len(tuned.trials)) == (True, 8)
+    assert tuned.model[0].numbers == "standard"
     assert len(tuned.model.predict(frame.drop(columns="t"))) == 400
 
 
@@ -106,25 +81,23 @@ def test_a_map_that_learns_from_targets_learns_from_training_rows():
     """Of targets without a rule nothing is found."""
     noise = np.random.default_rng(0).permutation(NUMBERS)
     map_ = CompactNonlinearMap(objective="squared", n_components=8, n_epochs=2, random_state=0)
-    tuned = search(
-        X, noise, map_, {"n_components": [8], "length_scale": [4.0]}, StreamingRidge(), [1e-3], n_rows=120
-    )
-    assert tuned.best.score < 0.05
+    assert search(X, noise, {"length_scale": [4.0]}, map_=map_, n_components=8).best.score < 0.05
 
 
 def test_the_same_anywhere(client):
     """Lazy or in memory, in whatever chunks: one seed, one result."""
-    arguments = (fourier(), SCALES, "ridge-classifier", ALPHAS)
     lazy = [da.from_array(a, chunks=(100, *a.shape[1:])) for a in (X, Y)]
-    on_workers = search(*lazy, *arguments, n_rows=600)
-    said = []
-    here = search(X, Y, *arguments, n_rows=600, say=said.append)
-    assert [plain(t) for t in on_workers.trials] == [plain(t) for t in here.trials]
-    assert [line.split(": ")[0].strip() for line in said if line.startswith(" ")] == [
-        str(t).split(": ")[0] for t in here.trials
-    ]
-    other = search(X, Y, *arguments, n_rows=600, random_state=1)
-    assert [t.score for t in other.trials] != [t.score for t in here.trials]
+    on_workers, said = search(*lazy, GRID, "ridge-classifier"), []
+    here = search(X, Y, GRID, "ridge-classifier", say=said.append)
+    assert plain(on_workers) == plain(here)
+    assert [line.split(": ")[0].strip() for line in said] == [str(t).split(": ")[0] for t in here.trials]
+    other = search(X, Y, GRID, "ridge-classifier", random_state=1)
+    assert plain(other) != plain(here)
+
+
+def test_the_end_of_a_list_is_said():
+    tuned = search(X, NUMBERS, {"alpha": "1e-6,1e-2,9", "n_components": 64})
+    assert tuned.notes == ["alpha 1e-06 is the smallest that was tried; better ones may lie beyond"]
 
 
 SPOILED = X.copy()
@@ -132,43 +105,24 @@ SPOILED[:, 3] = np.nan
 
 
 @pytest.mark.parametrize(
-    ("X", "y", "grid", "alphas", "message"),
+    ("X", "y", "grid", "options", "message"),
     [
-        (X, Y, {"length_scale": []}, ALPHAS, "at least one value"),
-        (X, Y, {"length": [1]}, ALPHAS, "has: .*got 'length'"),
-        (X, Y, SCALES, [-1.0], "alpha must be"),
-        (X, None, SCALES, ALPHAS, "needs a target"),
-        (X, Y[:50], SCALES, ALPHAS, "as many rows as X, got 50 and 1437"),
-        (X[:10], Y[:10], SCALES, ALPHAS, "at least 20 rows of positive weight.*got 10"),
-        (SPOILED, Y, SCALES, ALPHAS, "X must be finite"),
-        (X, np.zeros(len(X), int), SCALES, ALPHAS, "targets that differ"),
-        (X, Y, {"n_components": [64, 2**32]}, ALPHAS, "tune"),
+        (X, Y, {"length_scale": []}, {}, "at least one value"),
+        (X, Y, {}, {}, "grid has values by name"),
+        (X, Y, "alpha=1", {}, "grid has values by name.*got 'alpha=1'"),
+        (X, Y, {"length": [1]}, {}, "has: .*got 'length'"),
+        (X, Y, {"model__cv": [3, 5]}, {}, "not 'model__cv': ridge judges"),
+        (X, Y, {"alpha": [-1.0]}, {}, "alpha must be"),
+        (X, Y, {"alpha": [1.0]}, {"alpha": 2.0}, "alpha is in grid= and is 2.0 by an option"),
+        (X, Y, {"map__gamma": [1.0]}, {"set": {"map__gamma": 2.0}}, "map__gamma is in grid= and is 2.0"),
+        (X, None, GRID, {}, "needs a target"),
+        (X, Y[:50], GRID, {}, "as many rows as X, got 50 and 1437"),
+        (X[:9], Y[:9], GRID, {}, "tune needs rows to hold out.*got 9"),
+        (SPOILED, Y, GRID, {}, "X must be finite"),
+        (X, np.zeros(len(X), int), GRID, {}, "targets that differ"),
+        (X, Y, {"n_components": [64, 2**32]}, {}, "tune"),
     ],
-)
-def test_refusals(X, y, grid, alphas, message):
+)  # fmt: skip
+def test_refusals(X, y, grid, options, message):
     with pytest.raises((InputError, MemoryPlanError), match=message):
-        search(X, y, fourier(), grid, "ridge-classifier", alphas)
-
-
-def test_a_rule_stands_for_scales_around_its_number():
-    """The search on scaled rows, with the numbers of the rule, is the search that the rule asks for."""
-    given = {"scale": "standard", "n_rows": 400}
-    found = search(X, Y, fourier(), {"n_components": [64]}, "ridge-classifier", ALPHAS, **given)
-    tried = found.parameters["length_scale"]
-    np.testing.assert_allclose(tried, tried[3] * 2.0 ** np.arange(-1.5, 2.0, 0.5), rtol=1e-3)
-    grid = {"n_components": [64], "length_scale": tried}
-    again = search(X, Y, fourier(), grid, "ridge-classifier", ALPHAS, **given)
-    assert [plain(trial) for trial in found.trials] == [plain(trial) for trial in again.trials]
-    assert found.units == "standard"
-    rows = read_sample(X, Y, 0, most=400).X
-    scaled = StreamingScaler("standard").fit_transform(rows).astype(np.float32)
-    assert tried[3] == pytest.approx(fourier().set_params(random_state=0).fit(scaled).length_scale_, rel=1e-3)
-
-
-def test_units_are_chosen():
-    spread = np.random.default_rng(0).permutation(10.0 ** np.linspace(-4, 4, X.shape[1]))
-    tuned = search(
-        X * spread, NUMBERS, fourier(), {"n_components": [256]}, StreamingRidge(), ALPHAS, scale="auto"
-    )
-    assert tuned.units != "none"
-    assert tuned.best.score > 0.8
+        search(X, y, grid, "ridge-classifier", **options)

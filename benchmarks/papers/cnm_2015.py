@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,7 @@ from distrf import (
 
 SETS = ("usps", "mnist", "letter", "magic04", "banana", "ijcnn1", "covtype_sample")
 #: Training and test rows of the sets without a customary split, and of letter, whose split in the paper is its own.
-ROWS = {
-    "letter": (12_000, 6_000),
-    "magic04": (14_226, 4_795),
-    "banana": (1_000, 4_300),
-    "covtype_sample": (0.9, None),
-}
+ROWS = {"letter": (12_000, 6_000), "magic04": (14_226, 4_795), "banana": (1_000, 4_300), "covtype_sample": (0.9, None)}  # fmt: skip
 #: Length scales of drawn features: the paper's, and twice that, where CNM starts.
 RULES = {"RFF": "knn-cnm", "RFF, wide": "knn"}
 #: Sets of which less is measured, so that all takes minutes: one seed, and an RBF SVM on so many rows.
@@ -71,9 +67,8 @@ def score(map_: Any, split: data.Split) -> float:
 
 
 def drawn(k: int, seed: int, rule: str = "knn-cnm", projection: str = "dense") -> RandomFourierFeatures:
-    return RandomFourierFeatures(
-        length_scale=rule, n_components=k, phase="offset", projection=projection, random_state=seed
-    )
+    options = {"n_components": k, "length_scale": rule, "projection": projection, "random_state": seed}
+    return RandomFourierFeatures(phase="offset", **options)
 
 
 def learner(run: Run, k: int, seed: int, **given: Any) -> CompactNonlinearClassifier:
@@ -91,17 +86,12 @@ def figure1(run: Run) -> Iterator[Record]:
         few, few_y = data.sample(X, y, SVM_ROWS if large else len(X), seed=1)
         gammas = [0.5 / drawn(2, 0, rule).fit(X).length_scale_ ** 2 for rule in RULES.values()]
         svms = [SVC(C=C, gamma=gamma, cache_size=1000).fit(few, few_y) for gamma in gammas for C in (1.0, 10.0)]
-        yield common | {
-            "method": "RBF SVM",
-            "rows": len(few),
-            **spread([100 * max(m.score(T, t) for m in svms)]),
-        }
+        best = spread([100 * max(m.score(T, t) for m in svms)])
+        yield common | {"method": "RBF SVM", "rows": len(few), **best}
         for k in run.pick((4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if usps else (8, 32, 128, 512), (4, 8)):
             if k in (4, 8, 16, 32, 128, 512) and (usps or k <= 128):
-                made = [
-                    cpu(lambda k=k, seed=seed, X=X, y=y: learner(run, k, seed).fit(X, y))
-                    for seed in range(run.pick(1 if large else 5 if k <= 32 else 2, 2))
-                ]
+                seeds = range(run.pick(1 if large else 5 if k <= 32 else 2, 2))
+                made = [cpu(partial(learner(run, k, seed).fit, X, y)) for seed in seeds]
                 scores, seconds = [100 * model.score(T, t) for _, model in made], [taken for taken, _ in made]
                 yield common | {"method": "CNM", "k": k, **spread(scores), "seconds": float(np.median(seconds))}
             for method, rule in RULES.items():
@@ -125,19 +115,12 @@ def figure2(run: Run) -> Iterator[Record]:
         }
         for k in run.pick((8, 32, 128), (4, 8)):
             for method, make in makes.items():
-                maps = [
-                    make(k, s).fit(X)
-                    for s in range(run.pick(3 if method == "RFF" else 2 if name == "banana" else 1, 2))
-                ]
+                seeds = range(run.pick(3 if method == "RFF" else 2 if name == "banana" else 1, 2))
+                maps = [make(k, seed).fit(X) for seed in seeds]
                 made = (map_.transform(rows).astype(np.float64) for map_ in maps)
-                found = {"mse": spread([float(np.mean((K - Z @ Z.T) ** 2)) for Z in made])}
-                yield {
-                    "set": name,
-                    "method": method,
-                    "k": k,
-                    **found,
-                    "accuracy": spread([score(m, split) for m in maps]),
-                }
+                mse = spread([float(np.mean((K - Z @ Z.T) ** 2)) for Z in made])
+                accuracy = spread([score(map_, split) for map_ in maps])
+                yield {"set": name, "method": method, "k": k, "mse": mse, "accuracy": accuracy}
 
 
 def for_kernel(k: int, seed: int, n_epochs: int | str) -> CompactNonlinearMap:
@@ -154,9 +137,8 @@ def table2(run: Run) -> Iterator[Record]:
             for method, projection in (("RFF", "dense"), ("circulant-random", "circulant")):
                 scores = [score(drawn(k, seed, "knn", projection).fit(X), split) for seed in seeds]
                 yield {"set": name, "times": times, "k": k, "method": method, **spread(scores)}
-            scores = [
-                100 * float(learner(run, k, s, structure="circulant").fit(X, y).score(T, t)) for s in seeds
-            ]
+            made = (learner(run, k, seed, structure="circulant").fit(X, y) for seed in seeds)
+            scores = [100 * float(model.score(T, t)) for model in made]
             yield {"set": name, "times": times, "k": k, "method": "circulant-optimised", **spread(scores)}
 
 

@@ -20,9 +20,9 @@ from distrf import (
     StreamingRidgeClassifier,
     StreamingScaler,
 )
-from distrf.features.length_scale import resolve_length_scale
 from distrf.kernels import get_kernel
 from distrf.kernels.exact import kernel_block
+from distrf.maps.rules import resolve_length_scale
 
 #: name: (its name in the paper, share of rows to train where no split is customary, the class that is told from the others,
 #: {features: the paper's error, seconds, and D or P}); without a class it is a regression

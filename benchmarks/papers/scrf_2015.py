@@ -20,11 +20,8 @@ MAPS = {"RKS": "dense", "Fastfood": "fastfood", "SCRF": "", "circulant": "circul
 ALTERNATING = {"alternating": "alternating_circulant", "alternating, log2": "alternating_circulant-log2"}
 #: Table 1 of the paper: seconds of RKS, Fastfood and SCRF on its machine.
 PAPER_SECONDS = {
-    512: (39.8, 18.8, 9.3),
-    1024: (113.1, 18.9, 9.6),
-    2048: (255.0, 21.7, 10.5),
-    4096: (424.1, 27.0, 10.6),
-}
+    512: (39.8, 18.8, 9.3), 1024: (113.1, 18.9, 9.6), 2048: (255.0, 21.7, 10.5), 4096: (424.1, 27.0, 10.6),
+}  # fmt: skip
 
 
 class Printed:

@@ -1,6 +1,6 @@
-"""python job.py JOB METHOD FOLDER OPTIONS: one method does one job; prints a line of JSON.
+"""python job.py JOB METHOD FOLDER OPTIONS: one method, of distrf or of a peer, does one job; prints a line of JSON.
 
-Run by the Python of a peer, which has neither distrf nor this package. JOB and METHOD are names of `methods.JOBS`, FOLDER
+Run by the Python of a peer, which has neither distrf nor this package: a peer is imported only inside the functions that use it. JOB and METHOD are names of `JOBS`, FOLDER
 holds the rows, OPTIONS are JSON. A first go on few rows imports, compiles and starts what there is to start: `start`. `fit`
 and `predict` are processor seconds of all threads after that; `peak` is the largest resident size in bytes, of all; `error` is
 that of the kernel matrix.
@@ -8,29 +8,24 @@ that of the kernel matrix.
 
 from __future__ import annotations
 
+import importlib
 import json
 import resource
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-if __package__:
-    from .methods import JOBS, Options
-else:  # a script, run by the Python of a peer: it lies beside it
-    from methods import JOBS, Options
-
 #: Features and rows of the first go.
 FIRST, FIRST_ROWS = 64, 600
 #: Rows on which a kernel is compared with that of its features.
 KERNEL_ROWS = 500
-
-
 #: Rows of a block, for all who read in blocks.
 BLOCK = 16_384
 
@@ -87,6 +82,195 @@ def peak() -> int:
     """Bytes. Not ru_maxrss, which starts at the size of the parent."""
     with open("/proc/self/status") as status:
         return next(1024 * int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+
+
+#: D features, gamma of the Gaussian kernel exp(-gamma |v|^2), alpha of the mean loss + alpha / 2 |w|^2, seed.
+Options = Any
+Call = Callable[[Rows, Options], Any]
+#: Epochs of all who do not go on until the loss falls no more.
+EPOCHS = 3
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to do a job.
+
+    peer : a name of `peers.PEERS`
+    call : the function of the job
+    most : rows with which it is tried at most: its time or memory grows with their square, or it holds all features at once
+    """
+
+    peer: str
+    call: Call
+    most: int = 1_000_000
+
+
+def new(path: str, *steps: Any, **options: Any) -> Any:
+    """An object of a peer, by "module:name"."""
+    module, name = path.split(":")
+    return getattr(importlib.import_module(module), name)(*steps, **options)
+
+
+def pipeline(*steps: Any) -> Any:
+    return new("sklearn.pipeline:make_pipeline", *steps)
+
+
+# ---- features: the mean of each column, and the map ---------------------------------------------------
+
+
+def sampler(o: Options, path: str = "sklearn.kernel_approximation:RBFSampler", **more: Any) -> Any:
+    return new(path, gamma=o.gamma, n_components=o.D, random_state=o.seed, **more)
+
+
+def fourier(o: Options, projection: str = "dense") -> Any:
+    return sampler(o, "distrf:RandomFourierFeatures", projection=projection, n_jobs=1)
+
+
+def fastfood(o: Options) -> Any:
+    """With D columns: it makes a cosine and a sine of each component."""
+    options = {"sigma": (2 * o.gamma) ** -0.5, "n_components": o.D // 2, "random_state": o.seed}
+    return new("sklearn_extra.kernel_approximation:Fastfood", **options)
+
+
+def nystroem(o: Options) -> Any:
+    return sampler(o, "sklearn.kernel_approximation:Nystroem")
+
+
+def in_memory(path: str | Callable[[Options], Any], **more: Any) -> Call:
+    """All rows, and all their features, at once: a transformer as it is meant to be used."""
+
+    def means(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
+        X = rows.array("X")
+        made = (sampler(o, path, **more) if isinstance(path, str) else path(o)).fit(X)
+        return made.transform(X).mean(axis=0), made.transform
+
+    return means
+
+
+def in_blocks(make: Callable[[Options], Any]) -> Call:
+    """Of a Dask array."""
+
+    def means(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
+        made = make(o).fit(rows.block("X", 0, 2))
+        return made.transform(rows.lazy("X")).mean(axis=0).compute(), made.transform
+
+    return means
+
+
+def sampler_loop(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
+    """Block by block, by hand."""
+    made = sampler(o).fit(rows.block("X", 0, 2))
+    total = sum(made.transform(X).sum(axis=0, dtype=np.float64) for X, _ in rows.blocks())
+    return total / len(rows), made.transform
+
+
+FEW = 100_000
+#: Of the maps that hold all features at once, the plain one of distrf and of scikit-learn show what becomes of a million rows.
+FEATURES = {
+    "distrf Fourier": Method("distrf", in_memory(fourier)),
+    "distrf Fourier, blocks": Method("distrf", in_blocks(fourier)),
+    "distrf Fastfood": Method("distrf", in_memory(lambda o: fourier(o, "fastfood")), FEW),
+    "distrf Nystroem": Method("distrf", in_memory("distrf:NystroemFeatures", n_jobs=1), FEW),
+    "distrf TensorSketch": Method("distrf", in_memory("distrf:TensorSketchFeatures", degree=2, coef0=1.0, n_jobs=1), FEW),
+    "RBFSampler": Method("scikit-learn", in_memory(sampler)),
+    "RBFSampler, loop over blocks": Method("scikit-learn", sampler_loop),
+    "Nystroem": Method("scikit-learn", in_memory(nystroem), FEW),
+    "PolynomialCountSketch": Method("scikit-learn", in_memory("sklearn.kernel_approximation:PolynomialCountSketch", degree=2, coef0=1), FEW),
+    "Fastfood(D / 2)": Method("scikit-learn-extra", in_memory(fastfood), FEW),
+    "ParallelPostFit(RBFSampler)": Method("dask-ml", in_blocks(lambda o: new("dask_ml.wrappers:ParallelPostFit", sampler(o)))),
+}  # fmt: skip
+
+
+# ---- models: what predicts ----------------------------------------------------------------------------
+
+
+def on_arrays(make: Callable[[Options, int], Any]) -> Call:
+    """A model of all rows at once."""
+    return lambda rows, o: make(o, len(rows)).fit(rows.array("X"), rows.array("y")).predict
+
+
+def on_blocks(path: str, **options: Any) -> Call:
+    """A model of distrf behind Fourier features, of Dask arrays."""
+
+    def fit(rows: Rows, o: Options) -> Any:
+        model = pipeline(fourier(o), new(path, alpha=o.alpha, random_state=o.seed, **options))
+        return model.fit(rows.lazy("X"), rows.lazy("y")).predict
+
+    return fit
+
+
+def ridge(make: Callable[[Options], Any]) -> Call:
+    """alpha is of the sum of squares, not the mean."""
+    return on_arrays(
+        lambda o, n: pipeline(make(o), new("sklearn.linear_model:RidgeClassifier", alpha=n * o.alpha))
+    )
+
+
+def sgd(o: Options, average: bool = False) -> Any:
+    return new("sklearn.linear_model:SGDClassifier", alpha=o.alpha, average=average, random_state=o.seed)
+
+
+def sgd_loop(average: bool) -> Call:
+    """Epochs of blocks, by hand: what scikit-learn has for rows beyond memory.
+
+    average : whether the weights are the mean over the steps, scikit-learn's remedy for their noise
+    """
+
+    def fit(rows: Rows, o: Options) -> Any:
+        made, model = sampler(o).fit(rows.block("X", 0, 2)), sgd(o, average)
+        for _ in range(EPOCHS):
+            for X, y in rows.blocks():
+                model.partial_fit(made.transform(X), y, classes=[0, 1])
+        return lambda T: model.predict(made.transform(T))
+
+    return fit
+
+
+def dask_ml_sgd(rows: Rows, o: Options) -> Any:
+    """ParallelPostFit says nothing of the number of features: a sum or product that asks for it fails."""
+    made, X = sampler(o).fit(rows.block("X", 0, 2)), rows.lazy("X")
+    Z = X.map_blocks(made.transform, chunks=(X.chunks[0], (o.D,)), dtype=X.dtype)
+    model = new("dask_ml.wrappers:Incremental", sgd(o), random_state=o.seed)
+    model.fit(Z, rows.lazy("y"), classes=[0, 1])
+    return lambda T: model.predict(made.transform(T))
+
+
+def exact_ridge(rows: Rows, o: Options) -> Any:
+    X, y = rows.array("X"), 2 * rows.array("y") - 1
+    model = new("sklearn.kernel_ridge:KernelRidge", alpha=len(X) * o.alpha, kernel="rbf", gamma=o.gamma).fit(
+        X, y
+    )
+    return lambda T: (model.predict(T) > 0).astype(int)
+
+
+def snapml(o: Options, n: int) -> Any:
+    options = {"kernel": "rbf", "regularizer": n * o.alpha, "n_jobs": 1}
+    return sampler(o, "snapml:SupportVectorMachine", **options)
+
+
+STREAMING_SGD = "distrf:StreamingSGDClassifier"
+MODELS = {
+    "distrf Fourier + ridge": Method("distrf", on_blocks("distrf:StreamingRidgeClassifier")),
+    "distrf Fourier + SGD": Method("distrf", on_blocks(STREAMING_SGD)),
+    "distrf Fourier + SGD, three epochs": Method("distrf", on_blocks(STREAMING_SGD, n_epochs=EPOCHS, tol=None)),
+    "RBFSampler + RidgeClassifier": Method("scikit-learn", ridge(sampler)),
+    "Nystroem + RidgeClassifier": Method("scikit-learn", ridge(nystroem)),
+    "RBFSampler + SGDClassifier": Method("scikit-learn", on_arrays(lambda o, n: pipeline(sampler(o), sgd(o)))),
+    "RBFSampler + SGDClassifier, loop over blocks": Method("scikit-learn", sgd_loop(False)),
+    "RBFSampler + SGDClassifier(average=True), loop over blocks": Method("scikit-learn", sgd_loop(True)),
+    "RBFSampler + LinearSVC": Method("scikit-learn", on_arrays(lambda o, n: pipeline(sampler(o), new("sklearn.svm:LinearSVC", random_state=o.seed)))),
+    "Fastfood(D / 2) + RidgeClassifier": Method("scikit-learn-extra", ridge(fastfood)),
+    "Incremental(SGDClassifier)": Method("dask-ml", dask_ml_sgd),
+    "SupportVectorMachine(kernel='rbf')": Method("snapml", on_arrays(snapml)),
+    "SVC": Method("scikit-learn", on_arrays(lambda o, n: new("sklearn.svm:SVC", gamma=o.gamma)), FEW),
+    "KernelRidge": Method("scikit-learn", exact_ridge, FEW),
+    "thundersvm.SVC": Method("thundersvm", on_arrays(lambda o, n: new("thundersvm:SVC", gamma=o.gamma, n_jobs=1)), FEW),
+}  # fmt: skip
+
+JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS}
+
+
+# ---- one of them --------------------------------------------------------------------------------------
 
 
 def gaussian(X: np.ndarray, o: Options) -> np.ndarray:

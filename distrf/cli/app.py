@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import os
 import sys
 import time
 import warnings
@@ -22,7 +21,8 @@ from .options import ALL, MAP, MODEL, OPTIONS, ROWS, SPLIT, by_rules, csv_readin
 
 app = typer.Typer(
     name="distrf",
-    help="Kernel machines on data larger than memory.",
+    help="Kernel machines on data larger than memory. Messages name options as Python does: target='price' is --target price, "
+    "n_components -D, random_state --seed, and set={'model__cv': 5} is --set model__cv=5.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -117,16 +117,15 @@ def _of(given: Given, *names: str) -> Given:
 
 def _reading(given: Given, *more: str) -> Given:
     """What is said of how the rows at a path are read."""
-    found = _of(given, "target", "columns", "strict", "drop_missing_target", *more)
+    found = _of(given, "target", "columns", "drop_missing_target", *more)
     names = {"weight": "sample_weight", "kind": "kinds"}
     return found | {names[name]: value for name, value in _of(given, *names).items()}
 
 
 def _asked(given: Given) -> Any:
     """The options of `distrf.make_model`, checked."""
-    from ..parameters import whole
+    from ..parameters import checked, whole
     from ..pipeline.options import Options
-    from ..pipeline.settings import checked
 
     seed = checked("random_state", given.get("random_state", 0), whole(0))
     return Options(**_of(given, *MODEL) | {"random_state": seed})
@@ -146,13 +145,10 @@ def demo(session: Session, given: Given) -> None:
     check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
-    shown = [console.facts("distrf demo", result), console.facts("written, bytes", result["files"])]
-    session.finish(result, "\n".join(shown))
+    session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = (
-    "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append again"
-)
+_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -166,7 +162,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
       distrf ingest digits.parquet data.zarr --target label
       distrf ingest rows.csv.gz data.zarr --target price --shuffle
     """
-    from ..ingestion.ingest import ingest
+    from ..ingestion import ingest
 
     given = by_rules(ingest, given)
     with session.progress():
@@ -174,7 +170,7 @@ def ingest(session: Session, source: Source, out: Parts, given: Given) -> None:
     session.finish(info.to_dict(), console.store(info))
 
 
-@command("target", "columns", "strict", "csv", *MAP, "like", "save_map", "overwrite")
+@command("target", "columns", "csv", *MAP, "like", "save_map", "overwrite")
 def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     """Write random features of rows to a Zarr store.
 
@@ -188,6 +184,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     from ..pipeline.loaded import Loaded
     from ..pipeline.rows import open_input
     from ..pipeline.writing import check_places, featurize
+    from ..store.outputs import hold
 
     like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
     check_places(x, out, save_map, like)
@@ -201,7 +198,7 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
     else:
         made = Loaded.of(like).transformers()
         data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with session.connected("featurize", pipeline, data):
+    with hold(out, save_map), session.connected("featurize", pipeline, data):
         written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
@@ -241,7 +238,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     elif store.made_from(path) is None:
         result = store.facts(path)
     else:
-        info = store.info(path, measure=True)
+        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
         return
@@ -259,20 +256,20 @@ def plan(session: Session, x: Rows, given: Given) -> None:
       distrf plan data.zarr --map fourier -D 8192
       distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
+    from .. import planning
     from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
     from ..pipeline.rows import open_training
-    from ..planning import job
 
     what, options = given.get("what", "train"), _asked(given)
     one_of("train", "featurize").check("for", what)
-    sizes, features = by_rules(job.plan, _of(given, "workers", "classes")), what == "featurize"
+    sizes, features = by_rules(planning.plan, _of(given, "workers", "classes")), what == "featurize"
     data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
     if features:
         pipeline = _featurizer(given, data.d)
     else:
         known = sizes.get("classes") or len(data.info.classes or ())
-        target = job.planned_target(data.rows()[1], known, options.random_state, options.model)
+        target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
         pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.need_no_workers(data)
@@ -295,10 +292,9 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
     from ..pipeline.making import planned_pipeline
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training, rows_with_target
     from ..pipeline.sample import see_target
-    from ..pipeline.training import BaselineWarning
+    from ..pipeline.training import BaselineWarning, Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
@@ -313,12 +309,11 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
-        session.report = None if os.path.exists(session.report or "") else session.report
         session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
         return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
     sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
-    with session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
+    with outputs.held(), session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
         start = time.perf_counter()
         fitted = fit(data, **options)
@@ -329,18 +324,18 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(result, console.training(f"model {out}", result), fitted, title, data)
 
 
-@command(*ROWS, *SPLIT, *MODEL, "grid", "n_rows", "overwrite", "report")
+@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite", "report")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
-    """Search parameters on samples, train the best on all rows.
+    """Search a grid on a sample, train the best on all rows.
 
-    Of what --grid does not name, length scale (around its rule), D and alpha are searched.
+    What --grid does not name is chosen at each of its points, as train does.
 
     \b
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from ..pipeline.outputs import Outputs
     from ..pipeline.rows import open_training
+    from ..pipeline.training import Outputs
     from ..tuning import tune as search
 
     asked = _asked(given)
@@ -348,16 +343,15 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
-    options = vars(asked) | by_rules(search, _of(given, "grid", "n_rows", "overwrite")) | {"out": out}
+    options = vars(asked) | {"grid": {}} | _of(given, "grid", "overwrite") | {"out": out}
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
-    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.validation_rows:,} held-out rows"]
-    lines += [f"split by {tuned.split}"] if tuned.split else []
+    lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
 
-@command("target", "weight", "strict", "csv", "again", "report")
+@command("target", "weight", "csv", "again", "report")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -368,7 +362,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
       distrf add model/ new.zarr
     """
     from ..pipeline.adding import add_rows, growing, open_more
-    from ..store.job_lock import hold
+    from ..store.outputs import hold
 
     session.report_to(given.get("report"), x, model)
     with hold(model):
@@ -383,7 +377,7 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
 
 
-@command("keys", "probabilities", "interval", "strict", "csv", "overwrite")
+@command("keys", "probabilities", "interval", "csv", "overwrite")
 def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -> None:
     """Predict rows with a trained model.
 
@@ -393,18 +387,18 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     Examples:
       distrf predict model/ new.parquet predictions.parquet --keys id
     """
-    from ..pipeline.loaded import predictor
     from ..pipeline.predicting import open_rows, predict
+    from ..store.outputs import hold
 
-    trained, overwrite, given = predictor(model), given.pop("overwrite", False), by_rules(predict, given)
-    data = open_rows(trained, x, out, **given)
-    with session.connected("predict", trained.pipeline, data):
+    overwrite, given = given.pop("overwrite", False), by_rules(predict, given)
+    trained, data = open_rows(model, x, out, **given)
+    with hold(out), session.connected("predict", trained.pipeline, data):
         written = predict(trained, data, out, **given, overwrite=overwrite)
     counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "strict", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 

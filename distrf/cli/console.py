@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import gc
 import json
 import logging
 import os
-import re
 import shlex
 import sys
 import time
@@ -18,17 +16,10 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from ..errors import DistrfError, ParameterError
-from .options import OPTIONS
 
 _LOG = logging.getLogger(__name__)
 _MOST = 400  # letters of a message that others wrote
 _ROWS = 50  # of a table that are printed
-#: Names of Python that are typed otherwise.
-_TYPED = {"random_state": "seed", "sample_weight": "weight", "for": "for"}
-#: Parameters that messages name, and the step by which `--set` names them.
-_STEP_OF = dict.fromkeys(("projection", "phase"), "map") | dict.fromkeys(
-    ("calibrate", "class_weight", "cv", "early_stopping", "keep_state", "solver"), "model"
-)
 #: Whether errors print where they arose, and workers log them.
 debug = False
 
@@ -46,11 +37,6 @@ class Session:
         self.warnings: list[str] = []
         self.peaks: dict[str, int] = {}
         self.where: dict[str, Any] = {"cluster": None, "memory_limit": None, "tls": None} | where
-        if self.where["memory_limit"] or self.where["tls"]:
-            from ..cluster import check_memory_limit, tls_settings  # half a second, which most never need
-
-            check_memory_limit(self.where["memory_limit"], self.where["cluster"])
-            tls_settings(self.where["tls"])
 
     def say(self, text: str) -> None:
         """A remark on standard error, unless quiet, and in Python's log."""
@@ -87,7 +73,7 @@ class Session:
 
     def planned(self, job: str, pipeline: Any, data: Any, **more: Any) -> Any:
         """The plan of a job; more : of `distrf.plan`."""
-        from ..planning.job import plan
+        from ..planning import plan
 
         self.plan = plan(pipeline, data, job=job, **more)
         return self.plan
@@ -148,7 +134,8 @@ class Session:
             result["warnings"] = texts
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
-        failure = None if self.report is None else self._try_report(self.report, result, about, title, data)
+        if self.report is not None:
+            result["report"] = self.report
         if self.json:
             print(json.dumps(result, indent=2, default=str))
         else:
@@ -157,29 +144,20 @@ class Session:
                 more = [f"peak memory per worker: {peaks}"] if peaks else []
                 print(shown, *more, f"seconds: {result['seconds']}", sep="\n")
             self._print_warnings(texts)
-        if failure is not None:
-            raise failure
+        if self.report is not None:  # behind the result of what may have taken hours: it may fail
+            from ..plot import write_report
+
+            # A model that was done long ago knows how long it took.
+            facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
+            known = data and {"from": data.path} | data.description
+            command = shlex.join(["distrf", *sys.argv[1:]])
+            write_report(
+                about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
+            )
 
     def _print_warnings(self, texts: list[str]) -> None:
         for text in dict.fromkeys(texts):
-            print_line("warning", spelled(text))
-
-    def _try_report(
-        self, path: str, result: dict[str, Any], about: Any, title: str, data: Any
-    ) -> Exception | None:
-        """Write the report. A failure is returned: the result of what may have taken hours is printed first."""
-        from ..plot import write_report
-
-        # A model that was done long ago knows how long it took.
-        facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
-        command, known = shlex.join(["distrf", *sys.argv[1:]]), data and {"from": data.path} | data.description
-        try:
-            write_report(about, path, title=title, facts=facts, data=known, plan=self.plan, command=command)
-        except Exception as error:  # whatever a disk, a service or a drawing does
-            return error
-        result["report"] = path
-        self.say(f"report {path}")
-        return None
+            print_line("warning", text)
 
 
 # ---- errors ----
@@ -206,13 +184,8 @@ def print_error(error: Exception) -> int:
     """Print what went wrong; the exit code, 2 for a value that breaks the rule of a parameter and else 1."""
     if debug:
         traceback.print_exception(error)
-    if isinstance(error, ParameterError):
-        name = error.parameter
-        typed = f"--set {name}" if "__" in name else spelled(f"{name}=")
-        print_line("error", f"{typed.rstrip('=')} must be {error.rule}, got {error.value}")
-        return 2
     if isinstance(error, DistrfError) or (isinstance(error, OSError) and error.errno is not None):
-        print_line("error", spelled(str(error)))  # of the system: no such file, not permitted, no space left
+        print_line("error", str(error))  # of the system: no such file, not permitted, no space left
     elif isinstance(error, MemoryError):
         remedy = "`distrf plan` says what a job needs; use smaller blocks"
         print_line("error", f"not enough memory: {error}; {remedy}")
@@ -221,32 +194,7 @@ def print_error(error: Exception) -> int:
         text = text if len(text) <= _MOST else text[:_MOST] + " ..."
         fault = "This is a fault of distrf or of its input; `distrf --debug ...` shows where it arose"
         print_line("error", f"unexpected {type(error).__name__}: {text}. {fault}")
-    return 1
-
-
-_NAMED = re.compile(
-    r"\b(?P<pairs>set|kinds)=(?P<values>\{[^{}]*\})"
-    rf"|(?<![\w(-])(?P<name>{'|'.join((*OPTIONS, *_TYPED, *_STEP_OF))})=(?P<value>'[^']*'|\"[^\"]*\"|\[[^]]*\]|[\w.]*\w)?"
-)
-
-
-def spelled(text: str) -> str:
-    """A message with the options that it names as they are typed: target='price' is --target price."""
-
-    def typed(found: re.Match[str]) -> str:
-        if found["pairs"]:
-            try:
-                pairs = ast.literal_eval(found["values"]).items()
-            except (ValueError, SyntaxError):  # the name of a column may have a brace
-                return found[0]
-            option = f"--{found['pairs'].removesuffix('s')}"
-            return " ".join(f"{option} {n}={v if isinstance(v, str) else json.dumps(v)}" for n, v in pairs)
-        name, value = _TYPED.get(found["name"], found["name"]), (found["value"] or "").strip("'\"")
-        if name in _STEP_OF:
-            return f"--set {_STEP_OF[name]}__{name}={value.lower() if value in ('True', 'False') else value}"
-        return f"--{name.replace('_', '-')}" + (f" {value}" if value not in ("", "True") else "")
-
-    return _NAMED.sub(typed, text)
+    return 2 if isinstance(error, ParameterError) else 1
 
 
 def print_line(title: str, text: str) -> None:
@@ -309,7 +257,7 @@ def training(title: str, result: dict[str, Any]) -> str:
     epochs = [{n: v for n, v in entry.items() if n != "rows"} for entry in result.get("history", ())]
     parts = [facts(title, result)]
     parts += [table("columns", columns)] if columns else []
-    parts += ["", spelled(str(Training.from_dict(result | {"warnings": []})))]
+    parts += ["", str(Training.from_dict(result | {"warnings": []}))]
     return "\n".join(parts + ([table("epochs", epochs)] if epochs else []))
 
 

@@ -52,7 +52,6 @@ OPTIONS: dict[str, Any] = {
     "weight": _text("Column or array of the weights of the rows.", "NAME"),
     "columns": _names("Columns to read, between commas; else all others."),
     "kind": _pairs("Of a column: number, category, date, id or drop."),
-    "strict": _flag("--strict", "Refuse missing chunks of foreign Zarr stores."),
     "drop_missing_target": _flag("--drop-missing-target", "Leave out rows without a target."),
     "csv": _pairs("As in pandas: sep, decimal, header, encoding, ..."),
     # how rows are held out
@@ -85,7 +84,7 @@ OPTIONS: dict[str, Any] = {
     "overwrite": _flag("--overwrite", "Replace an output of other data or options."),
     "report": _text("Write a page of figures and scores: report.html.", PATH),
     "grid": _pairs("Values to search: alpha=1e-6,1e-4 map__gamma=1,2."),
-    "n_rows": _number("Rows of the largest sample."),
+    "n_rows": _number("Rows that --importance looks at."),
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
@@ -101,7 +100,7 @@ OPTIONS: dict[str, Any] = {
     "json": _flag("--json", "Print the result as JSON."),
 }
 # fmt: on
-ROWS = ("target", "weight", "columns", "kind", "strict", "drop_missing_target", "csv")
+ROWS = ("target", "weight", "columns", "kind", "drop_missing_target", "csv")
 SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
 MODEL = ("model", "alpha", *MAP)
@@ -115,7 +114,7 @@ _OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
 
 def by_rules(function: Any, given: Mapping[str, Any]) -> dict[str, Any]:
     """{parameter: value} for a public function, checked by its rules before anything starts; what has no rule stays."""
-    from ..pipeline.settings import checked
+    from ..parameters import checked
 
     rules = getattr(function, "parameter_rules", {})
     return {name: checked(name, v, rules[name]) if name in rules else v for name, v in given.items()}
@@ -144,7 +143,7 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     """Around a command whose CSV is read as was said."""
     if not said:
         return nullcontext()
-    from ..pipeline.settings import check_known
+    from ..parameters import check_known
     from ..store.csv_format import CsvFormat, reading
 
     for name in said:

@@ -7,20 +7,17 @@ that wait to be added, and those that are being made. While a state is sent it t
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import psutil
 from dask.utils import format_bytes
 
-from ..errors import ClusterError, MemoryPlanError
-from .worker_checks import WorkersFail, able_workers, in_plain_words, threads_and_limits
+from ..errors import MemoryPlanError
+from .scheduler import in_plain_words
 
-_LOG = logging.getLogger(__name__)
 #: Control groups of this process, and where the kernel shows them.
 _OWN, _GROUPS = Path("/proc/self/cgroup"), "/sys/fs/cgroup"
 #: Bytes of a worker process that has imported everything and holds no data.
@@ -41,16 +38,11 @@ _REMEDY = (
 
 @dataclass(frozen=True)
 class Workers:
-    """Workers to plan with: processes, threads of each, and the smallest memory limit in bytes (0: none).
-
-    Workers with less than half the memory of the middle one are not planned with, so that one of them neither refuses a job
-    nor chooses a solver. `each` has them too: {address: (threads, memory limit)}.
-    """
+    """Workers to plan with: processes, the most threads of one, and the smallest memory limit in bytes (0: none)."""
 
     count: int
     threads: int
     memory_limit: int
-    each: Mapping[str, tuple[int, int]] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_client(cls, client: Any) -> Workers:
@@ -59,12 +51,10 @@ class Workers:
 
             return cls(1, CPU_COUNT, machine_memory())
         with in_plain_words(client):
-            found = client.scheduler_info(n_workers=-1)["workers"]
-        each = threads_and_limits(found)
-        limits = sorted(limit for _, limit in each.values() if limit)
-        planned = min((limit for limit in limits if 2 * limit >= limits[len(limits) // 2]), default=0)
-        able = able_workers(each, planned).values()
-        return cls(max(1, len(able)), max(able, default=1), planned, each)
+            found = client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [worker["memory_limit"] for worker in found if worker.get("memory_limit")]
+        threads = max((worker["nthreads"] for worker in found), default=1)
+        return cls(max(1, len(found)), threads, min(limits, default=0))
 
 
 def states_held(segments: int, threads: int = 1) -> int:
@@ -121,35 +111,14 @@ class PassMemory:
         return sum(self.parts.values())
 
     def check(self, workers: Workers, label: str) -> None:
-        """Raise MemoryPlanError where the peak exceeds the smallest worker that is planned with; say who is left out."""
-        if not workers.memory_limit or self.peak <= workers.memory_limit:
-            left_out = len(workers.each) - len(able_workers(workers.each, self.peak))
-            if left_out:
-                _LOG.warning(
-                    "%d of %d workers get no work of %s: their memory limit is below the %s that it needs",
-                    left_out, len(workers.each), label, format_bytes(self.peak),
-                )  # fmt: skip
-            return
-        raise MemoryPlanError(
-            f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
-            f"{format_bytes(workers.memory_limit)} ({self._listed}). Remedy: {_REMEDY}, or a "
-            f"memory_limit of at least {format_bytes(self.peak)}"
-        )
-
-    @contextmanager
-    def explains(self, label: str) -> Iterator[None]:
-        """Context of the tasks of this plan. If workers run out of memory all the same, the error states the plan."""
-        try:
-            yield
-        except WorkersFail as error:
-            raise ClusterError(
-                f"{label} was ended: {error}. Planned was a peak of {format_bytes(self.peak)} ({self._listed}). Remedy: "
-                f"{_REMEDY} (memory_limit=)"
-            ) from error
-
-    @property
-    def _listed(self) -> str:
-        return ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
+        """Raise MemoryPlanError where the peak exceeds the worker with the least memory."""
+        if workers.memory_limit and self.peak > workers.memory_limit:
+            listed = ", ".join(f"{name} {format_bytes(size)}" for name, size in self.parts.items() if size)
+            raise MemoryPlanError(
+                f"{label} was refused: it needs {format_bytes(self.peak)} on each worker, which has "
+                f"{format_bytes(workers.memory_limit)} ({listed}). Remedy: {_REMEDY}, or a memory_limit of at least "
+                f"{format_bytes(self.peak)}"
+            )
 
 
 def check_client(needed: int, label: str) -> None:

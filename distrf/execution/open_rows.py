@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import dask.array as da
@@ -15,11 +14,12 @@ from dask.base import tokenize
 from dask.blockwise import BlockwiseDep, blockwise
 from dask.highlevelgraph import HighLevelGraph
 
+from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
 from ..store.files import Options
-from ..store.formats import open_source, open_weighted, read_block
+from ..store.formats import open_source, read_block
 from ..store.row_source import RowReader, RowSource, Selection
 from ..store.table_source import TableSource
 from .graph import PRODUCER
@@ -39,7 +39,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     uniform: bool = False,
-    strict: bool = False,
     storage_options: Options = None,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
@@ -48,7 +47,7 @@ def open_rows(
     ----------
     path : str or PathLike
         A Zarr store of distrf; any other Zarr group (arrays X and y) or 2-D array; Parquet or CSV: a file, a
-        folder, a glob; a format that was registered with `distrf.store.register_format`. It may be a URL.
+        folder, a glob. It may be a URL.
     target : str or None, default=None
         The column (Parquet, CSV) or array (Zarr) of targets. None is the array "y", where there is one.
     weight : str or None, default=None
@@ -61,9 +60,6 @@ def open_rows(
         is the block of the store, else near 32 MiB of X.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    strict : bool, default=False
-        Refuse a Zarr store of another program if chunks are missing, which would be read as the fill value; else it is a
-        warning.
     storage_options : dict or None, default=None
         Options of the fsspec file system.
 
@@ -95,11 +91,17 @@ def open_rows(
         rows_per_block=rows_per_block,
         uniform=uniform,
     )
-    source, weights = open_weighted(files.normalise(path, storage_options), weight, selection)
+    place = files.normalise(path, storage_options)
+    source, weights = open_source(place, selection), None
+    if weight is not None:
+        weights = _column_of_weights(source, weight, selection)
+        if weight in (source.columns or ()):
+            left = [name for name in source.columns or () if name != weight]
+            source = open_source(place, replace(selection, columns=left))
     labels = source.target_source()
     for opened in (source, labels, weights):
         if opened is not None:
-            opened.check_missing(strict)
+            opened.check_missing()
     names = source.columns if isinstance(source, TableSource) else columns
     reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
     X = with_reading(lazy_rows(source), **reading)
@@ -108,6 +110,19 @@ def open_rows(
         return X, y
     w = lazy_rows(weights)
     return X, y, w if w.ndim == 1 else w[:, 0]
+
+
+def _column_of_weights(source: RowSource, name: str, selection: Selection) -> RowSource:
+    """A column beside X. Raises InputError where it is something else, or holds no numbers."""
+    used = "the target" if name in (selection.target, source.target) else "among columns="
+    if used == "the target" or name in (selection.columns or ()):
+        raise InputError(f"the weight {name!r} is {used}; give another column, or leave it out there")
+    found = source.column_source(name)
+    if found.dtype.kind not in "fiub":
+        raise InputError(
+            f"a weight is one number for each row; {name!r} has shape {found.shape} and dtype {found.dtype}; give another column"
+        )
+    return found
 
 
 def open_column(path: str | os.PathLike[str], name: str, *, exact: bool = False, **reading: Any) -> da.Array:
@@ -153,14 +168,14 @@ def lazy_rows(source: RowSource) -> da.Array:
     """
     empty = (0, *source.shape[1:])
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
-    return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source if source.sparse else None)
+    return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source.nbytes if source.sparse else None)
 
 
 def lazy_blocks(
     blocks: Sequence[tuple[RowReader, int, int]],
     meta: Any,
     tail: tuple[int, ...],
-    csr_source: RowSource | None = None,
+    csr_nbytes: int | None = None,
 ) -> da.Array:
     """A Dask array of the rows that each reader reads from the first to the last; `tail` is its shape without rows."""
     readers = list({id(reader): reader for reader, _, _ in blocks}.values())
@@ -169,7 +184,7 @@ def lazy_blocks(
     chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
     index = tuple(range(len(chunks)))
     numblocks = len(blocks), *(1,) * len(tail)
-    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_source)
+    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_nbytes)
     options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
     layer = blockwise(read_block, name, index, reads, index, **options)
     return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
@@ -179,8 +194,8 @@ def lazy_blocks(
 class ReadBlocks(BlockwiseDep):
     """The argument of each `read_block` task of an array: the reader and the rows of a block.
 
-    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_source : of CSR rows, whose
-    entries it counts (see graph.py): their number travels, not the source
+    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_nbytes : of CSR
+    rows, bytes of all in memory, for which some blocks are looked at
     """
 
     name: str
@@ -188,16 +203,8 @@ class ReadBlocks(BlockwiseDep):
     readers: Sequence[RowReader]
     numblocks: tuple[int, ...]
     shape: tuple[int, ...]
-    csr_source: RowSource | None = None
+    csr_nbytes: int | None = None
     produces_tasks: bool = False
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"csr_nbytes": self.csr_nbytes, "csr_source": None}
-
-    @functools.cached_property
-    def csr_nbytes(self) -> int | None:
-        """Bytes of all CSR rows in memory, for which some blocks are looked at; None of other rows."""
-        return None if self.csr_source is None else self.csr_source.nbytes
 
     def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
         return self.blocks[index[0]]

@@ -1,8 +1,7 @@
-"""`open_table`: a table of columns of any type as lazy or in-memory coded rows."""
+"""`open_table`: a table of columns of any type as lazy or in-memory coded rows; `open_labelled` its rows that have a target."""
 
 from __future__ import annotations
 
-import itertools
 import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -17,24 +16,21 @@ from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
-from ..randomness import sample_indices
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
 from ..store.files import Options, normalise
+from ..store.frames import as_arrow
 from ..store.row_source import Selection
-from ..store.table_codes import as_arrow, coded
-from ..store.table_layout import chosen_names, lay_out
+from ..store.table_codes import coded
 from ..store.table_schema import TableSchema, drift, target_dtype
-from ..store.table_source import TableSource
+from ..store.table_source import TableSource, chosen_names, lay_out
 from .labelled import block_values, is_frame, partition_blocks
-from .open_rows import lazy_rows
+from .open_rows import lazy_rows, open_column
+from .row_blocks import align_rows
+from .sampling import rows_of_blocks
 from .scheduler import computed
 
-#: Blocks of which a sample takes rows, unless they hold too few.
-_BLOCKS, _MOST_BLOCKS = 12, 100
 _DASK = "the Dask DataFrame"
-#: Where there are more blocks, the rows of each are among so many times as many neighbours.
-_WINDOW = 16
 
 
 @dataclass(frozen=True)
@@ -127,7 +123,7 @@ class Table:
         pyarrow.Table
             The columns of `schema`; categories as their values.
         """
-        wanted, names = _sampled(self.place.lengths, n_rows), self.schema.names
+        wanted, names = rows_of_blocks(self.place.lengths, n_rows), self.schema.names
         parts = computed(*self.place.parts(wanted, names))
         return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
 
@@ -145,7 +141,9 @@ class Table:
             Ascending.
         """
         starts = np.cumsum([0, *self.place.lengths])
-        return np.concatenate([starts[i] + rows for i, rows in _sampled(self.place.lengths, n_rows).items()])
+        return np.concatenate(
+            [starts[i] + rows for i, rows in rows_of_blocks(self.place.lengths, n_rows).items()]
+        )
 
     def labelled_rows(self, values: da.Array) -> da.Array:
         """Of a column beside this table the rows that it has: some may have been left out.
@@ -257,9 +255,8 @@ def open_table(
     DataFrame all partitions are computed once, for their lengths, the types of objects and categories, and the width of
     a text target.
 
-    Text is the same in all sources, numbers too where they have the same precision. But CSV cannot hold all that other
-    tables hold: text such as NA is missing there, text that looks like numbers or dates is taken for them unless
-    `schema` says otherwise, and what was float32 is float64.
+    Text is the same in all sources, numbers too where they have the same precision. But in CSV text such as NA is missing, text
+    that looks like numbers or dates is taken for them unless `schema` says otherwise, and what was float32 is float64.
 
     Examples
     --------
@@ -425,23 +422,79 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     return Table(layout.coded, y, sum(place.lengths), target, None, place)
 
 
-def _sampled(lengths: Sequence[int], n_rows: int) -> dict[int, np.ndarray]:
-    """For blocks that are spread over all, the numbers of some of their rows; a function of the arguments alone."""
-    if n_rows < 1:
-        raise InputError(f"a sample has at least one row; received n_rows={n_rows}")
-    n, n_blocks = sum(lengths), len(lengths)
-    enough = -(-n_rows * n_blocks // n)
-    count = min(n_blocks, max(_BLOCKS, min(enough, _MOST_BLOCKS)))
-    edges = [i * n_blocks // count for i in range(count + 1)]
-    blocks = [
-        low + int(sample_indices(0, f"table sample {low}", high - low, 1)[0])
-        for low, high in itertools.pairwise(edges)
-    ]
-    share = min(1.0, n_rows / sum(lengths[i] for i in blocks))
-    wanted = {}
-    for i in blocks:  # of a block some of all rows, or of neighbouring ones, so that others need not be decoded
-        size = max(1, round(lengths[i] * share))
-        window = lengths[i] if n_blocks <= _BLOCKS else min(lengths[i], _WINDOW * size)
-        first = int(sample_indices(0, f"table window {i}", lengths[i] - window + 1, 1)[0])
-        wanted[i] = first + sample_indices(0, f"table rows {i}", window, size)
-    return wanted
+def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int, np.ndarray | None]:
+    """A table without its rows that have no target.
+
+    Parameters
+    ----------
+    data, target, **given
+        As of `open_table`.
+
+    Returns
+    -------
+    table : Table
+    dropped : int
+        Rows that have none: null, NaN or an empty text.
+    kept : array of bool of shape (n,), or None
+        Of rows in memory, which have one.
+
+    Raises
+    ------
+    InputError
+        As of `open_table`, or no row has a target.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        return *_open_labelled_files(os.fspath(data), target, given), None
+    if is_dask_collection(data):
+        found = [data[label] for label in data.columns if str(label) == target]
+        absent = [column.isna() | column.eq("") for column in found]
+        missing = int(sum(computed(*(rows.sum() for rows in absent))))
+        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing, None
+    rows = as_arrow(data)
+    if target not in rows.column_names:
+        return open_table(rows, target=target, **given), 0, None  # which is an error
+    kept = frames.present_rows(rows, target)
+    _require_rows(int(kept.sum()), target)
+    return open_table(rows.filter(kept), target=target, **given), int((~kept).sum()), kept
+
+
+def _require_rows(n: int, target: str) -> None:
+    if not n:
+        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+
+
+def _open_labelled_files(path: str, target: str, given: dict[str, Any]) -> tuple[Table, int]:
+    if given.get("columns") is None and "schema" not in given:
+        given = {**given, "exclude": [*(given.get("exclude") or ()), target]}
+    table = open_table(path, **given)
+    kind = open_table(path, columns=[target]).schema.columns[0]
+    if kind.base not in ("number", "boolean", "text"):
+        raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind.arrow}")
+    y: Any = open_column(path, target, columns=table.schema.names, coded=True)
+    y = align_rows(table.rows(), y, "the target")
+    looked = np.array(block_values(_look, y))
+    counts = looked[:, 0].tolist()
+    n = sum(counts)
+    _require_rows(n, target)
+    present = y.map_blocks(_present, dtype=bool, meta=np.empty(0, bool)), counts
+    left = replace(table, n=n, target=target, present=present)
+    dtype: Any = bool if kind.base == "boolean" else np.int64 if kind.whole else np.float64
+    if kind.base == "text":
+        dtype = f"<U{max(1, looked[:, 1].max())}"
+    return replace(left, y=left.labelled_rows(y).astype(dtype)), table.n - n
+
+
+def _present(y: np.ndarray) -> np.ndarray:
+    """Whether there are values. Runs on a worker."""
+    return (
+        np.array([v is not None and v == v and v != "" for v in y], bool)
+        if y.dtype.kind == "O"
+        else ~np.isnan(y)
+    )
+
+
+def _look(y: np.ndarray) -> tuple[int, int]:
+    """How many values there are, and the letters of the longest text. Runs on a worker."""
+    there = _present(y)
+    longest = max(map(len, y[there]), default=0) if y.dtype.kind == "O" else 0
+    return int(there.sum()), longest

@@ -9,8 +9,8 @@ segments are added on a fixed binary tree (`tree_sum`). So one worker and twenty
 
 A pass is one graph. Its segments are marked as producers of data: Dask keeps them in a queue, gives the next one to a worker
 that has a free thread, and adds states first. So a worker holds few states, however slow one segment is. Dask queues no tasks
-that are bound to workers: those whose rows a worker holds, or for which some workers are too small. There a slow worker lets
-more states wait, which Dask spills to disk where memory ends.
+that are bound to workers: those whose rows a worker holds. There a slow worker lets more states wait, which Dask spills to
+disk where memory ends.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, 
 from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
-from .worker_checks import able_workers
 
 #: Most bytes of states that a pass moves for each of its floating-point operations. At 50 GF/s and 1 GB/s moving takes
 #: below 5 % of the time of computing.
@@ -200,20 +199,15 @@ def _run_dask(
         moved = sum(rows) * sum(row_bytes(array) for array in arrays) / len(segments)
         memory = replace(memory, block=memory.block + int(moved))
     memory.check(workers, label)
-    able = able_workers(workers.each, memory.peak)
     # Keys are unique to this run: a pass that runs again reads its rows again.
     token = uuid.uuid4().hex
-    with (
-        memory.explains(label),
-        pass_topic(label, sum(rows), client) as topic,
-        dask.annotate(span=span_of(name)),
-    ):
+    with pass_topic(label, sum(rows), client) as topic, dask.annotate(span=span_of(name)):
         tasks = [
             blocks.segment_task(f"{name}-{token}-segment-{i}", reduction, a, b, firsts[a:b], topic)
             for i, (a, b) in enumerate(segments)
         ]
         total = _sum(f"{name}-sum-{token}", reduction, blocks, tasks)
-        return compute(total, client, None if len(able) == len(workers.each) else [*able])
+        return compute(total, client)
 
 
 def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Task]) -> Delayed:

@@ -14,12 +14,12 @@ from dask.base import is_dask_collection
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
 from ..projections.cache import cached_bytes
-from .block_graphs import is_held
 from .graph import csr_row_bytes, stored_row_bytes
 from .memory import PassMemory, Workers, reading_scratch, reduction_scratch
 from .passes import count_segments, held_segments
 from .row_blocks import blocks_are_csr, rows_per_block, split_chunk, target_block_bytes
 from .sampling import TakeReduction, neighbours
+from .segments import is_held
 from .stored_blocks import map_flops, shared_segments
 
 
@@ -36,15 +36,12 @@ class Phase:
         How often all rows are read.
     parts : int
         Tasks of a pass, or of a batch, that can run at once. 0 of passes over samples or targets alone, which are short.
-    batches : int
-        Of all passes, where these are epochs: batches follow one after the other. 0 are passes over segments.
     """
 
     passes: int
     tasks: int
     sweeps: float
     parts: int
-    batches: int = 0
 
     @classmethod
     def of_passes(cls, passes: int, segments: int, sweeps: float | None = None) -> Phase:

@@ -253,43 +253,6 @@ def uncut_rows(X: da.Array) -> da.Array:
     return X
 
 
-#: Blocks below so many bytes are merged where there are more than so many.
-_TINY, _FEW = 2**20, 64
-
-
-def merged_chunks(chunks: Sequence[int], row_bytes: float) -> tuple[int, ...]:
-    """Merge neighbouring row chunks that are tiny, since each costs the messages of a task however small it is.
-
-    Parameters
-    ----------
-    chunks : sequence of int
-        Rows of each chunk.
-    row_bytes : float
-        Bytes of a row.
-
-    Returns
-    -------
-    tuple of int
-        Chunks of about 1 MiB, or larger ones as they were; the same where there are at most 64.
-    """
-    rows = min(_TINY / max(row_bytes, 1.0), sum(chunks) / _FEW)
-    if len(chunks) <= _FEW:
-        return tuple(chunks)
-    merged: list[int] = []
-    for chunk in chunks:
-        if merged and merged[-1] + chunk <= rows:
-            merged[-1] += chunk
-        else:
-            merged.append(chunk)
-    return tuple(merged)
-
-
-def merge_rows(X: da.Array) -> da.Array:
-    """A Dask array with the row chunks of `merged_chunks`."""
-    chunks = merged_chunks(X.chunks[0], row_bytes(X))
-    return X if chunks == X.chunks[0] or blocks_are_csr(X) else _cut(X, chunks)
-
-
 @dataclass(frozen=True)
 class ArrayRows:
     """Reads rows of an array in memory, as stored ones are read. first : the number of the first"""

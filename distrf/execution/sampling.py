@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,10 @@ from .row_blocks import align_rows, check_dask_rows, join_rows, take_blocks
 #: Above this many rows, rows are sampled in groups of eight neighbours, so that a sample touches fewer blocks.
 _TOGETHER_ABOVE = 64_000
 _TOGETHER = 8
+#: Blocks of which a sample takes rows, unless they hold too few.
+_BLOCKS, _MOST_BLOCKS = 12, 100
+#: Where there are more blocks, the rows of each are among so many times as many neighbours.
+_WINDOW = 16
 
 
 def neighbours(n: int) -> int:
@@ -159,3 +164,25 @@ class TakeReduction:
 
     def combine(self, left: list[tuple[Any, ...]], right: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         return left + right
+
+
+def rows_of_blocks(lengths: Sequence[int], n_rows: int) -> dict[int, np.ndarray]:
+    """For blocks that are spread over all, the numbers of some of their rows; a function of the arguments alone."""
+    if n_rows < 1:
+        raise InputError(f"a sample has at least one row; received n_rows={n_rows}")
+    n, n_blocks = sum(lengths), len(lengths)
+    enough = -(-n_rows * n_blocks // n)
+    count = min(n_blocks, max(_BLOCKS, min(enough, _MOST_BLOCKS)))
+    edges = [i * n_blocks // count for i in range(count + 1)]
+    blocks = [
+        low + int(sample_indices(0, f"table sample {low}", high - low, 1)[0])
+        for low, high in itertools.pairwise(edges)
+    ]
+    share = min(1.0, n_rows / sum(lengths[i] for i in blocks))
+    wanted = {}
+    for i in blocks:  # of a block some of all rows, or of neighbouring ones, so that others need not be decoded
+        size = max(1, round(lengths[i] * share))
+        window = lengths[i] if n_blocks <= _BLOCKS else min(lengths[i], _WINDOW * size)
+        first = int(sample_indices(0, f"table window {i}", lengths[i] - window + 1, 1)[0])
+        wanted[i] = first + sample_indices(0, f"table rows {i}", window, size)
+    return wanted

@@ -1,10 +1,13 @@
-"""Where tasks run: the active distributed client, or threads of this process."""
+"""Where tasks run: the active distributed client, or threads of this process; and what is said where Dask gives up."""
 
 from __future__ import annotations
 
+import asyncio
 import sys
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
 from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
 from typing import Any
 
@@ -13,9 +16,7 @@ import dask.system
 from dask.delayed import Delayed
 from threadpoolctl import threadpool_limits
 
-from ..errors import InputError
-from . import worker_checks
-from .worker_checks import Watch
+from ..errors import ClusterError, DistrfError, InputError
 
 #: Bytes of rows up to which a job needs no workers where it would take them step by step: they take seconds to start, each message
 #: to them milliseconds, and threads are no slower. With two workers for two threads, ridge at D = 2,048 took 20.1 s for 13.9, and 5
@@ -44,7 +45,7 @@ def current_client() -> Any:
             "a job waits for its workers, and the Dask client is asynchronous; call in a thread, as by "
             "await asyncio.to_thread(model.fit, X, y), or make the Client without asynchronous=True"
         )
-    with worker_checks.in_plain_words(client):
+    with in_plain_words(client):
         prepare(client)
     return client
 
@@ -76,11 +77,11 @@ def computed(*collections: Any) -> tuple[Any, ...]:
     """
     client = current_client()
     alone: Any = ONE_BLAS_THREAD if client is None else dask.config.set(LARGE_GRAPHS)
-    with alone, worker_checks.in_plain_words(client):
+    with alone, in_plain_words(client):
         return dask.compute(*collections)
 
 
-def compute(task: Delayed, client: Any, workers: Collection[str] | None = None) -> Any:
+def compute(task: Delayed, client: Any) -> Any:
     """Compute one task graph and return its value.
 
     Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
@@ -90,8 +91,6 @@ def compute(task: Delayed, client: Any, workers: Collection[str] | None = None) 
     ----------
     task : Delayed
     client : distributed.Client or None
-    workers : collection of str, optional
-        Addresses of those that may run the tasks.
 
     Returns
     -------
@@ -108,45 +107,17 @@ def compute(task: Delayed, client: Any, workers: Collection[str] | None = None) 
             return task.compute(optimize_graph=False)
     # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set(LARGE_GRAPHS):
-        future = client.compute(task, optimize_graph=False, workers=workers)
+        future = client.compute(task, optimize_graph=False)
     try:
         return gather([future])[0]
     finally:
         future.release()
 
 
-def settle(*futures: Any) -> None:
-    """Wait until futures are finished, and check the workers meanwhile (see worker_checks.py).
-
-    Parameters
-    ----------
-    *futures : distributed.Future
-
-    Raises
-    ------
-    ClusterError
-        No worker is left, several workers died at a task, or the scheduler is lost.
-    Exception
-        What a task raised.
-    """
-    from distributed import wait
-
-    with waiting(futures[0].client if futures else None):
-        watch = Watch(futures[0].client) if futures else None
-        while watch is not None:
-            try:
-                wait(futures, timeout=worker_checks.EVERY)
-                break
-            except TimeoutError:
-                watch.look()
-    for future in futures:
-        if future.status != "finished":
-            with worker_checks.in_plain_words(future.client):  # raise what the task raised
-                future.result()
-
-
 def gather(futures: Sequence[Any]) -> list[Any]:
     """Wait for futures and return their values.
+
+    If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
 
     Parameters
     ----------
@@ -161,30 +132,66 @@ def gather(futures: Sequence[Any]) -> list[Any]:
     Raises
     ------
     ClusterError
-        As of `settle`.
-    """
-    settle(*futures)
-    with waiting(futures[0].client):
-        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
-        return [futures[0].result()] if len(futures) == 1 else futures[0].client.gather(list(futures))
-
-
-@contextmanager
-def waiting(client: Any) -> Iterator[None]:
-    """Context of every wait for tasks; see `worker_checks.in_plain_words`.
-
-    If the caller is itself a task, it gives up its thread while it waits, because the tasks that it waits for may need it.
+        No worker takes tasks, several workers died at a task, or the scheduler is lost.
+    Exception
+        What a task raised.
     """
     from distributed import rejoin, secede, threadpoolexecutor, worker
 
-    with worker_checks.in_plain_words(client), ExitStack() as stack:
+    client = futures[0].client
+    with in_plain_words(client), ExitStack() as stack:
         if hasattr(worker.thread_state, "execution_state") and hasattr(
             threadpoolexecutor.thread_state, "executor"
         ):
             with suppress(KeyError):  # inside `worker_client` it has given it up before
                 secede()
                 stack.callback(rejoin)
+        # `result` returns a copy. Inside a task, `client.gather` would return the very object that the worker holds.
+        return [futures[0].result()] if len(futures) == 1 else client.gather(list(futures))
+
+
+@contextmanager
+def in_plain_words(client: Any) -> Iterator[None]:
+    """Context of what a client is asked: a ClusterError where no worker takes a task, several died at one, or the scheduler is lost.
+
+    Of a lost scheduler Dask raises many things: cancelled futures, closed connections, attributes that are gone.
+    """
+    if client is None:
         yield
+        return
+    from distributed.scheduler import KilledWorker, NoWorkerError  # which a job in threads does without
+
+    try:
+        yield
+    except DistrfError:
+        raise
+    except KilledWorker as error:
+        raise ClusterError(
+            f"{error.allowed_failures + 1} workers died one after the other at the same task, the last at "
+            f"{error.last_worker.address}; look in their logs. Most often memory ran out: give workers more (memory_limit=), or "
+            "take smaller blocks or fewer components; distrf.plan says what a worker needs"
+        ) from error
+    except NoWorkerError as error:
+        raise ClusterError(
+            f"no worker has taken a task for {error.timeout:g} s: none is left, or all have paused since their memory is full; look "
+            "in their logs for why. Where others come later than that, set distrf.workers-timeout in Dask's configuration, or "
+            "wait.timeout in the cluster spec"
+        ) from error
+    except (Exception, asyncio.CancelledError) as error:
+        if not _is_lost(client, isinstance(error, (OSError, CancelledError, asyncio.CancelledError))):
+            raise
+        raise ClusterError(
+            f"the scheduler was lost while the job waited for it ({str(error) or type(error).__name__}); look in its log for why it "
+            "ended, connect again, and repeat the call: what was written or is in a checkpoint is not made again"
+        ) from error
+
+
+def _is_lost(client: Any, likely: bool) -> bool:
+    """Whether a client has no scheduler any more; where it is likely, the client gets a moment to notice."""
+    until = time.monotonic() + likely
+    while (status := getattr(client, "status", "running")) == "running" and time.monotonic() < until:
+        time.sleep(0.05)
+    return status != "running"
 
 
 class Shared(ContextDecorator):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from .block_graphs import BlockGraphs, GraphSegment
 from .graph import aligned
 from .row_blocks import (
     ArrayRows,
@@ -23,7 +22,7 @@ from .row_blocks import (
     made_of,
     shared_arrays,
 )
-from .segments import Blocks, located
+from .segments import BlockGraphs, Blocks, GraphSegment, located
 
 #: Operations for each byte of a stored block that make it worth reading once more: reading takes half the time of computing
 #: at 200 MB/s and 20 GF/s.

@@ -10,15 +10,16 @@ import time
 import weakref
 from collections import deque
 from collections.abc import Collection
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from typing import Any
 
 import dask
-from distributed import LocalCluster, SchedulerPlugin, WorkerPlugin
+from dask.utils import parse_timedelta
+from distributed import SchedulerPlugin, WorkerPlugin
 
 from .. import __version__
 from ..errors import ClusterError
-from .scheduler import ONE_BLAS_THREAD, Shared
+from .scheduler import ONE_BLAS_THREAD
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's malloc.h
 
@@ -26,8 +27,14 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8  # of glibc's ma
 _PROFILES = 100
 #: Seconds between two calls that return freed memory. Each costs some 10 ms, page faults afterwards included.
 _RETURN_EVERY = 5.0
+#: Seconds without any worker that takes tasks after which a job ends, unless Dask's configuration sets `distrf.workers-timeout`.
+WITHOUT_WORKERS = 300.0
 #: How often registering a plugin is tried, and the seconds between two tries.
 _REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
+
+# By default Dask checks 15 s after the loss of a local worker whether it is back, and if not, never restarts it. On a busy machine a
+# restart takes longer. The scheduler of a local cluster runs in the process of the client.
+dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": "365 days"}}})
 
 
 class PreparedWorker(WorkerPlugin):
@@ -105,35 +112,10 @@ def prepare(client: Any) -> None:
     """
     check_release(client, client.nthreads())
     if client not in _prepared:
-        register(client, _scheduling(), "distrf-scheduling")
+        patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
+        register(client, _scheduling(patience), "distrf-scheduling")
         register(client, PreparedWorker(), PreparedWorker.name)
-        if isinstance(client.cluster, LocalCluster):
-            register(client, _LocalWorkers(), "distrf-local-workers")
         _prepared.add(client)
-
-
-_LOST = "distributed.deploy.lost-worker-timeout"
-_LONG_LOST = Shared(
-    lambda: dask.config.set({_LOST: "365 days"}) if dask.config.get(_LOST) == "15s" else nullcontext()
-)
-
-
-class _LocalWorkers(SchedulerPlugin):
-    """Raises Dask's `lost-worker-timeout` while a local cluster is open, unless the user has set one.
-
-    By default Dask checks 15 s after the loss of a worker whether it is back, and if not, never restarts it. On a busy machine
-    a restart takes longer. A timeout of minutes would not help: the check could fall into a second restart of the same worker.
-    The scheduler of a local cluster runs in the process of the client, whose configuration it is.
-    """
-
-    idempotent = True
-
-    async def start(self, scheduler: Any) -> None:
-        self._settings = ExitStack()
-        self._settings.enter_context(_LONG_LOST)
-
-    async def close(self) -> None:
-        self._settings.close()
 
 
 #: The workers whose release is known, by client.
@@ -166,22 +148,8 @@ def check_release(client: Any, names: Collection[str]) -> None:
 
 
 def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin with the scheduler, which keeps it and sets up all workers.
-
-    The scheduler raises an error if a worker ends during the call, so the call is repeated.
-
-    Parameters
-    ----------
-    client : distributed.Client
-    plugin : WorkerPlugin or SchedulerPlugin
-    name : str
-
-    Raises
-    ------
-    OSError
-        The scheduler itself does not answer.
-    """
-    for left in range(_REGISTRATIONS - 1, -1, -1):
+    """Register a plugin with the scheduler, which keeps it; again where that fails, as if a worker ends meanwhile."""
+    for left in range(_REGISTRATIONS, -1, -1):
         try:
             return client.register_plugin(plugin, name=name)
         except OSError:
@@ -190,8 +158,8 @@ def register(client: Any, plugin: Any, name: str) -> None:
             time.sleep(_REGISTER_EVERY)
 
 
-def _scheduling() -> SchedulerPlugin:
-    """A scheduler plugin, with two settings that a pass needs.
+def _scheduling(patience: float) -> SchedulerPlugin:
+    """A scheduler plugin, with three settings that a pass needs.
 
     No task is sent to a worker ahead of time, unless the user has set another `worker-saturation` than Dask's 1.1: with it a worker
     that is busy with a segment holds back sums that it was sent, and the states that they need pile up (13 on one of 16 workers; 3).
@@ -199,6 +167,9 @@ def _scheduling() -> SchedulerPlugin:
     A task that no worker can take now may later run on any worker. Dask runs a task with `allow_other_workers` elsewhere if its own
     worker is lost. But if no worker at all takes tasks when it becomes ready (all are lost, paused or still starting), the task waits
     for the address of its own worker, which may never come back.
+
+    Tasks fail where no worker has taken one for so many seconds. By default they wait for ever, also if all workers have paused
+    because their memory is full and nothing will free it.
 
     The class is defined in here so that it is pickled by value: a scheduler need not have distrf.
     """
@@ -210,6 +181,8 @@ def _scheduling() -> SchedulerPlugin:
             self._tasks = scheduler.tasks
             if scheduler.WORKER_SATURATION == 1.1:
                 scheduler.WORKER_SATURATION = 1.0
+            if scheduler.no_workers_timeout is None:
+                scheduler.no_workers_timeout = patience
 
         def transition(self, key: Any, start: str, finish: str, *args: Any, **kwargs: Any) -> None:
             if finish == "no-worker" and self._tasks[key].loose_restrictions:

@@ -12,7 +12,6 @@ import numpy as np
 
 from .. import store
 from ..errors import InputError, first_not_finite
-from ..store.files import normalise
 from .graph import graph_inputs
 from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
@@ -87,16 +86,14 @@ def write_rows(
     return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
 
 
-def append_rows(
-    path: str, arrays: dict[str, da.Array], *, part: dict[str, Any], again: bool = False
-) -> Written:
+def append_rows(path: str, arrays: dict[str, da.Array], *, part: dict[str, Any]) -> Written:
     """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
 
     Parameters
     ----------
     path : of the store
     arrays : {name: Dask array}; every array of the store
-    part, again : see `distrf.store.begin_append`
+    part : see `distrf.store.begin_append`
 
     Raises
     ------
@@ -106,9 +103,9 @@ def append_rows(
     aligned = _aligned(path, arrays)
     texts = [a for a in aligned.values() if a.dtype.kind == "U"]
     classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
-    _check_like(store.appendable(path), aligned)
     n_rows = next(iter(aligned.values())).shape[0]
-    info = store.begin_append(path, n_rows, part, classes=classes, again=again)
+    kinds = {name: (a.shape[1:], blocks_are_csr(a)) for name, a in aligned.items()}
+    info = store.begin_append(path, n_rows, part, kinds, classes=classes)
     coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
     return _write(info, coded, "append")
 
@@ -141,11 +138,12 @@ def write_parts(
     numbers = da.map_blocks(_block_number, da.arange(len(first), chunks=(first.chunks[0],)), dtype=np.int64)
     if keys:
         blocks.append(align_rows(first, _key_rows(str(key_source), keys, columns), "keys"))
-    folder_id, pending = store.create_parts(path, spec, n_blocks, overwrite=overwrite)
+    info = store.create(path, store.StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite=overwrite)
+    pending = store.pending_blocks(path, store_id=info.id)
     named = {name: tuple(headings.get(name, ())) for name in aligned}
-    reduction = _PartReduction(normalise(path), folder_id, named, tuple(keys or ()))
+    reduction = _PartReduction(info.path, info.id, named, tuple(keys or ()))
     _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
-    store.finish_parts(path, folder_id=folder_id)
+    store.finish(path, store_id=info.id)
     return Written(None, len(pending), n_blocks)
 
 
@@ -180,19 +178,6 @@ def _write_blocks(
         starts = (first_row + np.cumsum([0, *lengths]))[pending].tolist()
         some = arrays if len(pending) == len(lengths) else [take_blocks(a, pending) for a in arrays]
         run_pass(reduction, some, label=label, starts=starts)
-
-
-def _check_like(info: store.StoreInfo, arrays: dict[str, da.Array]) -> None:
-    """Raise InputError for rows that are not those of a store in their arrays, widths or kind."""
-    has = info.arrays
-    if has.keys() != arrays.keys():
-        raise InputError(f"{info.path!r} has the arrays {sorted(has)}, the new rows have {sorted(arrays)}")
-    for name, new in arrays.items():
-        old, csr = has[name], blocks_are_csr(new)
-        if old.tail != new.shape[1:] or old.sparse != csr:
-            kinds = [f"{'CSR' if of else 'dense'} with {' x '.join(map(str, shape)) or 1} columns"
-                     for of, shape in ((old.sparse, old.tail), (csr, new.shape[1:]))]  # fmt: skip
-            raise InputError(f"{name!r} of {info.path!r} is {kinds[0]}, that of the new rows {kinds[1]}")
 
 
 def _codes(y: da.Array, classes: list[Any] | None) -> da.Array:
@@ -264,11 +249,11 @@ class _KeyReader:
 class _PartReduction(RowCount):
     """Writes the part file of each block. The last array tells its number.
 
-    folder_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
+    store_id : of the folder at `path` for which the blocks are made; names : of each array, and of its columns
     """
 
     path: str
-    folder_id: str | None
+    store_id: str | None
     names: dict[str, tuple[str, ...]]
     keys: tuple[str, ...]
 
@@ -276,6 +261,5 @@ class _PartReduction(RowCount):
         columns: dict[str, Any] = {name: blocks[-2].column(name) for name in self.keys}
         for (name, headings), array in zip(self.names.items(), blocks, strict=False):
             columns |= {h: array[:, j] for j, h in enumerate(headings)} if headings else {name: array}
-        return state + store.write_parquet_block(
-            self.path, int(blocks[-1].max(initial=0)), columns, folder_id=self.folder_id
-        )
+        index = int(blocks[-1].max(initial=0))
+        return state + store.write_block(self.path, index, columns, store_id=self.store_id)

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, did_you_mean
-from ..parameters import Rule, cast_fields
+from ..parameters import Rule, check_fields
 from ..typing import Rows
 
 #: The registered kernels of all families, by name.
@@ -45,9 +45,7 @@ class AnyKernel:
     family: ClassVar[str]
 
     def __post_init__(self) -> None:
-        for name, rule in self.rules().items():
-            rule.check(name, getattr(self, name))
-        cast_fields(self)
+        check_fields(self)
 
     @classmethod
     def rules(cls) -> dict[str, Rule]:

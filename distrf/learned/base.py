@@ -16,9 +16,6 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows
-from ..features.base import apply_map
-from ..features.fourier import GAMMA, KERNEL, NU
-from ..features.length_scale import LENGTH_SCALE
 from ..folds import GivenFolds, given_folds
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
@@ -26,9 +23,10 @@ from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
 from ..maps import FeatureMap, working_dtype
-from ..maps.fourier import PHASES, FourierMap
-from ..maps.frequencies import STRUCTURES
-from ..maps.learned import LearnedFourierMap, count_learned
+from ..maps.estimator import apply_map
+from ..maps.fourier import GAMMA, KERNEL, NU, PHASE, FourierMap
+from ..maps.learned import STRUCTURES, LearnedFourierMap, count_learned
+from ..maps.rules import LENGTH_SCALE
 from ..parameters import (  # fmt: skip
     FLAG,
     FOLDER,
@@ -167,7 +165,7 @@ class MapLearner:
 
     n_components: int = param(default=128, rule=whole(), kw_only=False)
     structure: str = param(default="dense", rule=one_of(*STRUCTURES))
-    phase: str = param(default="offset", rule=one_of(*PHASES))
+    phase: str = param(default="offset", rule=PHASE)
     kernel: str | Kernel = param(default="gaussian", rule=KERNEL)
     length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
     gamma: float | None = param(default=None, rule=GAMMA)

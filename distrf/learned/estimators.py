@@ -11,12 +11,12 @@ from sklearn.utils.validation import _num_samples
 
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows
-from ..features.base import FeatureEstimator
-from ..features.fourier import kernel_trial
 from ..folds import given_folds
 from ..linear_model.base import LinearClassifier, LinearRegressor
 from ..linear_model.validation import validate_fit
 from ..losses import LOSSES, loss_rule
+from ..maps.estimator import FeatureEstimator
+from ..maps.fourier import kernel_trial
 from ..maps.learned import LearnedFourierMap
 from ..parameters import CLASS_WEIGHT, check_parameters, estimator, name_in, number, one_of, param
 from ..targets import class_targets, regression_targets

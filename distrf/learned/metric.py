@@ -1,11 +1,28 @@
-"""A metric learned in rounds of ridge fits: the average outer product of the gradients, in the pass that is made anyway."""
+r"""A metric learned in rounds of ridge fits: the average outer product of the gradients, in the pass that is made anyway.
+
+Let f_c(x) = sum_j p_jc C_j + q_jc S_j + l_c . x + b_c be the function of target c, with C_j = s cos(w_j . x),
+S_j = s sin(w_j . x) and s = sqrt(2 / D): paired features with the weights p and q, and the columns with the weights l. The
+derivative of C_j with respect to the phase is -S_j and that of S_j is C_j, which both are features again. So
+
+    grad f_c(x) = sum_j u_jc w_j + l_c    with    u_jc = q_jc C_j - p_jc S_j,
+
+and the mean of grad f_c grad f_c' over the rows is W' U_c W + (W' m_c) l_c' + l_c (W' m_c)' + l_c l_c', where W has the
+rows w_j, and entry by entry
+
+    U_c = mean u_c u_c' = E[C C'] * q q' + E[S S'] * p p' - E[C S'] * q p' - E[S C'] * p q',    m_c = q_c * E[C] - p_c * E[S].
+
+The second moments E[z z'] and the means E[z] are what the pass of a ridge fit adds up. Rows with weights, several targets,
+frequencies of any kernel, metric and order: all the same, as the identity holds row by row. It needs the sine with each
+cosine: of offset features cos(w . x + b) the products of sines are no function of those of cosines, since
+2 cos a cos b = cos(a - b) + cos(a + b) holds their sum and 2 sin a sin b their difference.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from dask.utils import format_bytes
@@ -18,15 +35,16 @@ from ..execution.passes import run_pass
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
-from ..features import RandomFourierFeatures
-from ..features.base import BASE, FeatureEstimator, seed_base
-from ..features.length_scale import SAMPLE, resolve_length_scale
-from ..features.with_columns import column_scale
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
+from ..maps import RandomFourierFeatures
+from ..maps.base import FeatureMap
+from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
+from ..maps.phase_precision import times_root
+from ..maps.rules import SAMPLE, median_distance
 from ..maps.tiles import FeatureTiles
-from ..maps.with_columns import WithColumnsMap
+from ..maps.with_columns import WithColumnsMap, column_scale
 from ..parameters import (
     FLAG,
     FOLDER,
@@ -43,69 +61,127 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.gram import GramReduction
+from ..ridge.gram import FoldRule, GivenRule, GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
-from ..ridge.plan import choose_solver, first_that_fits, given_reductions, gram_reductions
+from ..ridge.plan import are_exact
 from ..sgd.rows import Rows, open_checkpoint
 from ..targets import Targets, class_targets, regression_targets, target_phase
 from ..typing import Alphas, ArrayLike, RandomState
-from .outer_products import average_outer_product, metric_root
 
 #: Columns up to which "auto" learns a matrix.
 _FULL_UP_TO = 1024
 #: Share of the frequencies of few columns that are drawn whatever was learned.
 _UNIFORM = 0.2
+#: What is added to a metric, in units of its mean over columns of unit variance: no direction is lost for good.
+_FLOOR = 1e-6
+
+
+def average_outer_product(
+    S: np.ndarray,
+    mean: np.ndarray,
+    weights: np.ndarray,
+    W: np.ndarray,
+    linear: Any = 0.0,
+    *,
+    diagonal: bool = False,
+) -> np.ndarray:
+    """Mean over rows of the outer products of the gradients, summed over targets.
+
+    Parameters
+    ----------
+    S, mean : second moments, shape (D, D), and means, shape (D,), of paired features, cosines at even columns
+    weights : of the features, shape (D, C), for C targets
+    W : frequencies in radians, shape (D / 2, d)
+    linear : weights of the columns themselves, shape (d, C); 0 where there are none
+    diagonal : whether only the diagonal is made
+
+    Returns
+    -------
+    Array of shape (d, d), or (d,).
+    """
+    cos, sin, p, q = slice(0, None, 2), slice(1, None, 2), weights[0::2], weights[1::2]
+    cross = S[cos, sin] * (q @ p.T)
+    U = S[cos, cos] * (q @ q.T) + S[sin, sin] * (p @ p.T) - cross - cross.T
+    drift = W.T @ (q * mean[cos, None] - p * mean[sin, None])
+    if diagonal:
+        return ((U @ W) * W).sum(axis=0) + ((2.0 * drift + linear) * linear + np.zeros_like(drift)).sum(axis=1)
+    linear = np.broadcast_to(linear, drift.shape)
+    mixed = drift @ linear.T
+    return W.T @ U @ W + mixed + mixed.T + linear @ linear.T
+
+
+def metric_root(M: np.ndarray, rows: np.ndarray, before: np.ndarray | None, norm: str) -> np.ndarray:
+    """The root of a metric in which the median distance of rows is that before.
+
+    Parameters
+    ----------
+    M : average outer product, shape (d, d), or its diagonal, shape (d,)
+    rows : shape (n, d)
+    before : root of the metric before, or its diagonal; None is the identity
+    norm : in which distances are measured, as of a kernel
+
+    Returns
+    -------
+    A matrix A of shape (d, d), where A A' is the metric, or its diagonal, shape (d,).
+    """
+    spread = rows.std(axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+    mean = float(np.mean((M if M.ndim == 1 else np.diag(M)).clip(0.0) * spread**2)) or 1.0
+    if M.ndim == 1:
+        root = np.sqrt(M.clip(0.0) * spread**2 / mean + _FLOOR) / spread
+    else:
+        values, vectors = np.linalg.eigh(spread[:, None] * M * spread / mean)
+        root = (vectors * np.sqrt(np.maximum(values, 0.0) + _FLOOR)) @ vectors.T / spread[:, None]
+    old, new = (median_distance(rows if A is None else times_root(rows, A), norm) for A in (before, root))
+    scaled: np.ndarray = root * (old / new if old > 0 < new else 1.0)
+    return scaled
 
 
 @dataclass(frozen=True)
 class _RoundReduction(GramReduction):
-    """Gram states of the features of a map at several length scales, after the columns; blocks are (X, y[, weight][, folds]).
+    """Gram states of the features of several maps; blocks are (X, y[, weight][, folds]).
 
-    map : None in the fields of a GramReduction alone; column_scale : None without the columns; full : whether a matrix is learned
+    maps : at several length scales, with the same arrays; full : whether a matrix is learned
     """
 
-    map: Any = None
-    length_scales: tuple[float, ...] = ()
-    column_scale: float | None = None
+    maps: tuple[Any, ...] = ()
     full: bool = False
 
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        return self.map.arrays
+        return self.maps[0].arrays  # type: ignore[no-any-return]
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        return replace(self, map=self.map.with_arrays(arrays))
+        return replace(self, maps=tuple(map_.with_arrays(arrays) for map_ in self.maps))
 
     def without_arrays(self) -> Self:
         return self.with_arrays({})
 
     @property
     def nbytes(self) -> int:
-        return len(self.length_scales) * super().nbytes
+        return len(self.maps) * super().nbytes
 
     @property
     def flops_per_row(self) -> float:
-        return len(self.length_scales) * (super().flops_per_row + self.map.work()[0])
+        return len(self.maps) * (super().flops_per_row + self.maps[0].work()[0])
 
     @property
     def scratch_bytes(self) -> int:
-        """With a tile of features, and its copy beside the columns."""
-        tiles = 1 + (self.column_scale is not None)
-        return super().scratch_bytes + tiles * FeatureTiles(self.map, self.n_features).scratch_bytes()
+        """With a tile of features, and what its map takes meanwhile."""
+        tiles = FeatureTiles(self.maps[0], self.n_features)
+        return super().scratch_bytes + tiles.scratch_bytes() + self.maps[0].scratch_bytes(8)
 
     @property
     def solve_bytes(self) -> int:
         """With second moments, their parts by cosines and sines, frequencies, sampled rows, and eigenvectors of the metric."""
-        D, d = self.n_features, self.map.n_features_in
+        D, d = self.n_features, self.maps[0].n_features_in
         return super().solve_bytes + 24 * D**2 + 8 * d * (D + SAMPLE) + 24 * d**2 * self.full
 
     def initial(self) -> Any:
-        return [super(_RoundReduction, self).initial() for _ in self.length_scales]
+        return [super(_RoundReduction, self).initial() for _ in self.maps]
 
     def update(self, state: Any, first_row: int, Z: Any, y: Any, *more: Any) -> Any:
-        for length, one in zip(self.length_scales, state, strict=True):
-            map_ = replace(self.map, length_scale=length)
-            map_ = map_ if self.column_scale is None else WithColumnsMap.over(map_, self.column_scale)
+        for map_, one in zip(self.maps, state, strict=True):
             tiles = FeatureTiles(map_, self.n_features)
             for a, rows in tiles.row_tiles(Z):
                 part = slice(a, a + rows.shape[0])
@@ -114,15 +190,6 @@ class _RoundReduction(GramReduction):
 
     def combine(self, left: Any, right: Any) -> Any:
         return [super(_RoundReduction, self).combine(a, b) for a, b in zip(left, right, strict=True)]
-
-
-class _Round(NamedTuple):
-    """What a round found: held-out error, penalty, the map at its best length scale, the average outer product or its diagonal."""
-
-    loss: float
-    alpha: float
-    map: FourierMap
-    outer: np.ndarray
 
 
 @estimator
@@ -136,9 +203,9 @@ class LearnedMetric(FeatureEstimator):
     Parameters
     ----------
     base : RandomFourierFeatures or None, default=None
-        Of which kernel, how many and which features; phase="paired". None is RandomFourierFeatures(). With
-        base=RandomFourierFeatures(order=q), the weights of the columns of its frequencies are learned in place of a
-        metric.
+        Of which kernel, how many and which features the rounds are; phase="paired". None is RandomFourierFeatures(), of 1,024
+        features. With base=RandomFourierFeatures(order=q), the weights of the columns of its frequencies are learned in place
+        of a metric.
     metric : {"auto", "full", "diagonal"}, default="auto"
         Whether a matrix or a weight for each column is learned. A matrix takes d^2 numbers, d^3 operations a round, and
         d multiplications more for each column of a row. "auto" is "full" up to 1,024 columns.
@@ -154,8 +221,7 @@ class LearnedMetric(FeatureEstimator):
     labels : bool, default=False
         Whether y are labels, which are coded as in StreamingRidgeClassifier. `train` sets it.
     n_components : int or None, default=None
-        D, the number of features of the map. None is that of the base. Where a base is given, the rounds have its features,
-        of which fewer take less time.
+        D, the number of features of the map. None is that of the base. The rounds have those of the base: fewer take less time.
     n_rows : int or None, default=None
         Rows at most, a seeded sample, that the metric is learned from. None takes all.
     checkpoint : str, PathLike or None, default=None
@@ -220,7 +286,7 @@ class LearnedMetric(FeatureEstimator):
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator:
-        return RandomFourierFeatures(n_components=n_components) if n_components else RandomFourierFeatures()
+        return RandomFourierFeatures()
 
     def target_parameters(self, labels: bool) -> dict[str, Any]:
         return {"labels": labels}
@@ -236,8 +302,7 @@ class LearnedMetric(FeatureEstimator):
                 "a metric is learned from cosines with their sines, of which gradients are made; give a base of "
                 f"RandomFourierFeatures with phase='paired' and an even number of features, got {base!r}"
             )
-        D = 0 if self.base is not None else self.n_components or 0
-        return base.set_params(n_components=D + D % 2) if D else base
+        return base
 
     def _sized(self, map_: Any) -> FourierMap:
         """The map with as many features as were asked for."""
@@ -285,29 +350,31 @@ class LearnedMetric(FeatureEstimator):
         given = given_folds(X, folds)
         targets = class_targets(y, weight, None) if self.labels else regression_targets(y, weight)
         seed_base(base, seed, "metric base")
-        start: Any = base.fit(X).map_
+        map_: Any = base.fit(X).map_
         sample = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")).astype(np.float64)
-        scale = column_scale(X, seed) if self._joins(start) else None
-        arrays = [X, y] if weight is None else [X, y, weight]
-        reductions = self._reductions(start, scale, X.shape[0], targets, seed, given)
-        reduction: Any = choose_solver("gram", reductions, arrays)[0]
-        if given is not None and reduction.rule.given:
-            arrays.append(given.values)
+        scale = column_scale(X, seed) if self._joins(map_) else None
+        reduction = self._reduction(map_, scale, X.shape[0], targets, seed, given)
+        arrays = [a for a in (X, y, weight, getattr(given, "values", None)) if a is not None]
         checkpoint = open_checkpoint(
-            self.checkpoint, lambda: self._job(start), Rows.of(X, y, weight, given), targets, seed
+            self.checkpoint, partial(self._job, map_), Rows.of(X, y, weight, given), targets, seed
         )
-        rounds, map_ = list[_Round](), start
+        rounds, best = list[dict[str, Any]](), 0
         while True:
-            lengths = tuple(map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist())
-            made, k = replace(reduction, map=map_, length_scales=lengths), len(rounds)
+            made, k = replace(reduction, maps=self._maps(map_, scale)), len(rounds)
             found = checkpoint.run(partial(self._round, made, arrays, k))
-            loss, alpha, length = found[f"numbers{k}"].tolist()
-            rounds.append(_Round(loss, alpha, replace(map_, length_scale=length), found[f"outer{k}"]))
-            best = min(rounds, key=lambda one: one.loss)
-            if best is not rounds[-1] or k == self.n_rounds or not rounds[-1].outer.any():
+            (loss, alpha, length), M = found[f"numbers{k}"].tolist(), found[f"outer{k}"]
+            map_ = replace(map_, length_scale=length)
+            rounds.append({"loss": loss, "alpha": alpha, "length_scale": length, "best": False})
+            if loss < rounds[best]["loss"] or not k:
+                best, best_map, outer = k, map_, M
+            if best != k or k == self.n_rounds or not M.any():
                 break
-            map_ = self._next(rounds[-1], base, sample, seed)
-        self._publish(rounds, best, sample)
+            map_ = self._next(map_, M, sample)
+        rounds[best]["best"] = True
+        self.rounds_, self.map_ = rounds, self._sized(best_map)
+        self.length_scale_, self.projection_ = best_map.length_scale, best_map.projection
+        energy = np.maximum(outer if outer.ndim == 1 else np.diag(outer), 0.0) * sample.var(axis=0)
+        self.columns_ = energy / (energy.sum() or 1.0)
         return self
 
     def _job(self, start: FourierMap) -> dict[str, Any]:
@@ -317,42 +384,44 @@ class LearnedMetric(FeatureEstimator):
         known |= {name: np.ravel(known[name]).tolist() for name in ("length_scales", "alpha")}
         return known | {"kind": "metric", "start": start.spec()}
 
-    def _reductions(
+    def _maps(self, map_: FourierMap, scale: float | None) -> tuple[FeatureMap, ...]:
+        """The map at each length scale, after the columns unless their scale is None."""
+        lengths = [map_.length_scale * multiple for multiple in np.ravel(self.length_scales).tolist()]
+        maps = [replace(map_, length_scale=length) for length in lengths]
+        return tuple(maps if scale is None else [WithColumnsMap.over(m, scale) for m in maps])
+
+    def _reduction(
         self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
-    ) -> list[Any]:
-        """The reductions that would serve a round. One fold is held out: no metric may learn from rows that judge it."""
-        D = map_.n_components + (0 if scale is None else map_.n_features_in)
-        if folds is None:
-            cv = "auto" if n < 5 else "holdout"
-            grams = gram_reductions(self.alpha, cv, n, D, targets, seed, held_out=True)
-        else:
-            grams = given_reductions(self.alpha, "holdout", folds, D, targets, True)
-        lengths = (map_.length_scale,) * np.size(self.length_scales)
-        more = {"map": map_, "length_scales": lengths, "column_scale": scale, "full": self._full(map_)}
-        return [_RoundReduction(**vars(gram), **more) for gram in grams]
+    ) -> _RoundReduction:
+        """What a round sums up. One fold is held out: no metric may learn from rows that judge it."""
+        rule = FoldRule(2, True, seed) if n >= 5 else FoldRule(n, seed=seed)
+        rule = rule if folds is None else GivenRule(2, holdout=True)
+        maps, exact = self._maps(map_, scale), are_exact(self.alpha)
+        return _RoundReduction(maps[0].n_components, targets, rule, exact, maps, self._full(map_))
 
     def _round(self, reduction: Any, arrays: list[Any], k: int, known: Any) -> dict[str, np.ndarray]:
         """One pass: the best length scale and penalty, and the average outer product of that fit."""
         check_client(reduction.solve_bytes, type(self).__name__)
         rows = rows_per_block(arrays[0].dtype.itemsize * reduction.n_features)
+        tried, d, linear = [], 0, 0.0
         states = run_pass(reduction, arrays, label="metric", block_rows=rows)
-        tried = []
-        for state in states:
+        for map_, state in zip(reduction.maps, states, strict=True):
             system = NormalEquations(state, reduction.n_features, True)
             compared = compare_alphas(system, given_alphas(self.alpha), reduction)
-            tried.append((np.inf if compared.errors is None else compared.errors.min(), compared.alpha, system))
-        best = int(np.argmin([loss for loss, _, _ in tried]))
-        (loss, alpha, system), length = tried[best], reduction.length_scales[best]
-        state, d = system.state, reduction.n_features - reduction.map.n_components
-        sums = (part.sum(axis=0) for part in (state.targets, state.squares))
-        factors, _ = reduction.targets.error_factors(state.weight.sum(), *sums)
+            loss = np.inf if compared.errors is None else compared.errors.min()
+            tried.append((loss, compared.alpha, system, map_))
+        loss, alpha, system, map_ = min(tried, key=lambda one: one[0])
+        sums = (part.sum(axis=0) for part in (system.state.targets, system.state.squares))
+        factors, _ = reduction.targets.error_factors(system.state.weight.sum(), *sums)
         without = 0 if np.isfinite(loss) else None
         weights = next(system.solve([alpha], without)).weights * np.sqrt(factors)
         S, mean = system.moments(without)
-        linear = weights[:d] / reduction.column_scale if reduction.column_scale else 0.0
-        W = replace(reduction.map, length_scale=length).frequencies()
+        if isinstance(map_, WithColumnsMap):
+            d, map_ = map_.n_features_in, map_.base
+            linear = weights[:d] / reduction.maps[0].scale
+        W = map_.frequencies()
         outer = average_outer_product(S[d:, d:], mean[d:], weights[d:], W, linear, diagonal=not reduction.full)
-        return {f"numbers{k}": np.array([loss, alpha, length]), f"outer{k}": outer}
+        return {f"numbers{k}": np.array([loss, alpha, map_.length_scale]), f"outer{k}": outer}
 
     def _joins(self, map_: FourierMap) -> bool:
         """Whether the columns stand beside the features."""
@@ -363,28 +432,13 @@ class LearnedMetric(FeatureEstimator):
         most = {"full": np.inf, "auto": _FULL_UP_TO, "diagonal": 0}
         return map_.order is None and map_.n_features_in <= most[self.metric]
 
-    def _next(self, last: _Round, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
+    def _next(self, map_: FourierMap, M: np.ndarray, sample: np.ndarray) -> FourierMap:
         """The map of the next round."""
-        map_, M = last.map, last.outer
         if map_.order is not None:
             shares = np.sqrt(np.maximum(M, 0.0)) * sample.std(axis=0)
             shares /= shares.sum()
             return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
-        root = metric_root(M, sample, map_.root, map_.kernel.metric)
-        length = map_.length_scale
-        if isinstance(base.length_scale, str) and base.gamma is None:
-            length = resolve_length_scale(map_.kernel, base.length_scale, None, sample, seed, root)
-        return replace(map_, root=root, length_scale=length)
-
-    def _publish(self, rounds: list[_Round], best: _Round, sample: np.ndarray) -> None:
-        self.map_, M = self._sized(best.map), best.outer
-        self.length_scale_, self.projection_ = best.map.length_scale, best.map.projection
-        energy = np.maximum(M if M.ndim == 1 else np.diag(M), 0.0) * sample.var(axis=0)
-        self.columns_ = energy / (energy.sum() or 1.0)
-        self.rounds_ = [
-            {"loss": one.loss, "alpha": one.alpha, "length_scale": one.map.length_scale, "best": one is best}
-            for one in rounds
-        ]
+        return replace(map_, root=metric_root(M, sample, map_.root, map_.kernel.metric))
 
     @property
     def metric_(self) -> np.ndarray:
@@ -404,8 +458,7 @@ class LearnedMetric(FeatureEstimator):
             return self._base().planned_costs(rows, planned) + rows.sample_costs(int(self.n_rows), note)
         planned = replace(planned, n_components=self._base().planned_map(planned.n_features_in).n_components)
         scale = 1.0 if self._joins(planned) else None
-        reductions = self._reductions(planned, scale, rows.n, Targets(None, np.zeros(rows.outputs)), 0)
-        reduction: Any = first_that_fits("gram", reductions, rows.pass_memory, rows.workers)[0]
+        reduction = self._reduction(planned, scale, rows.n, Targets(None, np.zeros(rows.outputs)), 0)
         passes, d = int(self.n_rounds) + 1, planned.n_features_in
         learned = f"a {d} x {d} matrix" if self._full(planned) else f"a weight for each of {d} columns"
         note = (

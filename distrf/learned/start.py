@@ -9,9 +9,9 @@ import numpy as np
 
 from ..execution.memory import Workers
 from ..execution.planned import Costs, Phase, PlannedRows
-from ..features import RandomFourierFeatures
-from ..features.length_scale import rule_costs
+from ..maps import RandomFourierFeatures
 from ..maps.fourier import FourierMap
+from ..maps.rules import rule_costs
 from ..randomness import raw_words
 from ..sgd.batch_plan import BatchMemory, batch_memory, planned_blocks
 from ..sgd.dask_batches import batch_tasks
@@ -98,7 +98,7 @@ def learning_epochs(n_epochs: int | str, per_epoch: int) -> int:
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
-    blocks = planned_blocks(rows, rows.uncut_rows, rows.width * rows.itemsize)
+    blocks = planned_blocks(rows, rows.uncut_rows)
     sample = rule_costs(rows, estimator.kernel, estimator.length_scale, estimator.gamma)
     sample += rows.sample_costs(SAMPLE, blocks=len(blocks))
     d, D, itemsize = rows.width, int(estimator.n_components), rows.itemsize
@@ -117,7 +117,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     microbatches = len(next(schedule.batches(0)).microbatches)
     tasks = batch_tasks(microbatches, workers.count * workers.threads)
     reads = -(-rows.n // rows.uncut_rows)
-    phase = Phase(epochs, epochs * (reads + batches * tasks), epochs, microbatches, epochs * batches)
+    phase = Phase(epochs, epochs * (reads + batches * tasks), epochs, microbatches)
     memory = learning_memory(estimator, schedule, d, itemsize, rows.outputs, workers)
     client = SAMPLE * d * itemsize + state
     return sample + Costs(

@@ -16,8 +16,8 @@ from ..errors import input_errors
 from ..execution.labelled import plain_rows
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_rows
-from ..features.base import validate_rows
 from ..losses import LOSSES, Logistic, Loss, get_loss
+from ..maps.estimator import validate_rows
 from ..parameters import check_parameters, number
 from ..ridge.normal_equations import Solution
 from ..scores.errors import ErrorSums

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -163,7 +162,7 @@ class BaseSGD(LinearModel):
         n = sum(trained := rows.trained)
         batch_size = choose_batch_size(self.batch_size, n, rows.n_features, spectrum.preconditioner, stream)
         schedule = self._schedule(rows, trained, batch_size, seed)
-        memory = check_batches(rows, schedule, targets.width)
+        check_batches(rows, schedule, targets.width)
         per_epoch = schedule.count(0)
         whole = per_epoch == 1 and not stream
         optimizer = self._optimizer(loss, spectrum, per_epoch, whole, stream)
@@ -183,7 +182,7 @@ class BaseSGD(LinearModel):
             rows.batches(work), schedule, optimizer, optimizer.start(first),
             rules, targets.mean_weight,
             rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
-            null_loss=spectrum.null_loss, memory=memory,
+            null_loss=spectrum.null_loss,
         )  # fmt: skip
         trainer.resume()
         return trainer
@@ -293,8 +292,7 @@ class BaseSGD(LinearModel):
 
     def _train(self, trainer: Trainer) -> None:
         try:
-            with nullcontext() if trainer.memory is None else trainer.memory.explains("the fit"):
-                trainer.run()
+            trainer.run()
         finally:
             trainer.batches.close()
         self._publish(trainer)

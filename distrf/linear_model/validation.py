@@ -12,8 +12,8 @@ from sklearn.utils.validation import _check_sample_weight, column_or_1d, validat
 from ..errors import InputError
 from ..execution.labelled import plain_rows, reading_of
 from ..execution.row_blocks import align_rows
-from ..features.base import row_errors, validate_rows
 from ..maps import working_dtype
+from ..maps.estimator import row_errors, validate_rows
 from ..parameters import check_parameters
 from ..targets import as_columns, checked_weights, refuse_unlike_targets
 from ..typing import ArrayLike

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
 
@@ -13,7 +13,8 @@ import numpy as np
 
 from ..errors import InputError, RowError, SpecMismatchError, first_entry
 from ..kernels.base import AnyKernel, get_kernel
-from ..parameters import cast_fields, plain_type
+from ..lazy import Registry
+from ..parameters import check_fields, plain_type, whole
 from ..typing import Rows
 
 
@@ -82,24 +83,6 @@ def check_rows(X: Rows, n_features_in: int, *, missing: bool = False) -> Rows:
     )
 
 
-def refuse_overflow(features: np.ndarray) -> None:
-    """Raise InputError where features are too large for their dtype.
-
-    Finite rows can have such features: maps of dot-product kernels multiply entries of a row many times.
-
-    Parameters
-    ----------
-    features : array of shape (n, D)
-    """
-    with np.errstate(over="ignore", invalid="ignore"):
-        lost = not np.isfinite(_any_sum(features)) and not np.isfinite(features).all()
-    if lost:
-        raise InputError(
-            f"features overflow {features.dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
-            "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
-        )
-
-
 def canonical(X: Rows) -> Rows:
     """Sparse rows as CSR in which the columns of a row ascend and none is stored twice.
 
@@ -151,16 +134,27 @@ class ArraysApart:
         """Names of the fields that hold arrays."""
         return [f.name for f in fields(cls) if not f.compare]  # type: ignore[arg-type]
 
+    @classmethod
+    def _inner(cls) -> list[str]:
+        """Names of the fields that are maps."""
+        return [f.name for f in fields(cls) if str(f.type).removesuffix(" | None").endswith("Map")]  # type: ignore[arg-type]
+
     @property
     def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays, by name; empty for a map that is determined by its seed."""
-        named = {name: getattr(self, name) for name in self._apart()}
-        return {name: array for name, array in named.items() if array is not None}
+        """The arrays, by name, those of an inner map after its name and a dot; empty for a map that is determined by its seed."""
+        named = {name: getattr(self, name) for name in self._apart() if getattr(self, name) is not None}
+        for inner in self._inner():
+            below = getattr(self, inner)
+            named |= {} if below is None else {f"{inner}.{name}": array for name, array in below.arrays.items()}
+        return named
 
     def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
         """The same with these arrays in place of its own."""
-        learned: dict[str, Any] = {name: arrays.get(name) for name in self._apart()}
-        return replace(self, **learned) if learned else self  # type: ignore[type-var]
+        made: dict[str, Any] = {name: arrays.get(name) for name in self._apart()}
+        for inner in self._inner():
+            below = getattr(self, inner)
+            made[inner] = below and below.with_arrays(_below(inner, arrays))
+        return replace(self, **made) if made else self  # type: ignore[type-var]
 
     def without_arrays(self) -> Self:
         """The same without arrays, small enough to be sent with every task."""
@@ -199,7 +193,7 @@ class FeatureMap(ArraysApart):
     same_columns: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        cast_fields(self)
+        check_fields(self)
 
     @property
     def label(self) -> str:
@@ -309,26 +303,6 @@ class FeatureMap(ArraysApart):
         return None
 
     @classmethod
-    def _inner(cls) -> list[str]:
-        """Names of the fields that are maps."""
-        return [f.name for f in fields(cls) if str(f.type).removesuffix(" | None").endswith("Map")]
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        """The arrays, by name, those of an inner map after its name and a dot; empty for a map that is determined by its seed."""
-        named = super().arrays
-        for inner in self._inner():
-            below = getattr(self, inner)
-            named |= {} if below is None else {f"{inner}.{name}": array for name, array in below.arrays.items()}
-        return named
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        maps = {inner: getattr(self, inner) for inner in self._inner()}
-        maps = {inner: map_ and map_.with_arrays(_below(inner, arrays)) for inner, map_ in maps.items()}
-        made = super().with_arrays(arrays)
-        return replace(made, **maps) if maps else made
-
-    @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> FeatureMap:
         """The map of a spec and its learned arrays; `map_from_spec` calls it and compares checksum and digest.
 
@@ -342,8 +316,6 @@ class FeatureMap(ArraysApart):
     @classmethod
     def _read_fields(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
         """The fields of the spec: numbers, words, true and false, kernels, maps. A map refuses kernels that are not its."""
-        from . import map_from_spec  # the registry imports this file
-
         read, inner = {}, cls._inner()
         for one in fields(cls):
             if one.compare:
@@ -385,8 +357,71 @@ def _below(inner: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     }
 
 
+#: The families: their file, their frozen map and, where it stands beside it, their estimator.
+FAMILIES = {
+    "fourier": ("fourier", "FourierMap RandomFourierFeatures"),
+    "laplace": ("laplace", "LaplaceMap RandomLaplaceFeatures"),
+    "binning": ("binning", "BinningMap RandomBinningFeatures"),
+    "tensor-sketch": ("tensor_sketch", "TensorSketchMap TensorSketchFeatures"),
+    "nystroem": ("nystroem", "NystroemMap NystroemFeatures"),
+    "tefm": ("tefm", "SubspaceMap TEFM"),
+    "learned": ("learned", "LearnedFourierMap"),
+    "scaling": ("scaling", "ScalingMap StreamingScaler"),
+    "blockwise": ("blockwise", "BlockwiseMap Blockwise"),
+    "with-columns": ("with_columns", "WithColumnsMap WithColumns"),
+    "table": ("table", "TableMap"),
+}
+#: Frozen maps by their `kind`.
+MAPS: Registry[type[FeatureMap]] = Registry(
+    {kind: f"{__package__}.{file}:{names.split()[0]}" for kind, (file, names) in FAMILIES.items()}
+)
+
+
+def map_from_spec(spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray] | None = None) -> FeatureMap:
+    """The map that a spec and its learned arrays determine.
+
+    Parameters
+    ----------
+    spec : what `FeatureMap.spec` returned, also after a way through JSON
+    arrays : what `FeatureMap.arrays` held; None for a map that learned nothing from data
+
+    Returns
+    -------
+    FeatureMap
+
+    Raises
+    ------
+    SpecMismatchError : the kind of map is unknown, an entry is missing, the arrays are not those that the spec was written
+        with, or this release makes other weights from it than the one that wrote it
+    """
+    if spec.get("map") not in MAPS:
+        raise SpecMismatchError(
+            f"unknown map {spec.get('map')!r} in the spec; known: {', '.join(sorted(MAPS))}; if it is none of distrf, import the "
+            "module that registers it before"
+        )
+    arrays = arrays or {}
+    try:
+        if (arrays or "digest" in spec) and arrays_fingerprint(arrays) != spec["digest"]:
+            raise SpecMismatchError(
+                f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
+            )
+        map_ = MAPS[spec["map"]].from_spec(spec, arrays)
+        checksum = map_.checksum()
+        if checksum is not None and not np.isclose(checksum, stored := spec["checksum"], rtol=1e-9, atol=1e-9):
+            raise SpecMismatchError(
+                f"this version makes other weights from the spec: checksum {checksum!r}, stored {stored!r}; "
+                "the spec was edited or written by an incompatible release"
+            )
+    except KeyError as error:
+        raise SpecMismatchError(f"the spec of the {spec['map']!r} map lacks the entry {error}") from None
+    return map_
+
+
+@dataclass(frozen=True)
 class SeededMap(FeatureMap):
     """Base of the maps that draw weights from a seed. A subclass defines `_sum_of_weights`."""
+
+    n_components: int = field(metadata={"rule": whole(1, 2**31 - 1)})
 
     def checksum(self) -> float:
         return _cached_sum(self.without_arrays())
@@ -401,15 +436,6 @@ def _cached_sum(map_: SeededMap) -> float:
     return map_._sum_of_weights()
 
 
-def verify_checksum(checksum: float, stored: Any) -> None:
-    """Raise SpecMismatchError where the weights made from a spec are not those it was written with."""
-    if not np.isclose(checksum, float(stored), rtol=1e-9, atol=1e-9):
-        raise SpecMismatchError(
-            f"this version makes other weights from the spec: checksum {checksum!r}, stored {float(stored)!r}; "
-            "the spec was edited or written by an incompatible release"
-        )
-
-
 def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
     """Fingerprint of named arrays: a hash of their names, dtypes, shapes and bytes, as 32 hexadecimal digits."""
     fingerprint = hashlib.blake2b(digest_size=16)
@@ -418,14 +444,6 @@ def arrays_fingerprint(arrays: Mapping[str, np.ndarray]) -> str:
         fingerprint.update(f"{name}{array.dtype.str}{array.shape}".encode())
         fingerprint.update(array.data)
     return fingerprint.hexdigest()
-
-
-def verify_fingerprint(arrays: Mapping[str, np.ndarray], stored: str) -> None:
-    """Raise SpecMismatchError where learned arrays are not those that a spec was written with."""
-    if arrays_fingerprint(arrays) != stored:
-        raise SpecMismatchError(
-            f"the arrays {sorted(arrays)} are not those that the spec was written with; restore both, or fit again"
-        )
 
 
 @lru_cache(maxsize=32)

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError
+from ..execution.planned import Costs, PlannedRows
+from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import Kernel
+from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
-from ..typing import Rows
-from .base import SeededMap, check_rows, row_tiles, working_dtype
+from ..typing import RandomState, Rows
+from .base import FeatureMap, SeededMap, check_rows, row_tiles, working_dtype
+from .estimator import FeatureEstimator
+from .fourier import GAMMA, KERNEL
 from .phase_precision import phase_dtype
+from .rules import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
 _GRID_BYTES = 2**24
@@ -64,8 +70,8 @@ class BinningMap(SeededMap):
     """
 
     kernel: Kernel
-    length_scale: float
-    n_grids: int
+    length_scale: float = field(metadata={"rule": number(above=0)})
+    n_grids: int = field(metadata={"rule": whole()})
     seed: int
 
     kind: ClassVar[str] = "binning"
@@ -74,14 +80,6 @@ class BinningMap(SeededMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.n_components < 1 or self.n_grids < 1:
-            raise InputError(
-                f"n_components and n_grids must be at least 1, got {self.n_components} and {self.n_grids}"
-            )
-        if self.n_components >= 2**31:
-            raise InputError(f"n_components must be below 2^31, got {self.n_components}")
-        if not (np.isfinite(self.length_scale) and self.length_scale > 0):
-            raise InputError(f"length_scale must be a positive number, got {self.length_scale}")
         check_pitch(self.kernel)
 
     @property
@@ -107,7 +105,7 @@ class BinningMap(SeededMap):
         words = [raw_words(self.seed, "binning hash", p, count) for p in range(start, stop)]
         return np.stack(words).view(np.int64)
 
-    def _grids(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _cached_grids(self, start: int, stop: int) -> tuple[np.ndarray, ...]:
         """1 / pitches, shifts and words of grids start:stop, from the cache of weights."""
         key = (self.kernel, self.length_scale, self.n_features_in, self.seed, start, stop)
         return (
@@ -129,7 +127,10 @@ class BinningMap(SeededMap):
         """
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
-            grids, hashes = self._grids(first, last), np.empty((X.shape[0], last - first), dtype=np.uint64)
+            grids, hashes = (
+                self._cached_grids(first, last),
+                np.empty((X.shape[0], last - first), dtype=np.uint64),
+            )
             if isinstance(X, np.ndarray):
                 for a, b in row_tiles(X.shape[0], _TILE):
                     bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
@@ -176,3 +177,76 @@ class BinningMap(SeededMap):
             total += float(np.log(pitches[0, -64:] / self.length_scale).sum() + shifts[0, -64:].sum())
             total += float(words.astype(np.float64).sum() * 2.0**-63)
         return total
+
+
+@estimator
+class RandomBinningFeatures(FeatureEstimator):
+    """Random binning features of the Laplacian kernel: sparse rows with one entry for each random grid.
+
+    Two rows share an entry of a grid when they fall into the same bin, which happens with probability k(x, y).
+
+    Parameters
+    ----------
+    kernel : {"laplacian"} or Kernel, default="laplacian"
+        "laplacian" is exp(-|x - y|_1 / l). Kernels whose factors are not convex (gaussian, cauchy) and
+        kernels that are no product (matern) are refused.
+    length_scale : float or {"knn", "knn-cnm", "median", "scale"}, default="knn"
+        l, in the units of the columns, or a rule that sets it from at most 1,000 sampled rows: "knn" is the
+        mean distance to the 50th neighbour, "knn-cnm" half of that, "median" the median distance between
+        rows, "scale" scikit-learn's rule.
+    gamma : float or None, default=None
+        scikit-learn's parameter 1 / l, which sets l. With it, leave `length_scale` at its default.
+    n_grids : int, default=128
+        P, the number of grids. A row has P entries, and the kernel estimate has variance k (1 - k) / P.
+    n_components : int, default=4096
+        D, the columns that bins are hashed into, about D / P for each grid. Hashing adds a variance of (1 -
+        k) / D and no bias.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
+
+    Attributes
+    ----------
+    map_ : BinningMap
+        The frozen map, a few hundred bytes.
+    length_scale_ : float
+        l, in the units of the columns.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] A. Rahimi and B. Recht, "Random Features for Large-Scale Kernel Machines", NIPS 2007, Algorithm 2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import RandomBinningFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> Z = RandomBinningFeatures(n_grids=32, n_components=256, random_state=7).fit_transform(X)
+    >>> Z.shape, Z.nnz
+    ((100, 256), 3200)
+    """
+
+    map_: BinningMap = learned()
+
+    joins_columns: ClassVar[bool] = False
+    kernel: str | Kernel = param(default="laplacian", rule=KERNEL, kw_only=False)
+    length_scale: float | str = param(default="knn", rule=LENGTH_SCALE)
+    gamma: float | None = param(default=None, rule=GAMMA)
+    n_grids: int = param(default=128, rule=whole())
+    n_components: int = param(default=4096, rule=whole())
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
+
+    def _make_map(self, d: int, seed: int, X: Any = None) -> BinningMap:
+        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        check_pitch(kernel)
+        scale = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
+        if X is not None:
+            self.length_scale_ = scale
+        return BinningMap(d, self.n_components, kernel, scale, self.n_grids, seed)
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        return rule_costs(rows, self.kernel, self.length_scale, self.gamma)

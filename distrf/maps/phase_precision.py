@@ -76,3 +76,8 @@ def times_diagonal(X: Rows, factors: np.ndarray | float) -> Rows:
     if isinstance(X, np.ndarray) or np.ndim(factors) == 0:
         return X * np.asarray(factors, dtype=X.dtype)
     return type(X)((X.data * np.asarray(factors, dtype=X.dtype)[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def times_root(X: Rows, root: np.ndarray) -> Rows:
+    """Rows times a matrix, or times a diagonal of shape (d,); CSR rows stay CSR then."""
+    return X @ root if root.ndim == 2 else times_diagonal(X, root)

@@ -7,16 +7,200 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import OneToOneFeatureMixin
+from sklearn.utils import Tags
+from sklearn.utils.sparsefuncs import mean_variance_axis, min_max_axis
 
 from ..errors import InputError
-from ..typing import Rows
+from ..execution.passes import SizedState, run_pass
+from ..execution.planned import Costs, PlannedRows
+from ..execution.row_blocks import blocks_are_csr, rows_per_block
+from ..execution.sampling import sampled_rows, take_rows
+from ..parameters import estimator, learned, number, one_of, param
+from ..typing import ArrayLike, Rows
 from .base import FeatureMap, check_rows, working_dtype
+from .estimator import FeatureEstimator, validate_rows
+
+
+@dataclass
+class Moments(SizedState):
+    """Moments of the columns over the rows seen so far.
+
+    Attributes
+    ----------
+    count : int
+        Rows.
+    mean, squares, low, high : float64 arrays of shape (d,)
+        Mean, sum of squared deviations from the mean, least and greatest value of each column.
+    """
+
+    count: int
+    mean: np.ndarray
+    squares: np.ndarray  # sum of squared deviations from the mean
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def variance(self) -> np.ndarray:
+        return self.squares / max(self.count, 1)
+
+
+@dataclass(frozen=True)
+class MomentsReduction:
+    """Merges block moments by the pairwise update of Chan, Golub & LeVeque 1983."""
+
+    d: int
+
+    @property
+    def nbytes(self) -> int:
+        return 32 * self.d
+
+    @property
+    def flops_per_row(self) -> float:
+        return 6.0 * self.d
+
+    @property
+    def scratch_per_row(self) -> int:
+        """Deviations from the mean, in float64."""
+        return 8 * self.d
+
+    @property
+    def csr_scratch_bytes(self) -> int:
+        return 40 * self.d
+
+    def initial(self) -> Moments:
+        z = np.zeros(self.d)
+        return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
+
+    @np.errstate(over="ignore", invalid="ignore")  # which StreamingScaler refuses
+    def update(self, state: Moments, first_row: int, X: Any) -> Moments:
+        X = check_rows(X, self.d)
+        n = X.shape[0]
+        if n == 0:
+            return state
+        if sp.issparse(X):
+            X = sp.csr_array(X, dtype=np.float64)
+            mean, variance = mean_variance_axis(X, axis=0)
+            squares = n * variance
+            low, high = min_max_axis(X, axis=0)
+        else:
+            mean = X.mean(axis=0, dtype=np.float64)
+            deviations = X - mean
+            squares = np.square(deviations, out=deviations).sum(axis=0)
+            low, high = X.min(axis=0), X.max(axis=0)
+        low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
+        return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))
+
+    @np.errstate(over="ignore", invalid="ignore")
+    def combine(self, left: Moments, right: Moments) -> Moments:
+        n = left.count + right.count
+        if left.count == 0 or right.count == 0:
+            return left if right.count == 0 else right
+        delta = right.mean - left.mean
+        return Moments(
+            n,
+            left.mean + delta * (right.count / n),
+            left.squares + right.squares + delta**2 * (left.count * right.count / n),
+            np.minimum(left.low, right.low),
+            np.maximum(left.high, right.high),
+        )
+
+
+def column_moments(X: Any) -> Moments:
+    """Moments of the columns, in one pass.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+
+    Returns
+    -------
+    Moments
+
+    Raises
+    ------
+    InputError
+        A value is not finite.
+    """
+    return run_pass(
+        MomentsReduction(X.shape[1]), [X], label="moments", block_rows=rows_per_block(8 * X.shape[1])
+    )
+
+
+@dataclass(frozen=True)
+class CovarianceReduction:
+    """Count, sum and products of rows of d columns less a shift."""
+
+    d: int
+    shift: tuple[float, ...]
+
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.d * (self.d + 1)
+
+    @property
+    def flops_per_row(self) -> float:
+        return 2.0 * self.d**2
+
+    @property
+    def scratch_per_row(self) -> int:
+        return 8 * self.d  # rows less the shift, dense
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 8 * self.d**2  # the product, before it is added
+
+    def initial(self) -> list[Any]:
+        return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
+
+    def update(self, state: list[Any], first_row: int, X: Any) -> list[Any]:
+        X = check_rows(X, self.d)
+        D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
+        state[0] += X.shape[0]
+        state[1] += D.sum(axis=0)
+        state[2] += D.T @ D
+        return state
+
+    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
+        return [a + b for a, b in zip(left, right, strict=True)]
+
+
+def covariance(X: Any) -> np.ndarray:
+    """Covariance of the columns, in one pass about a shift near the mean.
+
+    Parameters
+    ----------
+    X : array, CSR matrix or Dask array of shape (n, d)
+
+    Returns
+    -------
+    float64 array of shape (d, d)
+        A column that varies by rounding alone counts as constant: its row and its column here are exactly zero.
+
+    Raises
+    ------
+    InputError
+        A value is not finite.
+    """
+    shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
+    reduction = CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
+    count, total, squares = run_pass(
+        reduction, [X], label="covariance", block_rows=rows_per_block(8 * X.shape[1])
+    )
+    mean = total / count
+    C = squares / count - np.outer(mean, mean)
+    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2
+    C[same] = 0.0
+    C[:, same] = 0.0
+    return C
+
 
 #: Methods that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
 #: Linear ones, and those that bend columns.
 LINEAR, ROBUST = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
 SHIFTING = ("standard", "minmax", "robust")
 METHODS = (*LINEAR, *ROBUST, "l1-rows", "l2-rows", "divide")
+METHOD, DIVISOR = one_of(*METHODS), number(above=0) | number(below=0)
 
 
 @dataclass(frozen=True)
@@ -34,21 +218,14 @@ class ScalingMap(FeatureMap):
     shift, scale : arrays of shape (d,), for the methods that scale columns
     """
 
-    method: str
-    divisor: float = 1.0
+    method: str = field(metadata={"rule": METHOD})
+    divisor: float = field(default=1.0, metadata={"rule": DIVISOR})
     shift: np.ndarray | None = field(default=None, compare=False, repr=False)
     scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "scaling"
     label: ClassVar[str] = "scale"  # type: ignore[misc]
     same_columns: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.method not in METHODS:
-            raise InputError(f"unknown scaling {self.method!r}; known: {', '.join(METHODS)}")
-        if not (np.isfinite(self.divisor) and self.divisor != 0):
-            raise InputError(f"divisor must be a finite number other than 0, got {self.divisor}")
 
     @property
     def learned(self) -> bool:
@@ -107,3 +284,170 @@ def _by_row(function: np.ufunc, values: np.ndarray, rows: np.ndarray | None) -> 
     made = np.zeros(rows.max(initial=-1) + 1, dtype=values.dtype)
     function.at(made, rows, values)
     return made[rows]
+
+
+#: Rows that the medians of "robust" are taken from.
+_SAMPLE = 10_000
+_SAMPLE_BYTES = 2**27
+#: Interquartile range of the standard normal law: divided by it, a range is a standard deviation.
+_NORMAL_RANGE = 1.3489795003921634
+#: A spread of so many parts of the largest value is rounding.
+_ROUNDING = 10 * np.finfo(np.float64).eps
+#: Columns of a size between these have squares, and sums of them, that float64 holds.
+_SQUARES = 1e-140, 1e140
+
+
+@estimator
+class StreamingScaler(OneToOneFeatureMixin, FeatureEstimator):
+    """Scale the columns or the rows of data larger than memory.
+
+    Column scalings take one pass to fit, robust ones a sample of rows; row norms and "divide" learn nothing.
+
+    Parameters
+    ----------
+    method : str, default="standard"
+        "standard" gives columns zero mean and unit variance, "minmax" maps them to [0, 1], "maxabs" to [-1,
+        1] and keeps zeros. "robust" takes arcsinh of the distance from the median in spreads: linear near
+        the median, a logarithm far out, so that one far value squashes neither the others nor the kernel.
+        "robust-zeros" subtracts what "robust" gives to 0. So zeros stay zeros, and CSR rows can be scaled.
+        "l1-rows" and "l2-rows" give each row unit norm. "divide" divides by `divisor`.
+    divisor : float, default=1.0
+        The number that "divide" divides by, such as 255 for grey values.
+
+    Attributes
+    ----------
+    map_ : ScalingMap
+        The frozen map, with the arrays `shift` and `scale` of shape (d,) where columns were learned.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    Notes
+    -----
+    A column without spread is shifted and not scaled. CSR blocks stay CSR; "standard", "minmax" and "robust"
+    refuse them. Robust ones read at most 10,000 sampled rows. Their spread is the interquartile range over that of
+    the normal law, 1.349. For a column that is mostly one value, it is the median distance of the other values
+    from that one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import StreamingScaler
+    >>> X = np.array([[0.0, 10.0], [1.0, 30.0], [2.0, 20.0]])
+    >>> StreamingScaler("minmax").fit_transform(X)
+    array([[0. , 0. ],
+           [0.5, 1. ],
+           [1. , 0.5]])
+    """
+
+    map_: ScalingMap = learned()
+
+    method: str = param(default="standard", rule=METHOD, kw_only=False)
+    divisor: float = param(default=1.0, rule=DIVISOR)
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> StreamingScaler:
+        """Learn the scaling from the rows of X.
+
+        Parameters
+        ----------
+        X : {array, CSR matrix, Dask array} of shape (n, d)
+            Input rows. A Dask array is read block by block.
+        y : ignored, default=None
+            Not used; it is there so that the estimator fits into a Pipeline.
+
+        Returns
+        -------
+        StreamingScaler
+            The fitted estimator itself.
+
+        Raises
+        ------
+        InputError
+            A parameter breaks a rule, X holds NaN or infinity, or a scaling that shifts columns meets
+            sparse rows.
+        """
+        X = validate_rows(self, X, reset=True)
+        if blocks_are_csr(X) and self.method in SHIFTING:
+            raise InputError(
+                f"scaling {self.method!r} shifts columns and would fill a sparse matrix; use 'robust-zeros', 'maxabs', "
+                "'l1-rows' or 'l2-rows', or dense rows"
+            )
+        d = X.shape[1]
+        shift = scale = None
+        if self.method in ROBUST:
+            shift, scale = _robust_units(X)
+        elif self.method in LINEAR:
+            moments = column_moments(X)
+            size, spread = np.maximum(abs(moments.low), abs(moments.high)), moments.high - moments.low
+            far = (size > 0) & ~((size > _SQUARES[0]) & (size < _SQUARES[1]))
+            if far.any() and self.method == "standard":  # their squares overflow or vanish
+                column = int(far.argmax())
+                raise InputError(
+                    f"scaling 'standard' takes columns of a size between {_SQUARES[0]} and {_SQUARES[1]}, got column {column} "
+                    f"with values up to {size[column]:g}; multiply it by a power of ten, or take 'maxabs'"
+                )
+            if self.method == "maxabs":
+                shift, scale = np.zeros(d), size
+            else:
+                standard = self.method == "standard"
+                shift = moments.mean if standard else moments.low
+                # A spread of a few roundings is none; the variance of equal numbers need not come out as 0.
+                varies = spread > _ROUNDING * size
+                scale = np.where(varies, np.sqrt(moments.variance) if standard else spread, 0.0)
+            scale = np.where(scale > 0, scale, 1.0)
+            if not np.isfinite(scale).all():
+                raise InputError(
+                    f"columns must span less than 1.8e308, got column {int(np.argmax(scale))} of more; divide it first"
+                )
+        self.map_ = ScalingMap(d, d, self.method, self.divisor, shift, scale)
+        return self
+
+    def _planned_map(self, d: int) -> ScalingMap:
+        return ScalingMap(d, d, self.method, self.divisor)
+
+    def planned_costs(self, rows: PlannedRows, planned: FeatureMap) -> Costs:
+        if self.method in ROBUST:
+            note = f"scale {self.method!r}, from at most {_SAMPLE:,} sampled rows"
+            return rows.sample_costs(_SAMPLE, note)
+        by_column = self.method in LINEAR
+        return rows.costs_of(MomentsReduction(planned.n_features_in)) if by_column else Costs()
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.method not in SHIFTING
+        return tags
+
+
+def _robust_units(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Median and spread of the columns of X, shape (d,) each, from seeded rows.
+
+    Raises InputError where these are not finite.
+    """
+    size = max(1000, min(_SAMPLE, _SAMPLE_BYTES // (8 * X.shape[1])))
+    taken = take_rows(X, sampled_rows(X.shape[0], size, 0, "robust units"), sparse=True)
+    rows: Any = check_rows(taken.astype(np.float64), taken.shape[1])
+    if not sp.issparse(rows):
+        return _dense_units(rows)
+    columns, d = rows.tocsc(), rows.shape[1]
+    counts, middle, spread = np.diff(columns.indptr), np.zeros(d), np.ones(d)
+    often = 4 * counts >= rows.shape[0]  # the quartiles of the others are 0
+    middle[often], spread[often] = _dense_units(columns[:, often].toarray())
+    for j in np.flatnonzero(~often & (counts > 0)):
+        entries = np.abs(columns.data[columns.indptr[j] : columns.indptr[j + 1]])
+        spread[j] = _others(entries, _ROUNDING * entries.max())
+    return middle, spread
+
+
+def _dense_units(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Median and spread of the columns of float64 rows."""
+    low, middle, high = np.quantile(rows, [0.25, 0.5, 0.75], axis=0)
+    spread = (high - low) / _NORMAL_RANGE
+    rounding = _ROUNDING * np.abs(rows).max(axis=0)
+    for j in np.flatnonzero(spread <= rounding):
+        spread[j] = _others(np.abs(rows[:, j] - middle[j]), rounding[j])
+    return middle, spread
+
+
+def _others(distances: np.ndarray, rounding: float) -> float:
+    """Median distance of the values that are not those of most rows, which CSR rows may store; 1 where there are none."""
+    others = distances[distances > rounding]
+    return float(np.median(others)) if len(others) else 1.0

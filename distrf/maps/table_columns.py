@@ -15,7 +15,7 @@ from typing import Self
 import numpy as np
 
 from ..errors import InputError
-from ..parameters import cast_fields, plain_type
+from ..parameters import check_fields, plain_type
 from ..randomness import below, mixed_words, quantile, raw_words
 from .table_missing import is_missing
 
@@ -70,15 +70,15 @@ class Encoding:
     factor: float
 
     def __post_init__(self) -> None:
-        cast_fields(self)
-        numbers = self.numbers()
-        if not (abs(numbers) <= _LARGEST).all():
+        check_fields(self)
+        self._require(self.column >= 0, "a column that is counted from 0")
+        self._require(bool((abs(self.numbers()) <= _LARGEST).all()), f"numbers within +-{_LARGEST:g}")
+
+    def _require(self, good: bool, rule: str) -> None:
+        if not good:
             raise InputError(
-                f"numbers of an encoding must be within +-{_LARGEST:g}, got {numbers[~(abs(numbers) <= _LARGEST)][0]} "
-                f"in that of column {self.column}; clip the column or leave it out"
+                f"{type(self).__name__} has {rule}; that of column {self.column} has not: clip the column or leave it out"
             )
-        if self.column < 0:
-            raise InputError(f"the column of an encoding is counted from 0, got {self.column}")
 
     @property
     def width(self) -> int:
@@ -126,8 +126,7 @@ class Units(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.spread > 0:
-            raise InputError(f"the spread of column {self.column} must be a positive number, got {self.spread}")
+        self._require(self.spread > 0, "a positive spread")
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,9 +147,8 @@ class Scores(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_ascending(self.column, self.edges, 2)
-        if self.scores.shape != self.edges.shape:
-            raise InputError(f"{len(self.edges)} edges need as many scores, got {len(self.scores)}")
+        self._require(_ascends(self.edges, 2), "ascending edges, 2 at least")
+        self._require(self.scores.shape == self.edges.shape, "a score for each edge")
 
     @classmethod
     def of_quantiles(cls, column: int, factor: float, replacement: float, quantiles: np.ndarray) -> Self:
@@ -190,7 +188,7 @@ class PiecewiseLinear(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_ascending(self.column, self.edges, 2)
+        self._require(_ascends(self.edges, 2), "ascending edges, 2 at least")
 
     @property
     def width(self) -> int:
@@ -216,11 +214,8 @@ class OneHot(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_ascending(self.column, self.codes, 1)
-        if is_missing(self.codes).any():
-            raise InputError(
-                "missing values have a feature of their own: MISSING is no code of a one-hot column"
-            )
+        rule = "ascending codes, of which MISSING is none"  # it has a feature of its own
+        self._require(_ascends(self.codes, 1) and not is_missing(self.codes).any(), rule)
 
     @property
     def width(self) -> int:
@@ -247,10 +242,9 @@ class Hashed(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (1 <= self.size < 2**31 and 0 <= self.word < 2**52):
-            raise InputError(
-                f"a hashed column needs 1 <= size < 2**31 and 0 <= word < 2**52, got {self.size} and {self.word}"
-            )
+        self._require(
+            1 <= self.size < 2**31 and 0 <= self.word < 2**52, "1 <= size < 2**31 and 0 <= word < 2**52"
+        )
 
     @classmethod
     def seeded(cls, column: int, factor: float, size: int, seed: int) -> Self:
@@ -286,12 +280,11 @@ class TargetMeans(Encoding):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_ascending(self.column, self.codes, 1)
-        if self.means.shape[:-1] != (FOLDS + 1, len(self.codes) + 1) or self.width < 1:
-            raise InputError(
-                f"target means of {len(self.codes)} codes have the shape ({FOLDS + 1}, {len(self.codes) + 1}, targets), "
-                f"got {self.means.shape}"
-            )
+        self._require(_ascends(self.codes, 1), "ascending codes")
+        shape = FOLDS + 1, len(self.codes) + 1
+        self._require(
+            self.means.shape[:-1] == shape and self.width > 0, f"means of shape {(*shape, 'targets')}"
+        )
 
     @classmethod
     def of_sums(
@@ -356,8 +349,7 @@ class Cycle(Encoding):
     period: str
 
     def __post_init__(self) -> None:
-        if self.period not in PERIODS:
-            raise InputError(f"unknown period {self.period!r}; known: {', '.join(PERIODS)}")
+        self._require(self.period in PERIODS, f"a period of {', '.join(PERIODS)}")
         super().__post_init__()
 
     @property
@@ -409,10 +401,6 @@ def date_parts(column: int, middle: float, spread: float, range_: float, timed: 
     ]
 
 
-def _check_ascending(column: int, numbers: np.ndarray, least: int) -> None:
-    """Raise InputError for numbers that are fewer than `least`, do not ascend, or are not one vector."""
-    if numbers.ndim != 1 or len(numbers) < least or not (np.diff(numbers) > 0).all():
-        raise InputError(
-            f"edges and codes of column {column} must be at least {least} ascending numbers, got {numbers!r}; "
-            "numpy.unique makes such numbers"
-        )
+def _ascends(numbers: np.ndarray, least: int) -> bool:
+    """Whether numbers ascend, and are so many at least, in one vector."""
+    return numbers.ndim == 1 and len(numbers) >= least and bool((np.diff(numbers) > 0).all())

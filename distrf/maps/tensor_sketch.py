@@ -26,9 +26,8 @@ A row of d columns costs O(p (d + D log D)); of a CSR row the stored entries cou
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
@@ -37,10 +36,13 @@ import scipy.sparse as sp
 from ..compiled.count_sketches import count_sketch, count_sketch_csr
 from ..errors import InputError
 from ..kernels.dot_product import Polynomial
+from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
-from ..typing import Rows
-from .base import SeededMap, refuse_overflow, row_tiles
+from ..typing import RandomState, Rows
+from .base import SeededMap, all_finite, row_tiles
+from .estimator import FeatureEstimator
+from .rules import DOT_GAMMA, resolve_gamma
 
 #: Bytes of the sketches of one tile of rows: so few that the FFT finds them in the cache.
 _TILE_BYTES = 2**20
@@ -62,20 +64,11 @@ class TensorSketchMap(SeededMap):
     Pham & Pagh, "Fast and scalable polynomial kernels via explicit feature maps", KDD 2013.
     """
 
-    kernel: Polynomial
+    kernel: Polynomial = field(metadata={"rule": instance(Polynomial, "a polynomial kernel")})
     seed: int
 
     kind: ClassVar[str] = "tensor-sketch"
     whole_rows: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.kernel, Polynomial):
-            raise InputError(
-                f"TensorSketch is for the polynomial kernel, got {self.kernel!r}; Nystroem features serve any kernel"
-            )
-        if not 1 <= self.n_components < 2**31:
-            raise InputError(f"n_components must lie in [1, 2**31), got {self.n_components}")
 
     def hashes(self) -> tuple[np.ndarray, np.ndarray]:
         """The hash h_k(j) and the sign s_k(j) of each column j; column d is the constant sqrt(coef0).
@@ -85,55 +78,42 @@ class TensorSketchMap(SeededMap):
         places : array of shape (degree, d + 1), int32, in 0 ... D - 1
         signs : array of shape (degree, d + 1), float64, -1 or 1
         """
-        places = np.empty((self.kernel.degree, self.n_features_in + 1), dtype=np.int32)
-        signs = np.empty(places.shape)
-        for k in range(len(places)):
-            words = raw_words(self.seed, "tensor-sketch", k, self.n_features_in + 1)
-            # The upper half of a word is the hash, its lowest bit the sign.
-            places[k] = ((words >> np.uint64(32)) * np.uint64(self.n_components)) >> np.uint64(32)
-            signs[k] = 1.0 - 2.0 * (words & np.uint64(1))
-        return places, signs
+        count = self.n_features_in + 1
+        words = np.stack([raw_words(self.seed, "tensor-sketch", k, count) for k in range(self.kernel.degree)])
+        # The upper half of a word is the hash, its lowest bit the sign.
+        places = ((words >> np.uint64(32)) * np.uint64(self.n_components)) >> np.uint64(32)
+        return places.astype(np.int32), 1.0 - 2.0 * (words & np.uint64(1))
 
-    def _tables(self, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:
-        """The hashes, and the signs times sqrt(gamma) or sqrt(coef0): shape (degree, d + 1) each."""
-
-        def weights() -> np.ndarray:
-            signs = self.hashes()[1] * np.sqrt(self.kernel.gamma)
-            signs[:, -1] *= np.sqrt(self.kernel.coef0 / self.kernel.gamma)
-            return signs.astype(dtype)
-
-        places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
-        return places, weight_cache.get((self, "weights", dtype.str), weights)
+    def _weights(self, dtype: np.dtype) -> np.ndarray:
+        """The signs times sqrt(gamma) or sqrt(coef0), shape (degree, d + 1)."""
+        weights = self.hashes()[1] * np.sqrt(self.kernel.gamma)
+        weights[:, -1] *= np.sqrt(self.kernel.coef0 / self.kernel.gamma)
+        return weights.astype(dtype)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
-        for rows, features in self._tiles(X, out.dtype):
-            out[rows] = features[:, start:stop]
-        refuse_overflow(out)
-
-    def _tiles(self, X: Rows, dtype: np.dtype) -> Iterator[tuple[slice, np.ndarray]]:
-        """Tiles of rows, and all features of each, shape (rows, D). A tile is valid until the next is asked for."""
-        p, D = self.kernel.degree, self.n_components
-        places, weights = self._tables(dtype)
+        p, D, dtype = self.kernel.degree, self.n_components, out.dtype
+        places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
+        weights = weight_cache.get((self, "weights", dtype.str), lambda: self._weights(dtype))
+        X = X if isinstance(X, np.ndarray) else sp.csr_array(X, dtype=dtype)
         tile = max(1, min(256, _TILE_BYTES // (p * D * dtype.itemsize)))
-        if not isinstance(X, np.ndarray):
-            X = sp.csr_array(X)
-            values = X.data.astype(dtype, copy=False)
         buffer = np.empty((tile, p, D), dtype=dtype)
         for a, b in row_tiles(X.shape[0], tile):
             sketch = buffer[: b - a]
             if isinstance(X, np.ndarray):
                 count_sketch(np.ascontiguousarray(X[a:b], dtype=dtype), places, weights, sketch)
             else:
-                count_sketch_csr(values, X.indices, X.indptr[a : b + 1], places, weights, sketch)
-            if p == 1:
-                yield slice(a, b), sketch[:, 0]
-                continue
-            spectra = scipy.fft.rfft(sketch)
-            product = spectra[:, 0]
-            with np.errstate(over="ignore", invalid="ignore"):  # `refuse_overflow` looks at the features
-                for k in range(1, p):
-                    product *= spectra[:, k]
-            yield slice(a, b), scipy.fft.irfft(product, D, overwrite_x=True)
+                count_sketch_csr(X.data, X.indices, X.indptr[a : b + 1], places, weights, sketch)
+            features = sketch[:, 0]
+            if p > 1:
+                with np.errstate(over="ignore", invalid="ignore"):  # refused below
+                    features = scipy.fft.irfft(scipy.fft.rfft(sketch).prod(axis=1), D, overwrite_x=True)
+            out[a:b] = features[:, start:stop]
+        # Finite rows can have features that are not: entries are multiplied many times.
+        if not all_finite(out) and not np.isfinite(out).all():
+            raise InputError(
+                f"features overflow {dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
+                "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
+            )
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
         return self.kernel(X, Y)
@@ -153,3 +133,64 @@ class TensorSketchMap(SeededMap):
         places, signs = self.hashes()
         signed = (places.astype(np.int64) + 1) * signs.astype(np.int64)
         return float(signed[:, :64].sum() + signed[:, -64:].sum())
+
+
+@estimator
+class TensorSketchFeatures(FeatureEstimator):
+    """Random features of the polynomial kernel (gamma x.y + coef0)^degree by TensorSketch.
+
+    A row takes O(d + D log D) operations, a CSR row O(nonzeros + D log D). The fitted map is a seed.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        Power, at least 1.
+    gamma : float or {"norm"}, default="norm"
+        Factor on x.y. "norm" is 1 / mean |x|^2 over at most 1,000 sampled rows, so that gamma x.x is 1 on
+        average.
+    coef0 : float, default=1.0
+        Weight of the lower powers against the highest. 0 leaves the highest alone.
+    n_components : int, default=1024
+        D, the number of features. Products of small primes are fastest, since D is the length of an FFT.
+    n_jobs : int or None, default=-1
+        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map.
+
+    Attributes
+    ----------
+    map_ : TensorSketchMap
+        The frozen map.
+    gamma_ : float
+        The gamma in use.
+    n_features_in_ : int
+        Number of input columns, d.
+
+    References
+    ----------
+    .. [1] N. Pham and R. Pagh, "Fast and Scalable Polynomial Kernels via Explicit Feature Maps", KDD 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distrf import TensorSketchFeatures
+    >>> X = np.random.default_rng(0).normal(size=(100, 5))
+    >>> TensorSketchFeatures(degree=3, n_components=256, random_state=7).fit_transform(X).shape
+    (100, 256)
+    """
+
+    map_: TensorSketchMap = learned()
+
+    degree: int = param(default=2, rule=whole(), kw_only=False)
+    gamma: float | str = param(default="norm", rule=DOT_GAMMA)
+    coef0: float = param(default=1.0, rule=number(0))
+    n_components: int = param(default=1024, rule=whole())
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
+
+    def _make_map(self, d: int, seed: int, X: Any = None) -> TensorSketchMap:
+        gamma = resolve_gamma(self.gamma, X, seed)
+        if X is not None:
+            self.gamma_ = gamma
+        kernel = Polynomial(self.degree, gamma, self.coef0)
+        return TensorSketchMap(d, int(self.n_components), kernel, seed)

@@ -2,14 +2,12 @@
 
 What `vars` of a fitted transformer holds is its parameters and what it learned. Both are plain data for the classes listed
 here, also those of transformers inside a `ColumnTransformer`, a `FeatureUnion` or a `Pipeline`. Loading makes objects of
-these classes alone, and of functions only NumPy's own and the scores of `sklearn.feature_selection`.
+these classes alone. Functions are no data: a `FunctionTransformer` of one is not saved.
 """
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,7 +15,7 @@ import numpy as np
 import sklearn
 from sklearn.base import BaseEstimator
 
-from ..errors import InputError, SpecMismatchError, reworded
+from ..errors import InputError, SpecMismatchError, reworded, warn
 from ..plain_data import Arrays, Codec
 
 #: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
@@ -40,11 +38,8 @@ TRANSFORMERS: dict[str, str] = {
     "QuantileTransformer": "sklearn.preprocessing",
     "RBFSampler": "sklearn.kernel_approximation",
     "RobustScaler": "sklearn.preprocessing",
-    "SelectKBest": "sklearn.feature_selection",
-    "SelectPercentile": "sklearn.feature_selection",
     "SimpleImputer": "sklearn.impute",
     "SkewedChi2Sampler": "sklearn.kernel_approximation",
-    "SplineTransformer": "sklearn.preprocessing",
     "StandardScaler": "sklearn.preprocessing",
     "TargetEncoder": "sklearn.preprocessing",
     "TruncatedSVD": "sklearn.decomposition",
@@ -56,75 +51,39 @@ SAVABLE_TRANSFORMERS: dict[str, str] = TRANSFORMERS | {
     "FeatureUnion": "sklearn.pipeline",
     "Pipeline": "sklearn.pipeline",
 }
-#: Functions that a parameter may be, beside NumPy's own of numbers, by name: their module.
-_FUNCTIONS: dict[str, str] = dict.fromkeys(
-    ("chi2", "f_classif", "f_regression", "mutual_info_classif", "mutual_info_regression", "r_regression"),
-    "sklearn.feature_selection",
-)
-#: Other objects that transformers hold: their module, and the attributes that make them.
-_OBJECTS: dict[str, tuple[str, tuple[str, ...]]] = {
-    "BSpline": ("scipy.interpolate", ("t", "c", "k", "extrapolate")),
-    "make_column_selector": ("sklearn.compose", ("pattern", "dtype_include", "dtype_exclude")),
-}
 
 
 def listed_transformer(name: str) -> type | None:
     """The class of that name in `SAVABLE_TRANSFORMERS`, imported on first use; None for any other name."""
     module = SAVABLE_TRANSFORMERS.get(name)
-    return None if module is None else _imported(module, name)
-
-
-def describe_transformer(
-    transformer: Any, where: str, arrays: Arrays, codec: Codec | None = None
-) -> dict[str, Any]:
-    """The JSON of a transformer, with the release of scikit-learn that made it.
-
-    Parameters
-    ----------
-    transformer : estimator of a class in `SAVABLE_TRANSFORMERS`, fitted or not
-    where : what messages call it; "" for itself
-    arrays : dict, to which its arrays are added
-    codec : what encodes its parts; None knows scikit-learn's alone
-
-    Raises
-    ------
-    InputError : its class is not listed, or a part of it is not plain data; the message names it
-    """
-    entry = (codec or CODEC).encode(transformer, where, arrays)
-    return {
-        "class": entry["$sklearn"],
-        "scikit_learn": sklearn.__version__,
-        "parameters": entry["parameters"],
-        "fitted": entry["fitted"],
-    }
+    return None if module is None else getattr(importlib.import_module(module), name)
 
 
 def restore_transformer(
-    entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec | None = None
-) -> Any:
-    """The transformer of the JSON that `describe_transformer` made.
+    entry: Any, arrays: Mapping[str, np.ndarray], codec: Codec | None = None
+) -> BaseEstimator:
+    """The transformer of the JSON that `CODEC` made.
 
     Raises
     ------
     SpecMismatchError : its class is not listed, an array is missing, or the JSON names what the class cannot have
+
+    Warns
+    -----
+    UserWarning : another minor release of scikit-learn made it
     """
-    name = entry.get("class")
-    wrong = f"the spec of the transformer {name} is not one of this release, or its arrays are missing"
+    wrong = "the spec of a transformer is not one of this release, or its arrays are missing"
     with reworded(lambda error: SpecMismatchError(f"{wrong} ({error!r}); save it again")):
-        if set(entry) != {"class", "scikit_learn", "parameters", "fitted"}:
-            raise KeyError(*entry)
-        return _restore(str(name), entry, arrays, codec or CODEC)
+        transformer: BaseEstimator = (codec or CODEC).decode(entry, arrays)
+        return transformer
 
 
-def warn_of_release(entry: Mapping[str, Any]) -> None:
-    """Warn of a transformer that another minor release of scikit-learn made."""
-    made, here = (str(v).split(".")[:2] for v in (entry["scikit_learn"], sklearn.__version__))
-    if made != here:
-        warnings.warn(
-            f"the {entry['class']} was saved with scikit-learn {entry['scikit_learn']}, and {sklearn.__version__} loads it: "
-            "its numbers may differ; compare some, or fit and save it again",
+def _warn_of_release(name: str, made: str) -> None:
+    if made.split(".")[:2] != sklearn.__version__.split(".")[:2]:
+        warn(
+            f"the {name} was saved with scikit-learn {made}, and {sklearn.__version__} loads it: its numbers may differ; "
+            "compare some, or fit and save it again",
             UserWarning,
-            stacklevel=2,
         )
 
 
@@ -145,27 +104,22 @@ def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
         known = value.get_params(deep=False)
         return {
             "$sklearn": name,
+            "scikit_learn": sklearn.__version__,
             "parameters": {k: v for k, v in parts.items() if k in known},
             "fitted": {k: v for k, v in parts.items() if k not in known},
         }
-    function = getattr(value, "__name__", "")
-    if isinstance(value, np.ufunc) or function in _FUNCTIONS:
-        with contextlib.suppress(ValueError):
-            if _function(function) is value:
-                return {"$function": function}
-        raise InputError(f"{where} is {value!r}, which is none of NumPy's own functions and cannot be saved")
-    if name in _OBJECTS and _imported(_OBJECTS[name][0], name) is kind:
-        made_of = {part: getattr(value, part) for part in _OBJECTS[name][1]}
-        return {"$object": name, "parts": codec.encode(made_of, where, arrays)}
     return NotImplemented
 
 
-def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec) -> Any:
+def _restore(name: Any, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarray], codec: Codec) -> Any:
     cls = listed_transformer(name)
     if cls is None:
         raise SpecMismatchError(
             f"the spec names the transformer {name!r}; this release loads {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
         )
+    if set(entry) != {"$sklearn", "scikit_learn", "parameters", "fitted"}:
+        raise KeyError(*entry)
+    _warn_of_release(name, entry["scikit_learn"])
     parameters = {k: codec.decode(v, arrays) for k, v in entry["parameters"].items()}
     if parameters.get("memory") is not None:
         raise SpecMismatchError("the spec names a cache of pickles; the spec was edited")
@@ -179,25 +133,5 @@ def _restore(name: str, entry: Mapping[str, Any], arrays: Mapping[str, np.ndarra
     return transformer
 
 
-def _imported(module: str, name: str) -> Any:
-    return getattr(importlib.import_module(module), name)
-
-
-def _function(name: str) -> Any:
-    function = _imported(_FUNCTIONS[name], name) if name in _FUNCTIONS else getattr(np, name, None)
-    if name not in _FUNCTIONS and not isinstance(function, np.ufunc):
-        raise ValueError(f"{name!r} is none of NumPy's functions of numbers")
-    return function
-
-
 #: What encodes transformers alone; `persistence` adds our own estimators.
-CODEC = Codec(
-    [_encode],
-    {
-        "$sklearn": lambda name, entry, arrays, codec: _restore(name, entry, arrays, codec),
-        "$function": lambda name, entry, arrays, codec: _function(name),
-        "$object": lambda name, entry, arrays, codec: _imported(_OBJECTS[name][0], name)(
-            **codec.decode(entry["parts"], arrays)
-        ),
-    },
-)
+CODEC = Codec([_encode], {"$sklearn": _restore})

@@ -9,10 +9,10 @@ from typing import Any
 import dask.array as da
 
 from .. import store
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, InUseError, SpecMismatchError
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded
 from .rows import Parts, Rows, path_of
 
@@ -42,7 +42,6 @@ def add_rows(
     sample_weight: Any = None,
     target: str | None = None,
     again: bool = False,
-    strict: bool = False,
 ) -> Any:
     """Add rows to a fitted ridge model, exactly and in one pass over them.
 
@@ -66,8 +65,6 @@ def add_rows(
     again : bool, default=False
         Add rows that the model has seen once more. A model in a folder knows them by the fingerprints of files, of rows
         that were appended to a store, and of arrays, and else leaves them out.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
     Returns
     -------
@@ -101,7 +98,7 @@ def add_rows(
     path = path_of(model) or getattr(model, "path", None)
     with hold(path):
         loaded = growing(model)
-        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight, strict=strict)
+        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight)
         _, rows, truth = loaded.open_labelled(data, None, "adding rows")
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)
@@ -146,6 +143,12 @@ def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]
 
 def _save(loaded: Loaded, parts: Parts, source: str | None, added: int) -> None:
     """Write the model in place of the old one, which is read until the new one is there."""
+    now = store.read_spec(str(loaded.path))
+    if any(now.get(name) != loaded.details.get(name) for name in ("trained_on", "added")):
+        # Object stores have no locks.
+        raise InUseError(
+            f"another job has changed the model {loaded.path!r} while this one added rows; add them again"
+        )
     seen = loaded.details.get("trained_on", [])
     known = {part["data"] for part in seen}
     more = [{"data": data, "rows": rows} for data, rows in parts if data not in known]

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
-from ..representation import facts_html, shown
+from ..representation import shown
 from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, sum_pass
@@ -68,9 +68,6 @@ class Evaluation(dict[str, Any]):
         width = max((len(name) for name, _ in facts), default=0)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in facts)
 
-    def _repr_html_(self) -> str:
-        return facts_html("Evaluation", [(name.replace("_", " "), value) for name, value in self._facts()])
-
     def _facts(self) -> list[tuple[str, Any]]:
         """The first score and the others, without those that are not defined and bounds of nothing; names of the lists."""
         first, lists = self.get("score"), []
@@ -93,7 +90,6 @@ def evaluate(
     target: str | None = None,
     columns: Sequence[Any] | None = None,
     by: Any = None,
-    strict: bool = False,
 ) -> Evaluation:
     """Score a fitted model on rows with known targets, in one pass.
 
@@ -121,13 +117,12 @@ def evaluate(
         Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
         column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
         cut at their quartiles, and the 20 most frequent texts are slices.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
 
     Returns
     -------
     Evaluation
-        A dict of plain JSON, with the attribute `sums`, of which the displays of `distrf.plot` and a report are made. "score" is the name of the first score, "rows" their number. Of a classifier "accuracy",
+        A dict of plain JSON, with the attribute `sums`, of which the displays of `distrf.plot` and a report are made. "score" is the name of the first score, "score_of_constant" what it is of a prediction that is the same for
+        all rows, "rows" their number. Of a classifier "accuracy",
         "balanced_accuracy" (mean recall), "f1_macro" (mean F1), "roc_auc", "average_precision", "log_loss" and "brier",
         all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
@@ -158,7 +153,7 @@ def evaluate(
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]
-    reading = {"target": target, "sample_weight": sample_weight, "columns": columns, "strict": strict}
+    reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
     data, rows, truth = trained.open_labelled(X, y, "evaluation", **reading)
     column, n = None if by is None else data.column(by), int(truth.shape[0])
     if column is not None and column.shape[:1] != (n,):

@@ -91,7 +91,6 @@ def permutation_importance(
     scoring: str | None = None,
     n_rows: int = 20_000,
     target: str | None = None,
-    strict: bool = False,
     random_state: Any = 0,
 ) -> Importance:
     """Measure how much a fitted model loses where a column does not belong to the row: permutation importance.
@@ -120,14 +119,12 @@ def permutation_importance(
         model knows them: from `train`, and of rows of `open_rows`.
     scoring : str or None, default=None
         The score, a name of `sklearn.metrics.get_scorer_names()`, such as "neg_log_loss" or "average_precision". None is
-        "accuracy" of a classifier and "r2" of a regressor.
+        "neg_log_loss" of a classifier that has probabilities, "accuracy" of another, and "r2" of a regressor.
     n_rows : int, default=20000
         Rows to sample, fewer where they exceed 64 MiB. Above 64,000 rows, neighbours are sampled eight at a time.
     target : str or None, default=None
         The column (Parquet, a data frame) or array (Zarr) of the targets. None is that of the training
         rows.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample and of the permutations. None draws one seed.
 
@@ -164,7 +161,7 @@ def permutation_importance(
     ['x0', 'x2', 'x1']
     """
     trained = predictor(model)
-    reading = {"target": target, "sample_weight": sample_weight, "columns": columns, "strict": strict}
+    reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
     data, rows, truth = trained.open_labelled(X, y, "importance", **reading)
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
     labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)
@@ -173,23 +170,28 @@ def permutation_importance(
             f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
             "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
-    scoring, seed = scoring or ("accuracy" if labels else "r2"), draw_seed(random_state)
+    proper = "neg_log_loss" if hasattr(trained.pipeline, "predict_proba") else "accuracy"
+    scoring, seed = scoring or (proper if labels else "r2"), draw_seed(random_state)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
     known = (trained.reading["columns"], getattr(trained.pipeline[0], "feature_names_in_", None), header)
     columns = next((names for names in known if names is not None and len(names) == d), range(d))
     names = [name if isinstance(name, str) else f"x{name}" for name in columns]
-    rows, truth, *weights = _sampled(rows, truth, data.weights, n_rows, seed)
-    given = {"sample_weight": weights[0]} if weights else {}
-    blocked = _InBlocks(trained.pipeline, d)
+    chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * d)), n_rows), seed, "importance")
+    beside = {} if data.weights is None else {"sample_weight": data.weights}
+    if beside and is_dask_collection(rows):
+        beside["sample_weight"] = align_rows(rows, data.weights, "sample_weight")
+    rows, truth, *weights = take_aligned([rows, truth, *beside.values()], chosen)
+    rows = rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows  # so that slices count rows
+    if weights and not checked_weights(weights[0], truth).any():
+        raise InputError("sample_weight must not be zero everywhere")
+    given, blocked = dict(zip(beside, weights, strict=True)), _InBlocks(trained.pipeline, d)
     try:
         # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            scorer, seeded = get_scorer(scoring), seed % 2**32
-            baseline = scorer(blocked, rows, truth, **given)
-            found = permuted(
-                blocked, rows, truth, scoring=scorer, n_repeats=n_repeats, random_state=seeded, **given
-            )
+            scorer = get_scorer(scoring)
+            baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
+            found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
     except (ValueError, TypeError, AttributeError) as error:
         raise InputError(
             f"the score {scoring!r} does not go with this model and these rows: {error}"
@@ -211,17 +213,3 @@ class _InBlocks:
             return found
         # scikit-learn asks for its name
         return wraps(found)(lambda X: np.concatenate([found(X[k : k + step]) for k in range(0, len(X), step)]))
-
-
-def _sampled(rows: Any, truth: Any, weights: Any, n_rows: int, seed: int) -> list[Any]:
-    """About `n_rows` seeded rows with their targets, and weights if there are any, in memory and dense."""
-    n = int(rows.shape[0])
-    chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * rows.shape[1])), n_rows), seed, "importance")
-    if weights is not None and is_dask_collection(rows):
-        weights = align_rows(rows, weights, "sample_weight")
-    found = take_aligned([rows, truth, *([] if weights is None else [weights])], chosen)
-    if hasattr(rows, "iloc"):
-        found[0] = found[0].reset_index(drop=True)  # so that slices count rows
-    if weights is not None and not checked_weights(found[2], found[1]).any():
-        raise InputError("sample_weight must not be zero everywhere")
-    return found

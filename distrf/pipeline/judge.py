@@ -14,7 +14,7 @@ from scipy.special import log_softmax, ndtr
 
 from ..losses import softmax
 
-#: A penalty at which float32 sums can be solved, whatever they are.
+#: Times the largest diagonal entry: a penalty at which sums can be solved, whatever they are.
 _SAFE = 1e-2
 #: Scores of labels are -1 and 1: beyond this they say no more, and a few far rows would decide.
 _FARTHEST = 3.0
@@ -61,12 +61,11 @@ class Judged:
 class Ridge:
     """Solutions of one system for several penalties.
 
-    alphas, weights : those that could be solved; weights are of shape (P, C)
+    weights : for each, of shape (P, C)
     mean, centre : of the features and the targets
     moments : sums of products of the centred features over the weight, shape (P, P); None where rows were fewer
     """
 
-    alphas: list[float]
     weights: list[np.ndarray]
     mean: np.ndarray
     centre: np.ndarray
@@ -76,12 +75,7 @@ class Ridge:
         """Of rows, for each penalty, shape (a, rows, C)."""
         W = np.hstack(self.weights)
         F = np.asarray(Z @ W) - self.mean @ W
-        return F.reshape(len(F), len(self.alphas), -1).swapaxes(0, 1) + self.centre
-
-    def scores_at(self, Z: Any, alphas: Sequence[float]) -> np.ndarray:
-        """As `scores`, for each of some penalties those of the nearest one that could be solved."""
-        at = [int(np.argmin(np.abs(np.array(self.alphas) - a))) for a in alphas]
-        return self.scores(Z)[at]
+        return F.reshape(len(F), len(self.weights), -1).swapaxes(0, 1) + self.centre
 
 
 def row_shares(weight: np.ndarray | None, n: int) -> np.ndarray:
@@ -107,28 +101,27 @@ def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[flo
         A *= root if weight is not None else root[0]
         G = A.T @ A if primal else A @ A.T
     R = A.T @ B if primal else B
-    solved = [(a, W) for a in alphas if (W := _solve(G, R, a)) is not None]
-    solved = solved or [(_SAFE, _solve(G, R, _SAFE, _SAFE))]
     weights = []
-    for _, W in solved:
+    for W in (_solve(G, R, alpha) for alpha in alphas):
         if sp.issparse(Z):
             W = Z.T @ (root * W) - np.outer(mean, (root * W).sum(axis=0))
         weights.append(np.asarray(W if primal or sp.issparse(Z) else A.T @ W))
-    return Ridge([a for a, _ in solved], weights, mean, centre, G if primal else None)
+    return Ridge(weights, mean, centre, G if primal else None)
 
 
-def _solve(G: np.ndarray, R: np.ndarray, alpha: float, floor: float = 0.0) -> Any:
-    """(G + alpha I)^-1 R; None where rounding leaves no solution."""
-    for dtype in (np.float32, np.float64):
+def _solve(G: np.ndarray, R: np.ndarray, alpha: float) -> np.ndarray:
+    """(G + alpha I)^-1 R; with a penalty that loses where rounding leaves no solution."""
+    safe = _SAFE * float(np.abs(np.diag(G)).max(initial=0.0))
+    for dtype, more in ((np.float32, 0.0), (np.float64, 0.0), (np.float64, safe)):
         A: Any = G.astype(dtype)
-        A[np.diag_indices_from(A)] += alpha + floor * float(np.abs(np.diag(G)).max(initial=0.0))
+        A[np.diag_indices_from(A)] += alpha + more
         try:
             W = cho_solve(cho_factor(A, overwrite_a=True, check_finite=False), R, check_finite=False)
         except np.linalg.LinAlgError:
             continue
         if np.isfinite(W).all():
-            return W
-    return None
+            return np.asarray(W)
+    return np.zeros_like(R)
 
 
 def softmax_scores(

@@ -79,7 +79,6 @@ class Loaded:
         sample_weight: Any = None,
         columns: Sequence[Any] | None = None,
         needs_target: bool = False,
-        strict: bool = False,
     ) -> Rows:
         """Rows read as the training rows were (same columns); arrays as they are.
 
@@ -100,7 +99,7 @@ class Loaded:
             dropped = getattr(training, "dropped", False)
             data = _coded(encoder, rows, y, target if needs_target else None, dropped)
         elif path is not None:
-            data = self._numbers(path, target, y, sample_weight, columns, needs_target, strict)
+            data = self._numbers(path, target, y, sample_weight, columns, needs_target)
         elif target is not None:
             raise InputError(
                 f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
@@ -128,21 +127,16 @@ class Loaded:
             warn(f"the rows differ from those of the training: {'; '.join(found)}", DriftWarning)
 
     def _numbers(
-        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool, strict: bool
+        self, path: str, target: str | None, y: Any, weight: Any, columns: Any, needs_target: bool
     ) -> Rows:
         """Rows at a path for a model of numbers. Raises InputError for other columns than those of the training."""
-        trained = self.reading
-        columns = trained["columns"] if columns is None else list(columns)
+        columns = self.reading["columns"] if columns is None else list(columns)
         if is_table_path(path):
-            target = target or (trained["target"] if needs_target else None)
-        elif columns and isinstance(columns[0], str):
+            target = target or (self.reading["target"] if needs_target else None)
+        elif columns and not all(str(column).isdigit() for column in columns):
             # A Zarr store may have no names; then only the width can be compared.
-            known = store.describe(path).columns
-            missing = [c for c in columns if known and c not in known]
-            if missing:
-                raise InputError(f"the model was trained on columns that {path!r} lacks: {missing[:10]}")
-            columns = columns if known and known != columns else None
-        data = open_input(path, target, columns, y=y, sample_weight=weight, strict=strict)
+            columns = columns if store.open_source(path, store.Selection()).columns else None
+        data = open_input(path, target, columns, y=y, sample_weight=weight)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
             remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
@@ -169,8 +163,9 @@ def _coded(encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: b
         raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     schema = encoder.reading_schema
-    opened = opened_table(rows, drop and target is not None, target=target, schema=schema)
-    return coded_rows(rows, opened, schema, kinds, y)
+    return coded_rows(
+        rows, opened_table(rows, drop and target is not None, target=target, schema=schema), schema, kinds, y
+    )
 
 
 def predictor(model: Any) -> Loaded:
@@ -198,7 +193,7 @@ def _lazily(step: Any) -> Any:
     theirs = listed_transformer(type(step).__name__) is type(step)
     if not theirs or (isinstance(step, Pipeline) and hasattr(step, "predict")):
         return step
-    from ..features.blockwise import Blockwise
+    from ..maps.blockwise import Blockwise
 
     return Blockwise.of_fitted(step)
 

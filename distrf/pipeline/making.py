@@ -15,11 +15,11 @@ from sklearn.pipeline import Pipeline
 from ..execution.labelled import plain_rows
 from ..execution.memory import Workers
 from ..execution.scheduler import current_client
-from ..features.base import positive_only
-from ..features.scaler import StreamingScaler
-from ..features.with_columns import WithColumns
 from ..learned.metric import LearnedMetric
 from ..linear_model.linear import StreamingLinearClassifier
+from ..maps.estimator import positive_only
+from ..maps.scaling import StreamingScaler
+from ..maps.with_columns import WithColumns
 from ..parameters import ruled
 from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
@@ -41,16 +41,17 @@ from .options import (
 from .race import Candidate, Outcome, Race
 from .sample import (
     Sample,
+    Target,
     all_equal,
     as_rows,
     as_targets,
     look_at_target,
     read_sample,
     see_target,
+    tell_apart,
     wants_labels,
     weigh_classes,
 )
-from .target import Target, tell_apart
 
 #: Encodings of numbers that are compared. Not "common": it was taken by chance on two sets of heavy tails.
 NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
@@ -61,7 +62,7 @@ _CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
 #: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on.
 _SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 8000, 512
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -152,6 +153,8 @@ def prepare(
     target: Target | None = None,
     keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
     split: Split | None = None,
+    sample: Sample | None = None,
+    as_asked: bool = False,
 ) -> tuple[Pipeline, Split | None]:
     """`make_model`, with the split by which rows are held out; None is at random.
 
@@ -163,19 +166,19 @@ def prepare(
     target : Target, what y is, if that is known
     keep_state : callable, called with map and model, unfitted, before rows are looked at
     split : Split by which rows are held out; None is at random
+    sample : Sample of the rows; None reads it
+    as_asked : whether the best is judged by the map itself, and as many features as were asked for
     """
     X = as_rows(X)
     y, seed = as_targets(X, y), options.random_state
-    target, sample = target or look_at_target(y, seed), None
+    target = target or look_at_target(y, seed)
     reading = partial(read_sample, X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
-    by_class = split is not None and split.kind == "stratified"
-    if target.either and not by_class and wants_labels(options.model) is None:
-        sample = reading()
-        if can_judge(sample):
-            target = tell_apart(target, partial(short_race, sample, options), sample.judged)
+    if target.either and wants_labels(options.model) is None:
+        sample = sample or reading()
+        target = told_apart(target, sample, options, split)
     learner, why = choose_learner(options, target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
-    making = _Making(X.shape[0], options, learner, map_)
+    making = _Making(X.shape[0], options, learner, map_, as_asked)
     making.note("model", named(learner), why)
     if split is not None:
         check_takes_folds(learner, map_)
@@ -215,21 +218,29 @@ def can_judge(sample: Sample) -> bool:
     return bool(sample.splits) and not all_equal(sample.y)
 
 
-def short_race(sample: Sample, options: Options, labels: bool) -> Race:
+def told_apart(target: Target, sample: Sample, options: Options, split: Split | None) -> Target:
+    """Whole numbers that may be labels or numbers, as held-out rows say; what else a target is."""
+    asked = wants_labels(options.model) is not None or (split is not None and split.kind == "stratified")
+    if asked or not target.either or not can_judge(sample):
+        return target
+    return tell_apart(target, partial(_short_race, sample, options), sample.judged)
+
+
+def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
     """A race in one kind of units, over whole numbers as labels or as numbers."""
     map_ = unfitted_map(options, labels, options.random_state)
-    units = units_tried(sample, options, map_, labels)
+    units = _units_tried(sample, options, map_, labels)
     name = "robust" if "robust" in units else next(reversed(units))
     return _race(sample, options, labels, {name: units[name]}, map_)
 
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
     asked = None if options.n_components == "auto" else getattr(map_, "n_components", None)
-    search = options.searches_length
-    return Race(sample, labels, options.random_state, units, map_, search, options.raw_columns, asked)
+    search, joined = options.searches_length, options.raw_columns
+    return Race(sample, labels, options.random_state, units, map_, search, joined, asked, options.alphas)
 
 
-def units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
+def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> dict[str, Any]:
     """The scalings or encodings that are tried, by name, unfitted; the one that was asked for."""
     X = sample.X
     if isinstance(options.scale, TableEncoder):
@@ -265,6 +276,7 @@ class _Making:
     options: Options
     learner: Any
     map_: Any
+    as_asked: bool
     choices: list[Choice] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     compared: list[Comparison] = field(default_factory=list)
@@ -275,7 +287,7 @@ class _Making:
         self.choices.append(Choice(what, value, why))
 
     def _units(self) -> dict[str, Any]:
-        return units_tried(self.sample, self.options, self.map_, is_classifier(self.learner))
+        return _units_tried(self.sample, self.options, self.map_, is_classifier(self.learner))
 
     def _most(self) -> int:
         return auto_components(self.n, Workers.of_client(current_client()).memory_limit)
@@ -297,7 +309,7 @@ class _Making:
         race = _race(self.sample, options, labels, units, self.map_)
         passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
         optional, most = options.optional_map or self.map_ is None, self._most()
-        outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes)
+        outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes, self.as_asked)
         self._compare(outcome, labels)
         best, found = outcome.best, outcome.passes or outcome.found
         each = (found.loss, outcome.linear.loss, outcome.constant.loss)
@@ -315,7 +327,7 @@ class _Making:
 
     def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
-        map_, learned = clone(self.map_), "metric" in best.more
+        map_, learned = clone(self.map_), best.metric is not None
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while that gains a standard error, up to {most:,}")
         if best.length is not None:
@@ -326,22 +338,19 @@ class _Making:
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
             self.note("length_scale", length, why)
-        why, better = "the sample", "better on held-out rows of the sample"
-        if learned and isinstance(
-            scaler, TableEncoder
-        ):  # coded columns of all rows are not those of the sample
-            why, D, seed = f"at most {_METRIC_ROWS:,} rows", map_.n_components, self.options.random_state
-            alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
-            map_ = LearnedMetric(
-                map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(1.0,), random_state=seed,
-            )  # fmt: skip
-        else:
-            map_.set_params(**best.more)
         if learned:
-            self.note("metric", "learned", f"average outer product of gradients, from {why}; {better}")
-        elif best.more:
-            self.note("order", best.more["order"], f"columns of each frequency; {better}")
+            why, D, seed = "the sample", map_.n_components, self.options.random_state
+            alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
+            if isinstance(scaler, TableEncoder):  # coded columns of all rows are not those of the sample
+                why = f"at most {_METRIC_ROWS:,} rows"
+                map_ = LearnedMetric(
+                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                    labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
+                )  # fmt: skip
+            else:
+                map_.set_params(metric=best.metric)
+            why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
+            self.note("metric", "learned", why)
         return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_
 
     @property
@@ -390,8 +399,7 @@ class _Making:
             times = (1,) if self.sample.copies and learner.keep_state else (0.1, 1)
             tried = sorted({float(f"{max(alpha * t, _LEAST_ALPHA) * unit:.3g}") for t in times})
             why = "around the best on held-out rows"
-        holdout = self.sample.folds is None and not learner.keep_state and self.n >= _HOLDOUT_ROWS
-        learner.set_params(alpha=tried, **({"cv": "holdout"} if holdout and learner.cv == "auto" else {}))
+        _compare_penalties(learner, tried, self.n, self.sample.folds is None)
         self.note("alpha", tried, why)
 
     def _take_passes(self, judged: Judged, unit: float) -> None:
@@ -432,6 +440,12 @@ class _Making:
             )
 
 
+def _compare_penalties(learner: Any, alphas: list[float], n: int, at_random: bool) -> None:
+    """Let ridge compare penalties, of many rows that are held out at random by one fifth of them."""
+    holdout = at_random and n >= _HOLDOUT_ROWS and learner.cv == "auto" and not learner.keep_state
+    learner.set_params(alpha=alphas, cv="holdout" if holdout else learner.cv)
+
+
 def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """What `train` would fit to the rows of an Input, unfitted, for a plan, which puts the size that is chosen later.
 
@@ -439,14 +453,7 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     """
     learner = choose_learner(options, target)[0]
     if getattr(learner, "compares_alphas", False) and isinstance(learner.alpha, str):  # as `train` leaves them
-        learner.set_params(alpha=[1e-6, 1e-5])
-        if (
-            learner.cv == "auto"
-            and data.n >= _HOLDOUT_ROWS
-            and data.split == "random"
-            and not learner.keep_state
-        ):
-            learner.set_params(cv="holdout")
+        _compare_penalties(learner, [1e-6, 1e-5], data.n, data.split == "random")
     map_ = unfitted_map(options, is_classifier(learner), options.random_state)
     scaler = asked_scaler(options.with_encoder(data.encoder))
     if map_ is not None:
@@ -456,4 +463,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["can_judge", "make_model", "prepare", "short_race", "units_tried"]
+__all__ = ["can_judge", "make_model", "planned_pipeline", "prepare", "told_apart"]

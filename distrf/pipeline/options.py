@@ -7,25 +7,31 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..errors import InputError
+from ..errors import InputError, ParameterError
 from ..execution.memory import PROCESS_BYTES
-from ..features.base import FeatureEstimator, positive_only
-from ..features.scaler import StreamingScaler
-from ..parameters import check_parameters, name_in, one_of
+from ..maps.estimator import FeatureEstimator, positive_only
+from ..maps.scaling import StreamingScaler
+from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
+from ..ridge.alphas import ALPHAS
 from ..splits import Split, check_split, make_split
 from ..tables.encoder import TableEncoder
-from .sample import as_rows, as_targets, look_at_target, wants_labels
-from .settings import by_step, checked, set_parameters
-from .target import Target, check_target
+from .sample import Target, as_rows, as_targets, check_target, look_at_target, wants_labels
 
 #: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
 
 
+#: The steps whose parameters are set.
+STEPS = ("map", "model", "scale", "table")
+#: What other options say, and the threads, which are Dask's.
+NOT_SET = ("n_jobs", "random_state", "checkpoint", "resume")
+#: Those that are options of their own: their names in messages.
+_SHORT = {"map__n_components": "n_components", "model__alpha": "alpha"}
 #: Parameters of steps that are options of their own.
 _OF_STEPS = (("map", "n_components"), ("model", "alpha"))
 
@@ -97,6 +103,12 @@ class Options:
     def raw_columns(self) -> bool:
         """Whether the model may get the columns beside the features: those of a map that is chosen or named."""
         return isinstance(self.map, str)
+
+    @property
+    def alphas(self) -> list[float] | None:
+        """The penalties that were given; None where they are chosen."""
+        given = read(self.of("model").get("alpha"), ALPHAS)
+        return None if given is None or isinstance(given, str) else np.ravel(given).tolist()
 
     @property
     def optional_map(self) -> bool:
@@ -285,3 +297,47 @@ def unfitted_map(options: Options, labels: bool | None, seed: int) -> Any:
 def named(learner: Any) -> str:
     loss = getattr(learner, "loss", None)
     return type(learner).__name__ + (f", {loss} loss" if loss else "")
+
+
+def by_step(given: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """{step: {parameter: value}} of {"step__parameter": value}. Raises ParameterError for what is none."""
+    found: dict[str, dict[str, Any]] = {step: {} for step in STEPS}
+    for name, value in given.items():
+        step, _, parameter = str(name).partition("__")
+        if step not in found or not parameter:
+            ways = ", ".join(f"{step}__NAME" for step in STEPS)
+            raise ParameterError("set", f"parameters of steps, {ways}", repr(name))
+        found[step][parameter] = value
+    return found
+
+
+def owner_of(estimator: Any, name: str, step: str) -> tuple[Any, str]:
+    """The estimator, of a map that lies on another the lower one, and its parameter that `name` stands for."""
+    *path, last = name.split("__")
+    for part in path:
+        check_known("set", part, estimator.get_params(deep=False), f"what {type(estimator).__name__} has")
+        estimator = getattr(estimator, part)
+    known = [n for n in getattr(estimator, "parameter_rules", {}) if n not in NOT_SET]
+    check_known("set", last, known, f"parameters that the {step}, {type(estimator).__name__}, has")
+    return estimator, last
+
+
+def set_parameters(estimator: Any, step: str, given: Mapping[str, Any]) -> None:
+    """Set parameters by their names in `get_params`, a map below another one before its own; each by its rule."""
+    for name in sorted(given, key=lambda name: name.count("__")):
+        owner, last = owner_of(estimator, name, step)
+        value = given[name]
+        if last == "base" and isinstance(value, str) and value in MAPS:
+            value = make_map(value)
+        said = f"{step}__{name}"
+        owner.set_params(**{last: checked(_SHORT.get(said, said), value, owner.parameter_rules[last])})
+        _check_needed(owner, last, given, step)
+
+
+def _check_needed(owner: Any, name: str, given: Mapping[str, Any], step: str) -> None:
+    """Raise for a parameter that would change nothing, as another one decides that is not given so."""
+    needs = getattr(owner, "parameter_needs", {}).get(name, {})
+    values = {n: read(given[n], owner.parameter_rules[n]) if n in given else getattr(owner, n) for n in needs}
+    if needs and not any(values[other] in allowed for other, allowed in needs.items()):
+        ways = " or ".join(f"{step}__{n}={' or '.join(map(str, allowed))}" for n, allowed in needs.items())
+        raise ParameterError(f"{step}__{name}", f"given with {ways}", ", ".join(map(repr, values.values())))

@@ -17,7 +17,7 @@ from ..linear_model.base import COVERAGE
 from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded, predictor
 from .rows import Rows, check_rows, is_table_path, path_of
 
@@ -42,7 +42,6 @@ def predict(
     columns: Sequence[Any] | None = None,
     probabilities: bool | str = "auto",
     interval: float | None = None,
-    strict: bool = False,
     overwrite: bool = False,
 ) -> Any:
     """Predict rows, block by block; a write that was interrupted resumes.
@@ -66,8 +65,6 @@ def predict(
     interval : float or None, default=None
         Write the ends of the intervals "low" and "high" that hold this share of targets, such as 0.9, beside the numbers
         that a regressor predicts. None writes no intervals.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     overwrite : bool, default=False
         Replace an output that was made with another model or of other rows.
 
@@ -89,18 +86,18 @@ def predict(
     DriftWarning
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
-    trained = predictor(model)
     if out is not None:
-        reading = {"columns": columns, "strict": strict}
-        out, data = os.fspath(out), X  # what is described has been checked
+        out, trained, data = os.fspath(out), model, X  # what is described has been checked
         if not isinstance(X, Rows):
-            data = open_rows(trained, X, out, keys, probabilities, interval, **reading)
+            reading = {"columns": columns}
+            trained, data = open_rows(model, X, out, keys, probabilities, interval, **reading)
         return _write(trained, data, out, keys, probabilities, interval, overwrite)
+    trained = predictor(model)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)
     given = path_of(X) is None and columns is None and not isinstance(X, Rows)
-    rows = X if given else trained.open(X, columns=columns, strict=strict).rows()[0]
+    rows = X if given else trained.open(X, columns=columns).rows()[0]
     if not given or is_table(X):
         trained.warn_of_drift(rows)
     _headings(trained.pipeline[-1], probabilities, interval, False)
@@ -124,7 +121,7 @@ def _write(
         arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
     spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
     spec |= {"probabilities": bool(headings), "interval": interval}
-    with hold(out, takeover=overwrite):
+    with hold(out):
         if parquet:
             source, named = data.place if keys else None, {"probability": headings}
             return write_parts(
@@ -138,17 +135,18 @@ def _write(
 
 
 def open_rows(
-    trained: Loaded, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
+    model: Any, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
     interval: float | None = None, **reading: Any,
-) -> Rows:  # fmt: skip
-    """The rows to predict. Raises before anything runs for an output that cannot be written or would destroy others.
+) -> tuple[Loaded, Rows]:  # fmt: skip
+    """The model and the rows to predict. Raises before anything is read for an output that cannot be written or would destroy others.
 
     InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
     """
     store.check_apart(out, [path_of(X)])
-    store.check_apart(out, [trained.path], than="the model")
+    store.check_apart(out, [path_of(model)], than="the model")
     store.check_writable(out)
-    store.existing_parts(out) if store.to_parquet(out) else store.existing_store(out)
+    store.existing_store(out, parts=True)
+    trained = predictor(model)
     data = trained.open(X, **reading)
     path = data.place
     if keys and not (store.to_parquet(out) and is_table_path(path)):
@@ -158,7 +156,7 @@ def open_rows(
     headings = _headings(trained.pipeline[-1], probabilities, interval, True)
     if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
         raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
-    return data
+    return trained, data
 
 
 def _headings(model: Any, probabilities: bool | str, interval: float | None, parquet: bool) -> list[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numbers
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +17,12 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..features.fourier import RandomFourierFeatures
-from ..features.length_scale import resolve_length_scale
-from ..features.with_columns import column_scale
 from ..kernels.base import kernel_with
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..learned.outer_products import average_outer_product, metric_root
+from ..learned.metric import average_outer_product, metric_root
+from ..maps.fourier import RandomFourierFeatures
+from ..maps.rules import resolve_length_scale
+from ..maps.with_columns import column_scale
 from ..randomness import permutation
 from .judge import (
     Judged,
@@ -38,8 +38,9 @@ from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
 MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
-#: Of each rung: rows and features of a candidate, and how many go on. The winner is judged with twice the features, too.
-RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 512, 1))
+#: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
+#: lost two points.
+RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
 #: Penalties of the first rung; the others have those around the best.
 ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 #: Columns up to which CSR rows are made dense, and columns join the features: half of D.
@@ -48,6 +49,8 @@ _NARROW = 1024
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
 #: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
 _ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
+#: Features with which metrics are tried.
+_REFINED = 512
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +58,7 @@ class Candidate:
     """units : of the columns; mapped, joined : whether there are features, and columns beside them
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
-    more : parameters of the map
+    metric : of the map; None is its own
     """
 
     units: str
@@ -63,7 +66,7 @@ class Candidate:
     joined: bool = False
     length: float | None = None
     multiple: float | None = None
-    more: dict[str, Any] = field(default_factory=dict)
+    metric: np.ndarray | None = None
 
     def times(self, factor: float) -> Candidate:
         """The same at another length scale, where it has one."""
@@ -75,8 +78,7 @@ class Candidate:
         features = ["columns"] * (self.joined or not self.mapped)
         if self.mapped:
             times = "" if self.multiple is None else f" at {self.multiple:g} x the rule"
-            kind = {"order": " of two columns each", "metric": " in a learned metric"}
-            features.append("features" + "".join(kind[name] for name in self.more) + times)
+            features.append("features" + " in a learned metric" * (self.metric is not None) + times)
         return f"{' and '.join(features)} in units {self.units!r}"
 
 
@@ -110,14 +112,15 @@ class Race:
     search : bool, whether multiples of the rule for its length scale are tried
     joined : whether columns may stand beside the features, where they are few
     components : int, features that were asked for: no candidate has more; None leaves them to the race
+    alphas : penalties that were asked for; None leaves them to the race
     """
 
     def __init__(
         self, sample: Sample, labels: bool, seed: int, units: dict[str, Any], map_: Any, search: bool = True,
-        joined: bool = True, components: int | None = None,
+        joined: bool = True, components: int | None = None, alphas: Sequence[float] | None = None,
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
-        self.search, self.joined, self.asked = search, joined, components
+        self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
         self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
@@ -175,7 +178,8 @@ class Race:
         trial = clone(self.map_) if D is None else self._trial(D)
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
-        trial.set_params(**candidate.more)
+        if candidate.metric is not None:
+            trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         Z = trial.map_(X)
         Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
@@ -189,7 +193,7 @@ class Race:
         """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
 
         def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
-            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores_at(judged, alphas)
+            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores(judged)
 
         F, held, w, groups = self._held(candidate, rows, D, splits, scores)
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
@@ -245,7 +249,13 @@ class Race:
 
     @ONE_BLAS_THREAD
     def run(
-        self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False
+        self,
+        optional: bool,
+        constant: bool,
+        most: int,
+        plenty: bool = False,
+        passes_allowed: bool = False,
+        as_asked: bool = False,
     ) -> Outcome:
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
@@ -254,16 +264,28 @@ class Race:
         plenty : whether rows are some times those of the sample: they are worth more to features than to columns, which then
             need no standard error to be delivered
         passes_allowed : whether a fit by passes may take the place of ridge
+        as_asked : whether the best is judged by the map itself, with as many features as were asked for
         """
         found, mean, components = self._climb(self.candidates()), self.constant(), 0
         errors = 0.0 if plenty else 1.0
         linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
-            found |= self._refined(mapped[0], found[mapped[0]])
-            best = min((c for c in found if c.mapped), key=lambda c: found[c].loss)
-            best = best if found[best].beats(found[mapped[0]], errors) else mapped[0]
-            components, found[best] = self._components(best, found[best], most, plenty)
+            best = mapped[0]
+            judged = found[best]
+            few = self._tried(best, judged.alpha, self.fewer)
+            other, with_metric = self._in_metrics(best, few)
+            found[other] = judged if other is best else with_metric
+            if other is not best and with_metric.beats(few, errors):
+                best, few = other, with_metric
+                judged = self._tried(best, few.alpha)
+            components, found[best] = self._components(best, few, judged, most, plenty)
+            if as_asked:
+                if self.asked is None:
+                    self.map_ = clone(self.map_)
+                    self.map_.take_size(components)
+                penalties = self._penalties(best, found[best].alpha)
+                found[best] = self.judge(best, self.rungs[-1][0], None, penalties)
             best = best if not optional or found[best].beats(found[linear], errors) else linear
         passes = self._finished(best, found[best], plenty) if passes_allowed else None
         table = sorted(((str(c), judged.loss) for c, judged in found.items()), key=lambda one: one[1])
@@ -284,13 +306,12 @@ class Race:
         few = not best.mapped and len(counts) <= _FEW_CLASSES
         if sp.issparse(self.units[best.units]) or not (rare or few):
             return None
-        rows, D, _ = self.rungs[-1]
-        passes = self.judge_passes(best, rows, min(2 * D, self.asked or 2 * D))
+        passes = self.judge_passes(best, *self.rungs[-1][:2])
         return passes if passes.beats(found, 0.0 if rare and not plenty else 1.0) else None
 
     def _climb(self, candidates: list[Candidate]) -> dict[Candidate, Judged]:
         """What the last rung says of those that reached it."""
-        tried: dict[Candidate, Sequence[float]] = dict.fromkeys(candidates, ALPHAS)
+        tried = {c: self._penalties(c) for c in candidates}
         found: dict[Candidate, Judged] = {}
         for i, (rows, D, most) in enumerate(self.rungs):
             last = i + 1 == len(self.rungs)
@@ -304,44 +325,55 @@ class Race:
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
                     if all(c.mapped is not mapped for c in going):
                         going += [c for c in order if c.mapped is mapped][:1]
-                tried = {c: around(found[c].alpha) for c in going}
+                tried = {c: self._penalties(c, found[c].alpha) for c in going}
         return found
 
     def _tried(self, candidate: Candidate, alpha: float, D: int | None = None) -> Judged:
         """What a candidate is worth on the rows of the last rung, with its features or others."""
-        return self.judge(candidate, self.rungs[-1][0], D or self.rungs[-1][1], around(alpha))
+        penalties = self._penalties(candidate, alpha)
+        return self.judge(candidate, self.rungs[-1][0], D or self.rungs[-1][1], penalties)
 
-    def _refined(self, best: Candidate, found: Judged) -> dict[Candidate, Judged]:
-        """The best candidate with frequencies of two columns each, and in the last of its learned metrics that did better."""
+    def _penalties(self, candidate: Candidate, near: float | None = None) -> list[float]:
+        """Those that were asked for, in the units of what is judged; else those around one, or all."""
+        if self.alphas is not None:
+            unit = 1.0 if candidate.mapped else self.scales[candidate.units] ** 2
+            return [alpha / unit for alpha in self.alphas]
+        return list(ALPHAS) if near is None else around(near)
+
+    @property
+    def fewer(self) -> int:
+        """Features with which metrics are tried."""
+        return min(_REFINED, self.rungs[-1][1])
+
+    def _in_metrics(self, best: Candidate, found: Judged) -> tuple[Candidate, Judged]:
+        """The best candidate in the last of its learned metrics that did better; itself where none did.
+
+        found : the best with fewer features, as all here are judged. The first is tried at near length scales, too.
+        """
         map_, d = self.map_, self.units[best.units].shape[1]
         plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
-        if not plain or best.length is None or map_.metric is not None or map_.order is not None:
-            return {}
-        refined = [self._near(replace(best, more={"order": 2}), found.alpha)] if d > 2 else []
+        plain = plain and best.length is not None and map_.metric is None and map_.order is None
         # No metric learns from rows that judge it: of few rows each is held out once.
-        last = best, found
-        for k in range(_ROUNDS if 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1 else 0):
-            candidate, alpha = replace(last[0], more={"metric": self._metric(*last)}), last[1].alpha
-            learned = (candidate, self._tried(candidate, alpha)) if k else self._near(candidate, alpha)
-            if learned[1].loss >= last[1].loss:
+        learns = plain and 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1
+        for k in range(_ROUNDS if learns else 0):
+            candidate, before = replace(best, metric=self._metric(best, found)), found
+            judged = self._tried(candidate, found.alpha, self.fewer)
+            for factor in _NEAR if k == 0 else ():
+                near = candidate.times(factor)
+                tried = self._tried(near, judged.alpha, self.fewer)
+                if tried.loss < judged.loss:
+                    candidate, judged = near, tried
+                    break
+            if judged.loss >= before.loss:
                 break
-            last = learned
-        return dict([*refined, last])
-
-    def _near(self, candidate: Candidate, alpha: float) -> tuple[Candidate, Judged]:
-        """The candidate at its own length scale, or at the first near one that is better."""
-        judged = self._tried(candidate, alpha)
-        for other in (candidate.times(f) for f in _NEAR):
-            found = self._tried(other, judged.alpha)
-            if found.loss < judged.loss:
-                return other, found
-        return candidate, judged
+            best, found = candidate, judged
+        return best, found
 
     def _metric(self, candidate: Candidate, judged: Judged) -> np.ndarray:
         """The metric of the gradients of a candidate: their average outer product."""
         train = self.sample.splits[0][0]
         X = self.units[candidate.units][train].astype(np.float64)
-        Z, map_ = self.features(candidate, self.rungs[-1][1], train)
+        Z, map_ = self.features(candidate, self.fewer, train)
         fit = ridge(Z, self.Y[train], self.sample.weights_of(train), [judged.alpha])
         d = X.shape[1] if candidate.joined else 0
         W, mean = fit.weights[0].astype(np.float64), fit.mean[d:].astype(np.float64)
@@ -352,27 +384,23 @@ class Race:
         metric: np.ndarray = root @ root.T
         return metric
 
-    def _components(self, best: Candidate, found: Judged, most: int, plenty: bool) -> tuple[int, Judged]:
+    def _components(
+        self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool
+    ) -> tuple[int, Judged]:
         """Features, and what was judged with most of them: doubled while that gained a standard error, or anything of plenty of rows.
 
-        Twice those of the last rung are always taken, and four times of plenty of rows, where so many are allowed.
+        Of plenty of rows twice those of the last rung are always taken, where so many are allowed.
+
+        before, found : the best with fewer features, and with those of the last rung
         """
         limit, last = min(most, self.asked or most), self.rungs[-1][1]
-        D, before = min(limit, 2 * last), found
-        found = self._tried(best, found.alpha, D) if last < D else found
-        while limit >= 2 * D and (found.beats(before, 0.0 if plenty else 1.0) or (plenty and 2 * last == D)):
+        D = min(limit, last)
+        while limit >= 2 * D and (found.beats(before, 0.0 if plenty else 1.0) or (plenty and last == D)):
             D *= 2
             if not plenty or limit < 2 * D:
                 break
             before, found = found, self._tried(best, found.alpha, D)
         return D, found
-
-    @ONE_BLAS_THREAD
-    def best_units(self) -> str:
-        """The units in which the given map does best, or columns where there is none."""
-        found = self._climb(self.candidates())
-        mapped = [c for c in found if c.mapped] or list(found)
-        return min(mapped, key=lambda c: found[c].loss).units
 
     @ONE_BLAS_THREAD
     def nats(self) -> float:

@@ -16,9 +16,8 @@ from dask.base import is_dask_collection, tokenize
 from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
-from ..execution.labelled_rows import open_labelled
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_table
+from ..execution.open_table import Table, is_table, open_labelled, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -26,8 +25,6 @@ from ..parameters import COLUMNS, FLAG, one_of, ruled
 from ..scores.passes import as_array
 from ..splits import check_split
 from ..store.csv_format import current_format, said_format
-from ..store.frames import chosen
-from ..store.table_codes import as_arrow
 from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
@@ -38,8 +35,6 @@ from ..targets import as_columns, read_numbers
 Parts = list[tuple[str, int]]
 #: What `kinds` of `train` says of columns.
 KINDS = ("category", "number", "date", "id", "drop")
-#: A table, how many rows it lacks since they had no target, and which of those in memory it has.
-Opened = tuple[Table, int, np.ndarray | None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +44,12 @@ class Rows:
     Attributes
     ----------
     X, y, weights : as they were given, or lazily opened; of a table coded rows
-    info : RowsInfo, of rows at a path
+    info : RowSource, of rows at a path
     reading : how they are read at the path: target and columns, as of `open_rows`; the name of the weight; and what tells
         targets that were given
-    split, by, by_name, by_dates : how rows are held out, by which column, and whether it holds dates
+    held : how rows are held out: what `distrf.splits.make_split` takes of split, by, name and dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
     table : Table or data frame of which X was made, whose columns have names
-    dropped : rows that were left out, since they had no target; `present` which of those in memory are left
     form : in which the text of the target writes its numbers
     seen : of `see_target`
     """
@@ -65,15 +59,10 @@ class Rows:
     weights: Any = None
     info: Any = None
     reading: Mapping[str, Any] = field(default_factory=dict)
-    split: str = "random"
-    by: Any = None
-    by_name: str | None = None
-    by_dates: bool = False
+    held: Mapping[str, Any] = field(default_factory=lambda: {"split": "random"})
     encoder: TableEncoder | None = None
     kinds: Sequence[ColumnKind] = ()
     table: Any = None
-    dropped: int = 0
-    present: np.ndarray | None = None
     form: str = ""
     seen: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -84,6 +73,7 @@ class Rows:
     path = property(lambda self: None if self.info is None else str(self.info.path))
     place = property(lambda self: self.path or reading_of(self.X).get("path"))
     target = property(lambda self: self.reading.get("target"))
+    split = property(lambda self: self.held["split"])
     n = property(lambda self: int(plain_rows(self.X).shape[0]))
     d = property(lambda self: int(self.X.shape[1]))
 
@@ -95,7 +85,8 @@ class Rows:
     @property
     def description(self) -> dict[str, Any]:
         """How the rows were read, and held out: part of the spec of whatever is made from them."""
-        by = {} if self.split == "random" else {"split": self.split, "by": self.by_name or tokenize(self.by)}
+        by = {"split": self.split, "by": self.held.get("name") or tokenize(self.held.get("by"))}
+        split = None if self.split == "random" else by
         if self.info is None:
             found = {"data": tokenize(self.X, self.y, self.weights), "rows": self.n}
         else:
@@ -107,7 +98,7 @@ class Rows:
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
                 "y": self.reading.get("y"),
             }  # fmt: skip
-        return {name: value for name, value in (found | {"split": by or None}).items() if value is not None}
+        return {name: value for name, value in (found | {"split": split}).items() if value is not None}
 
     @property
     def parts(self) -> Parts:
@@ -140,15 +131,7 @@ class Rows:
         exact : whether whole numbers beyond 2^53 stay what they are
         """
         if np.ndim(asked):
-            values, n = as_array(asked), self.n + self.dropped
-            if not self.dropped or values.shape[:1] != (n,):
-                return values
-            if self.present is None:
-                raise InputError(
-                    f"{self.dropped:,} of {n:,} rows have no target and are left out, of a lazy table with what stands beside it: "
-                    "name a column of files, or give rows that have a target, and values of these alone"
-                )
-            return values[self.present]
+            return as_array(asked)
         name = str(asked)
         if self.path is not None:
             reading = {"columns": self.reading["columns"], "target": self.target}
@@ -158,15 +141,13 @@ class Rows:
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
             )
-        if is_dask_collection(self.table):
-            labels = {str(label): label for label in self.table.columns}
-            if name in labels:
-                return self.column(as_array(self.table[labels[name]]))
-        elif (found := chosen(self.table, [name])).num_columns:
-            return self.column(column_values(found.column(0), np.dtype(object)))
-        else:
-            labels = dict.fromkeys(as_arrow(self.table).column_names)
-        raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        lazy = is_dask_collection(self.table)
+        labels = {str(label): label for label in self.table.columns} if lazy else self.table.column_names
+        if name not in labels:
+            raise InputError(f"{name!r} is no column of the table; columns: {list(labels)[:20]}")
+        if lazy:
+            return as_array(self.table[labels[name]])
+        return column_values(self.table.column(name), np.dtype(object))
 
     def weighted(self, sample_weight: Any) -> Rows:
         """The same rows with their weights: those that are given, shape (n,), or a column by its name; None leaves these."""
@@ -243,7 +224,6 @@ def open_training(
     kinds: Mapping[str, str] | None = None,
     drop_missing_target: bool = False,
     numbers: bool = False,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -253,7 +233,6 @@ def open_training(
     ----------
     X, y, target, sample_weight, columns, kinds, drop_missing_target, split, by : as `distrf.train` takes them
     numbers : bool, whether a scaling, or a map that takes no encoded columns, is asked for
-    strict : as of `open_rows`
 
     Raises
     ------
@@ -281,9 +260,10 @@ def open_training(
             f"of {path or type(X).__name__!r} are read as numbers, as their format, a scaling or the map asks for; leave it out, or "
             "choose by columns="
         )
-    given = {"y": y, "sample_weight": sample_weight, "split": split, "by": by}
+    held = {"split": split, "by": by}
+    given = {"y": y, "sample_weight": sample_weight, **held}
     if path is not None:
-        data = open_input(path, target, columns, strict=strict, **given)
+        data = open_input(path, target, columns, **given)
         return data if numbers else _with_missing(data)
     for name, value in (given | {"columns": columns, "target": target}).items():
         if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
@@ -294,7 +274,7 @@ def open_training(
     X, y = (
         v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
     )
-    data = Rows(X, y, split=split, by=by).weighted(sample_weight)
+    data = Rows(X, y, held=held).weighted(sample_weight)
     return data if numbers else _with_missing(data)
 
 
@@ -314,7 +294,7 @@ def _open_table(
 ) -> Rows:  # fmt: skip
     """A table to train on. Of the column by which rows are split the model knows nothing if it is one of groups, unless that is asked
     for, or if it is left out: new rows are of other groups."""
-    name, hidden, dates = by if isinstance(by, str) else None, set[str](), False
+    name, hidden = by if isinstance(by, str) else None, set[str]()
     if name is not None:
         group = split == "group" and name not in kinds
         if kinds.get(name) == "drop" or (group if columns is None else name not in columns):
@@ -324,44 +304,39 @@ def _open_table(
     given = {"target": target, "columns": columns and [*columns, *hidden], "exclude": exclude or None}
     if isinstance(X, Table) and any(value is not None for value in given.values()):
         raise InputError("the target and the columns of a Table are chosen by open_table; give them to that")
-    opened = opened_table(X, drop, **({} if isinstance(X, Table) else given))
-    if name is not None:
-        by, dates = _split_column(opened[0], name, split)
+    table = opened_table(X, drop, **({} if isinstance(X, Table) else given))
+    by, dates = (by, False) if name is None else _split_column(table, name, split)
     kinds |= dict.fromkeys(hidden, "drop")
-    schema, found = describe_columns(opened[0], {c: kind for c, kind in kinds.items() if c not in exclude})
+    schema, found = describe_columns(table, {c: kind for c, kind in kinds.items() if c not in exclude})
     schema = TableSchema(tuple(column for column in schema.columns if column.name not in hidden))
-    found = [kind for kind in found if kind.name not in hidden]
-    data = coded_rows(X, opened, schema, found, y)
-    return replace(
-        data, split=split, by=by if name or by is None else data.column(by), by_name=name, by_dates=dates
-    )
+    data = coded_rows(X, table, schema, [kind for kind in found if kind.name not in hidden], y)
+    by = by if name or by is None else data.column(by)
+    return replace(data, held={"split": split, "by": by, "name": name, "dates": dates})
 
 
-def opened_table(data: Any, drop: bool, **given: Any) -> Opened:
-    """A table, without its rows that have no target if these are dropped, which a warning counts; what `open_labelled` returns."""
+def opened_table(data: Any, drop: bool, **given: Any) -> Table:
+    """A table, without its rows that have no target if these are dropped, which a warning counts."""
     if isinstance(data, Table) or not drop:
-        return data if isinstance(data, Table) else open_table(data, **given), 0, None
-    table, dropped, present = open_labelled(data, **given)
+        return data if isinstance(data, Table) else open_table(data, **given)
+    table, dropped, _ = open_labelled(data, **given)
     if dropped:
         text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
         is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
         if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
             text += "; words such as NA are none: keep_default_na=False makes classes of them"
         warn(text, ColumnWarning)
-    return table, dropped, present
+    return table
 
 
-def coded_rows(data: Any, opened: Opened, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
+def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[ColumnKind], y: Any) -> Rows:
     """A table that was opened, as coded rows; `y` are its targets where it has none."""
-    table, dropped, present = opened
-    X, names, at_path = table.rows(schema), schema.names, path_of(data) is not None
-    info = table.place.source.coded_as(schema).info if at_path else None
-    kept = {kind.name: kind.kind for kind in kinds}
+    at_path, kept = path_of(data) is not None, {kind.name: kind.kind for kind in kinds}
     return Rows(
-        X, table.y if y is None else plain_rows(y, "y"), info=info,
-        reading={"target": table.target if y is None else None, "columns": names, "y": _token(y)},
+        table.rows(schema), table.y if y is None else plain_rows(y, "y"),
+        info=table.place.source.coded_as(schema) if at_path else None,
+        reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
         encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
-        table=table if at_path else data, dropped=dropped, present=present,
+        table=table if at_path else getattr(table.place, "table", data),
     )  # fmt: skip
 
 
@@ -386,7 +361,6 @@ def open_input(
     *,
     y: Any = None,
     sample_weight: Any = None,
-    strict: bool = False,
     split: str = "random",
     by: Any = None,
 ) -> Rows:
@@ -401,18 +375,18 @@ def open_input(
     table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    hidden = {sample_weight} if isinstance(sample_weight, str) else set()
-    if name is not None and columns is None and (split == "group" or dates):
-        hidden.add(name)
-    columns = _columns_without(path, target, columns, hidden)
-    reading = {"target": target, "columns": columns, "y": _token(y)}
-    info = store.describe(path, target=target, columns=columns)
-    X, own = _open(path, reading, strict=strict)
-    data = Rows(
-        X, own if y is None else y, info=info, reading=reading, split=split, by=by, by_name=name, by_dates=dates
-    )
+    hidden = [sample_weight] if isinstance(sample_weight, str) else []
+    hidden += [name] if name is not None and (split == "group" or dates) else []
+    if columns is None and hidden:
+        known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
+        columns = [column for column in known or () if column not in hidden] or None
+    reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
+    info = store.open_source(path, store.Selection(target=target, columns=columns))
+    X, own = _open(path, reading)
+    held = {"split": split, "by": by, "name": name, "dates": dates}
+    data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
     if name is not None and not table:
-        data = replace(data, by=data.column(name))
+        data = replace(data, held=held | {"by": data.column(name)})
     return data.weighted(sample_weight)
 
 
@@ -424,23 +398,3 @@ def _token(y: Any) -> str | None:
 def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:
     """The numbers at the path: X, y, and the weights where `more` names them."""
     return open_rows(path, **{name: reading[name] for name in ("target", "columns")}, **more)
-
-
-def _columns_without(path: str, target: str | None, columns: Any, hidden: set[str]) -> list[Any] | None:
-    """The columns of X without those that are hidden: names in a table, numbers in Zarr; None for all.
-
-    What is neither name nor number stays, and is refused with the columns there are.
-    """
-    if is_table_path(path):
-        if columns is None and hidden:
-            columns = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
-        return None if columns is None else [column for column in columns if column not in hidden]
-    known = store.describe(path, target=target).columns or []
-    if columns is None and hidden & set(known):
-        columns = known
-    if columns is None:
-        return None
-    numbers = {name: j for j, name in enumerate(known)}
-    if not known:
-        numbers = {name: int(name) for name in columns if isinstance(name, str) and name.isdigit()}
-    return [numbers.get(name, name) for name in columns if name not in hidden]

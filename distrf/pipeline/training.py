@@ -1,29 +1,38 @@
-"""`train`: make a model, and fit it."""
+"""`train`: make a model, fit it, and keep it, which is made once, with the state from which the fit resumes."""
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from ..errors import InputError
+from ..errors import InputError, SpecMismatchError
 from ..execution.labelled import plain_rows
 from ..parameters import COLUMNS, FLAG, SEED, ruled
-from ..persistence import load_model
+from ..persistence import check_output, load_model, save_model
 from ..randomness import draw_seed
 from ..splits import SPLIT, Split
+from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.csv_format import reads_csv, said_format
+from ..store.outputs import hold
+from ..store.spec import differences, to_json
 from .loaded import note_reasons
 from .making import prepare
 from .options import Options, split_for, takes_folds
-from .outputs import Outputs, job_of
-from .rows import Rows, open_training
+from .rows import Parts, Rows, open_training
 from .sample import see_target
+
+#: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
+_FOLDERS = ("sgd", "passes", "subspace")
 
 
 class BaselineWarning(UserWarning):
@@ -158,8 +167,8 @@ def train(
     start = time.perf_counter()
     with outputs.held():
         pipeline, held_out = prepare(
-            rows.X, y, asked, rows.weights, seen, lambda map_, model: outputs.keep_state(map_, model, identity),
-            split_for(rows.X, y, asked, rows.split, rows.by, rows.by_name, rows.by_dates, seen),
+            rows.X, y, asked, rows.weights, seen, lambda *steps: outputs.keep_state([step for step in steps if step is not None], job),
+            split_for(rows.X, y, asked, target=seen, **rows.held),
         )  # fmt: skip
         fit_prepared(pipeline, held_out, rows.X, y, rows.weights)
         pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
@@ -188,4 +197,125 @@ def fit_prepared(pipeline: Pipeline, split: Split | None, X: Any, y: Any, sample
         warnings.warn(text, BaselineWarning, stacklevel=3)
 
 
-__all__ = ["BaselineWarning", "fit_prepared", "train"]
+@dataclass(frozen=True)
+class Outputs:
+    """Where a training keeps its model, and beside it the state of its fit; see `distrf.train`."""
+
+    out: str | None = None
+    resume: bool = False
+    overwrite: bool = False
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The folder of the state."""
+        return None if self.out is None else f"{self.out.rstrip('/')}-state"
+
+    @property
+    def done(self) -> bool:
+        """Whether the model is there, and is to be left as it is."""
+        return self.resume and not self.overwrite and self.out is not None and is_model_folder(self.out)
+
+    def check_places(self, source: str | None) -> None:
+        """Raise for outputs that cannot be written, or lie in each other or in the rows."""
+        check_apart(self.out, [source], what="the model")
+        check_apart(self.checkpoint, [source], what="the state of the fit")
+        if not self.done:
+            check_writable(self.out)
+            if self.out is not None:
+                check_output(self.out, self.overwrite)
+
+    def held(self) -> AbstractContextManager[None]:
+        """While it lasts, no other job writes here; raises InUseError where one does."""
+        return hold(self.out)
+
+    def check_same_job(self, job: dict[str, Any]) -> None:
+        """Raise SpecMismatchError where the model that is there is not the one of this job (see `job_of`)."""
+        found = read_spec(str(self.out)).get("job", {})  # none of a model that `save_model` wrote
+        _check_same(found, job, f"{self.out!r} holds a model", "another path")
+
+    def keep_state(self, steps: list[Any], job: dict[str, Any]) -> None:
+        """Note in the folder of the checkpoint of which job it is, before anything runs; the steps that keep a state learn of it.
+
+        Raises SpecMismatchError for a folder of another job, and for one that holds a state which neither `resume` nor
+        `overwrite` speaks of.
+
+        steps : map and model, unfitted; a model that alone would keep one and fits in one pass keeps none
+        """
+        path, keeping = self.checkpoint, [step for step in steps if getattr(step, "checkpoint_folder", "")]
+        alone = keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"
+        if path is None or not keeping or alone:
+            return
+        if os.path.exists(path) and not os.path.isdir(path):
+            raise InputError(f"the state of the fit is kept in {path!r}, which is a file; give another out")
+        ours = is_model_folder(f"{path}/job")
+        if ours and self.resume:
+            _check_same(read_spec(f"{path}/job"), job, f"the state in {path!r} is", "another out")
+        elif ours and not self.overwrite:
+            raise SpecMismatchError(
+                f"{path!r} holds the state of a training; resume=True continues it, overwrite=True starts anew"
+            )
+        else:
+            self.forget_state()
+            write_model_folder(f"{path}/job", job, {}, overwrite=True)
+        for step in keeping:
+            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
+
+    def forget_state(self) -> None:
+        """Remove the state, of a fit that is done or is not resumed."""
+        path = f"{self.checkpoint}"
+        if self.checkpoint is None or not is_model_folder(f"{path}/job"):
+            return
+        for folder in ("job", *_FOLDERS):
+            files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
+        with suppress(OSError):  # what others keep there stays
+            os.rmdir(path)
+
+    def save(
+        self,
+        pipeline: Any,
+        reading: dict[str, Any],
+        job: dict[str, Any],
+        seconds: float,
+        parts: Callable[[], Parts],
+        **provenance: Any,
+    ) -> None:
+        """Save the model with how its rows were read, of which job it is, and where it comes from.
+
+        parts : of the rows, by which a model that takes more of them knows these again
+        """
+        made = {
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": sys.version.split()[0],
+            "seconds": round(seconds, 3),
+        }
+        details: dict[str, Any] = {"input": reading, "job": job, "provenance": provenance | made}
+        if hasattr(pipeline[-1], "state_"):
+            details["trained_on"] = [{"data": data, "rows": rows} for data, rows in parts()]
+        save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
+
+
+def _check_same(found: dict[str, Any], job: dict[str, Any], what: str, other: str) -> None:
+    if changed := differences(found, job):
+        raise SpecMismatchError(
+            f"{what} of another job ({'; '.join(changed[:12])}); give the options it was made with, or {other}, or overwrite=True "
+            "to start anew"
+        )
+
+
+def job_of(identity: dict[str, Any], options: Any) -> dict[str, Any]:
+    """What a training is asked for, as JSON: equal for options that mean the same.
+
+    identity : of the rows; options : of `make_model`, without a checkpoint, which changes no model
+    """
+    return {name: _plain(part) for name, part in ({"input": identity} | vars(options)).items()}
+
+
+def _plain(value: Any) -> Any:
+    """The JSON of an unfitted estimator, of a kernel, or of what is JSON."""
+    if isinstance(value, BaseEstimator):
+        parameters = value.get_params(deep=False)
+        return {"class": type(value).__name__} | {name: _plain(v) for name, v in parameters.items()}
+    return to_json(value.spec() if hasattr(value, "spec") else value)
+
+
+__all__ = ["BaselineWarning", "Outputs", "fit_prepared", "train"]

@@ -17,7 +17,7 @@ from ..execution.writing import Written, write_parts
 from ..parameters import PLACE, ruled
 from ..persistence import save_model
 from ..store.csv_format import reads_csv
-from ..store.job_lock import hold
+from ..store.outputs import hold
 from .loaded import Loaded
 from .rows import Rows, open_input, path_of
 
@@ -55,7 +55,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
     arrays = {"X": X} | ({} if y is None else {"y": y})
     if store.to_parquet(out) and blocks_are_csr(X):
         raise InputError(f"Parquet holds dense columns, got CSR rows for {out!r}; write a .zarr store")
-    with hold(out, takeover=overwrite):
+    with hold(out):
         if store.to_parquet(out):
             return write_parts(out, arrays, None, None, spec, overwrite)
         return writing.write_rows(
@@ -64,7 +64,7 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
 
 
 @ruled(out=PLACE)
-def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bool = False) -> Written:
+def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None) -> Written:
     """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
 
     The block that the old rows left unfinished is written anew, and further ones behind it. Until all are there, and if the job
@@ -78,8 +78,6 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
         The Zarr store, complete.
     y : array of shape (n,) or (n, C), or None, default=None
         Targets, where the store has some. Labels that it does not know join its classes.
-    again : bool, default=False
-        Append rows that are in the store already, which else are refused.
 
     Returns
     -------
@@ -110,7 +108,7 @@ def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, again: bo
     part = {"fingerprint": rows.description["data"]}
     X, y = rows.rows()
     with hold(out):
-        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part, again=again)
+        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part)
 
 
 def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
@@ -138,7 +136,6 @@ def featurize(
     *,
     target: str | None = None,
     columns: list[Any] | None = None,
-    strict: bool = False,
     save_map: str | os.PathLike[str] | None = None,
     overwrite: bool = False,
 ) -> Written:
@@ -160,8 +157,6 @@ def featurize(
     columns : list or None, default=None
         Columns to read of rows at a path, by name or number. None reads all. Those of a saved map are read as the
         rows that it was fitted to.
-    strict : bool, default=False
-        Refuse a Zarr store of others that lacks chunks; else it is a warning.
     save_map : str, PathLike or None, default=None
         Folder to keep the fitted map in, which stands for the map where other rows are featurised.
     overwrite : bool, default=False
@@ -187,14 +182,14 @@ def featurize(
     if not steps and not saved:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
     fitted = saved or all(hasattr(step, "map_") for _, step in steps)
-    with hold(out, save_map, takeover=overwrite):
+    with hold(out, save_map):
         if fitted:
             loaded = Loaded.of(map).transformers()
-            data, pipeline = loaded.open(X, y, target=target, strict=strict), loaded.pipeline
+            data, pipeline = loaded.open(X, y, target=target), loaded.pipeline
         else:
             data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
             if path is not None:
-                data = open_input(path, target, columns, y=y, strict=strict)
+                data = open_input(path, target, columns, y=y)
             pipeline = Pipeline([(name, clone(step)) for name, step in steps])
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])

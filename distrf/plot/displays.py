@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,8 +19,8 @@ from ..pipeline.loaded import Loaded
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.ranking import Ranking
 
-#: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas.
-_WRITTEN, _CURVES = 15, 10
+#: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas; bars.
+_WRITTEN, _CURVES, _BARS = 15, 10, 20
 _OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_score": "score on held-out rows"}
 
 
@@ -72,7 +72,7 @@ def displays(result: Any) -> Displays:
     if isinstance(result, Importance):
         label = f"{result.scoring.replace('_', ' ')} lost where the column is permuted"
         values, deviations = result.importances_mean, result.importances_std
-        return Displays(importance=BarsDisplay(result.names, values, deviations, label))
+        return Displays(importance=_bars(result.names, values, deviations, label))
     if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
         return Displays(_of_model(Loaded.of(result).pipeline))
     raise InputError(
@@ -92,8 +92,11 @@ def new_figure() -> Any:
     return Figure(figsize=(6.4, 4.4), layout="constrained")
 
 
-class _Display:
-    """What `_draw` draws. `plot` leaves in `ax_` and `figure_` what it was drawn on."""
+@dataclass
+class Drawing:
+    """What `draw` draws on axes. `plot` leaves in `ax_` and `figure_` what it was drawn on."""
+
+    draw: Callable[[Any], None]
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw on axes; None makes new ones of pyplot."""
@@ -103,11 +106,8 @@ class _Display:
 
             ax = pyplot.subplots(layout="constrained")[1]
         self.ax_, self.figure_ = ax, ax.figure
-        self._draw(ax)
+        self.draw(ax)
         return self
-
-    def _draw(self, ax: Any) -> None:
-        raise NotImplementedError
 
 
 def plain(text: Any, most: int = 40) -> str:
@@ -116,68 +116,45 @@ def plain(text: Any, most: int = 40) -> str:
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 
-@dataclass
-class LinesDisplay(_Display):
-    """Lines over a shared axis.
+def _lines(
+    lines: dict[str, tuple[Any, Any]], labels: tuple[str, str], log: str = "", title: str = ""
+) -> Drawing:
+    """Lines over a shared axis, {label: (x, y)}.
 
-    Attributes
-    ----------
-    lines : dict {label: (x, y)}
-    labels : (str, str)
-        Of the horizontal axis and of the vertical one.
-    log : str
-        Axes that may be logarithmic, where their numbers span more than a factor of five.
-    title : str
+    labels : of the horizontal axis and of the vertical one
+    log : axes that may be logarithmic, where their numbers span more than a factor of five
     """
 
-    lines: dict[str, tuple[Any, Any]]
-    labels: tuple[str, str]
-    log: str = ""
-    title: str = ""
-
-    def _draw(self, ax: Any) -> None:
-        for label, xy in self.lines.items():
-            ax.plot(*xy, "o" if len(xy[0]) == 1 else ".-" if self.log else "-", label=label)
-        for letter in self.log:
-            values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in self.lines.values()])
+    def draw(ax: Any) -> None:
+        for label, xy in lines.items():
+            ax.plot(*xy, "o" if len(xy[0]) == 1 else ".-" if log else "-", label=label)
+        for letter in log:
+            values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in lines.values()])
             positive = values[values > 0]
             if len(positive) and positive.max() > 5 * positive.min():  # a penalty may be 0
                 getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
-        ax.set(xlabel=self.labels[0], ylabel=self.labels[1])
-        ax.set_title(self.title, fontsize="medium")
+        ax.set(xlabel=labels[0], ylabel=labels[1])
+        ax.set_title(title, fontsize="medium")
         ax.grid(alpha=0.3)
-        if len(self.lines) > 1:
+        if len(lines) > 1:
             ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
 
+    return Drawing(draw)
 
-@dataclass
-class BarsDisplay(_Display):
-    """Bars with their standard deviations, the longest at the top.
 
-    Attributes
-    ----------
-    names : sequence of str
-    values, deviations : arrays of shape (len(names),)
-    label : str
-        Of the horizontal axis.
-    most : int, default 20
-        Bars that are drawn.
-    """
+def _bars(names: Sequence[str], values: np.ndarray, deviations: np.ndarray, label: str) -> Drawing:
+    """Bars with their standard deviations, the longest at the top."""
 
-    names: Sequence[str]
-    values: np.ndarray
-    deviations: np.ndarray
-    label: str
-    most: int = 20
-
-    def _draw(self, ax: Any) -> None:
-        order = np.argsort(-self.values, kind="stable")[: self.most]
-        places, left = np.arange(len(order)), len(self.names) - len(order)
-        ax.barh(places, self.values[order], xerr=self.deviations[order], capsize=3)
-        ax.set_yticks(places, [plain(self.names[k]) for k in order])
+    def draw(ax: Any) -> None:
+        order = np.argsort(-values, kind="stable")[:_BARS]
+        places, left = np.arange(len(order)), len(names) - len(order)
+        ax.barh(places, values[order], xerr=deviations[order], capsize=3)
+        ax.set_yticks(places, [plain(names[k]) for k in order])
         ax.invert_yaxis()
         ax.axvline(0.0, color="black", linewidth=1)
-        ax.set_xlabel(self.label + (f"\n{left:,} shorter ones are not drawn" if left else ""))
+        ax.set_xlabel(label + (f"\n{left:,} shorter ones are not drawn" if left else ""))
+
+    return Drawing(draw)
 
 
 class _Matrix(metrics.ConfusionMatrixDisplay):
@@ -236,12 +213,12 @@ def _precision(ranking: Ranking, of_others: bool = False) -> tuple[float, Any, A
     return ranking.average_precision(of_others)[0], recall, precision
 
 
-def _worst(curves: dict[Any, tuple[float, Any, Any]], labels: tuple[str, str]) -> LinesDisplay:
+def _worst(curves: dict[Any, tuple[float, Any, Any]], labels: tuple[str, str]) -> Drawing:
     """The curves, {class: (area, x, y)}, of the ten smallest areas: of a class against the rest."""
     drawn = sorted(curves, key=lambda label: curves[label][0])[:_CURVES]
     title = f"{_CURVES} of {len(curves)} classes, of the smallest area" if len(curves) > _CURVES else ""
     lines = {f"{plain(label, 20)} (area {curves[label][0]:.2f})": curves[label][1:] for label in drawn}
-    return LinesDisplay(lines, labels, title=title)
+    return _lines(lines, labels, title=title)
 
 
 def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
@@ -258,13 +235,13 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
         # Rounding leaves a few 1e-8 where everything is explained, or less than nothing.
         left, count = np.maximum(1.0 - np.cumsum(shares), 1e-8), np.arange(1, len(shares) + 1)
         lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
-        found["spectrum"] = LinesDisplay(lines, ("direction l", "share of the energy |F|²"), log="y")
+        found["spectrum"] = _lines(lines, ("direction l", "share of the energy |F|²"), log="y")
     if history := getattr(model, "history_", None):
         for name, key in (("epochs", "loss"), ("validation", "validation_score")):
             scored = [entry for entry in history if entry[key] is not None]
             line = [entry["epoch"] for entry in scored], [entry[key] for entry in scored]
             if scored:
-                found[name] = LinesDisplay({key: line}, ("epoch", _OF_EPOCHS[key]), log="y" * (key == "loss"))
+                found[name] = _lines({key: line}, ("epoch", _OF_EPOCHS[key]), log="y" * (key == "loss"))
     elif getattr(model, "cv_errors_", None) is not None:
         alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
         errors = np.asarray(model.cv_errors_)
@@ -274,5 +251,5 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
             "errors": (alphas[order], errors[order]),
             chosen: ([model.alpha_], errors[alphas == model.alpha_][:1]),
         }
-        found["alphas"] = LinesDisplay(curves, ("alpha", "mean squared error, held-out rows"), log="xy")
+        found["alphas"] = _lines(curves, ("alpha", "mean squared error, held-out rows"), log="xy")
     return found

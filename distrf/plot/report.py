@@ -121,6 +121,7 @@ def write_report(
     if searched:
         section, made = "Search", result.to_dict()
         made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
+        made |= {made["metric"]: result.best.score} | result.best.parameters
     elif isinstance(result, Evaluation):
         section, made = "Scores", dict(result)
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
@@ -142,7 +143,6 @@ def write_report(
     page = {
         "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "cards": _cards(facts, result),
         "warnings": dict.fromkeys(itertools.chain(*texts)),
         "figures": [] if searched else _figures(result),
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
@@ -157,25 +157,6 @@ def write_report(
     source = resources(__package__).joinpath("report.html.j2").read_text("utf-8")
     fs, root = files.filesystem(files.normalise(os.fspath(path)))
     files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
-
-
-def _cards(facts: Mapping[str, Any], result: Any) -> list[tuple[str, Any]]:
-    """(name, value) of the numbers at the top."""
-    cards: list[tuple[str, Any]] = []
-    if isinstance(result, Tuned):
-        cards.append((f"{result.metric} on {result.validation_rows:,} held-out rows", result.best.score))
-        cards += [*result.best.parameters.items(), ("alpha", result.best.alpha)]
-    elif isinstance(result, Evaluation):
-        of = f" of {result['positive']!r}" if result["score"] == "average_precision" else ""
-        cards.append((result["score"] + of, result[result["score"]]))
-    elif compared := facts.get("baseline"):
-        # Over all rows, where these were judged by the same measure as the sample.
-        last = [one for one in compared if one["what"] == compared[0]["what"]][-1]
-        cards.append((f"{last['what']} on {last['rows']}", last["chosen"]))
-    cards += [(name, facts.get(name)) for name in ("rows", "seconds")]
-    if peaks := facts.get("peak_bytes_per_worker"):
-        cards.append(("peak of a worker", format_bytes(max(peaks.values()))))
-    return [(name.replace("_", " "), value) for name, value in cards if value is not None]
 
 
 def _figures(result: Any) -> list[tuple[str, str]]:

@@ -77,13 +77,13 @@ class CirculantProjection(Projection):
 
     Attributes
     ----------
-    sign_place : "columns" where random signs stand on the columns of W (the input), "rows", or "nowhere"
+    signed : whether random signs stand on the columns of W (the input); papers have them on its rows, where they do nothing
     mixed : the number of circulant matrices from which the columns of a block are drawn; None is log2 d
     stream : the name of the random stream, and beginning of the names of the others
     """
 
     name: ClassVar[str] = "circulant"
-    sign_place: ClassVar[str] = "columns"
+    signed: ClassVar[bool] = True
     mixed: ClassVar[int | None] = 1
     stream: ClassVar[str] = "circulant"
 
@@ -117,7 +117,7 @@ class CirculantProjection(Projection):
         """Factor of each column of X for each mixed matrix, shape (n_mixed, d): a sign, or 0 where not drawn."""
         d, mixed = self.n_features_in, self.n_mixed
         factors = np.ones(d)
-        if self.sign_place == "columns" and self.kernel.symmetric:
+        if self.signed and self.kernel.symmetric:
             factors = signs(self.seed, f"{self.stream} signs", 0, d)
         if mixed == 1:
             return factors[None]
@@ -125,20 +125,13 @@ class CirculantProjection(Projection):
         return np.where(chosen == np.arange(mixed)[:, None], factors, 0.0)
 
     @property
-    def _has_row_signs(self) -> bool:
-        return self.sign_place == "rows" and self.kernel.symmetric
-
-    @property
     def _has_row_factors(self) -> bool:
-        return self._has_row_signs or self.kernel.radii(self.seed, 0, 1) is not None
+        return self.kernel.radii(self.seed, 0, 1) is not None
 
     def row_factors(self, block: int) -> np.ndarray:
-        """Factor of each row of a block, its radius times its sign, shape (L,)."""
-        factors = self.kernel.radii(self.seed, block, self.order)
-        factors = np.ones(self.order) if factors is None else factors
-        if self._has_row_signs:
-            factors = factors * signs(self.seed, f"{self.stream} row signs", block, self.order)
-        return factors
+        """The radius of each row of a block, shape (L,)."""
+        radii = self.kernel.radii(self.seed, block, self.order)
+        return np.ones(self.order) if radii is None else radii
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         L, d = self.order, self.n_features_in
@@ -209,18 +202,6 @@ class CirculantProjection(Projection):
 
 
 @dataclass(frozen=True)
-class CirculantPaperProjection(CirculantProjection):
-    """SCRF as printed (Feng et al. 2015, Definition 2): random signs on the rows, none on the input.
-
-    It is kept to reproduce the paper. Its signs change nothing in the estimate of the kernel: rows whose
-    difference is constant or smooth along the columns have up to d times the variance of independent weights.
-    """
-
-    name: ClassVar[str] = "circulant-paper"
-    sign_place: ClassVar[str] = "rows"
-
-
-@dataclass(frozen=True)
 class AlternatingCirculantProjection(CirculantProjection):
     """Each column of a block from one of two circulant matrices, with random signs on the input."""
 
@@ -235,19 +216,3 @@ class AlternatingCirculantLogProjection(AlternatingCirculantProjection):
 
     name: ClassVar[str] = "alternating_circulant-log2"
     mixed: ClassVar[int | None] = None
-
-
-@dataclass(frozen=True)
-class AlternatingCirculantPaperProjection(AlternatingCirculantProjection):
-    """As printed in the paper: two circulant matrices, no signs."""
-
-    name: ClassVar[str] = "alternating_circulant-paper"
-    sign_place: ClassVar[str] = "nowhere"
-
-
-@dataclass(frozen=True)
-class AlternatingCirculantLogPaperProjection(AlternatingCirculantLogProjection):
-    """As printed in the paper: log2 d circulant matrices, no signs."""
-
-    name: ClassVar[str] = "alternating_circulant-log2-paper"
-    sign_place: ClassVar[str] = "nowhere"

@@ -1,4 +1,4 @@
-"""Errors of predicted numbers: weighted sums over rows, and the scores that follow from them. Number code."""
+"""Errors of predicted numbers, losses of predicted probabilities: weighted sums over rows, and their scores. Number code."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import numpy as np
 from ..errors import InputError
 from ..execution.passes import SizedState
 from ..targets import checked_weights, float_columns, r2_of_sums
+from .labels import as_labels, codes_of
+
+#: Bins of equal width of what probabilities say.
+_BINS = 10
 
 
 @dataclass
@@ -82,3 +86,107 @@ class ErrorSums(SizedState):
             "relative_rmse": float(np.sqrt(squares.sum() / norms.sum())) if norms.sum() > 0 else None,
             "mae": float((sizes / self.weight).mean()),
         }
+
+
+@dataclass
+class ProbabilitySums(SizedState):
+    """Weighted sums over rows of losses of probabilities, and of what they say in bins of equal width.
+
+    With two classes a bin takes the probability of the second class, and whether the row has it. With more it takes the
+    largest probability, and whether its class is the row's.
+
+    Parameters
+    ----------
+    classes : array of shape (c,)
+        In ascending order: a column of probabilities for each.
+
+    Attributes
+    ----------
+    sums : float64 array of shape (3,)
+        Weight of the rows, log losses, Brier scores.
+    bins : float64 array of shape (3, 10)
+        Weight of the rows, sum of their probabilities, weight of those for which it came true.
+    """
+
+    classes: np.ndarray
+    sums: np.ndarray = field(default_factory=lambda: np.zeros(3))
+    bins: np.ndarray = field(default_factory=lambda: np.zeros((3, _BINS)))
+
+    weight = property(lambda self: float(self.sums[0]))
+
+    @property
+    def nbytes(self) -> int:
+        return 64 + self.bins.nbytes + self.classes.nbytes
+
+    def add(self, y: np.ndarray, probabilities: np.ndarray, weight: np.ndarray | None = None) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,), labels
+            The probability of one that is not among the classes is 0.
+        probabilities : array of shape (rows, c), or (rows,) of the second of two classes
+        weight : array of shape (rows,), optional
+
+        Raises
+        ------
+        InputError
+            Probabilities outside [0, 1], or that do not sum to 1, or whose columns are not those of the classes.
+        """
+        p = checked_probabilities(probabilities)
+        if len(self.classes) != p.shape[1]:
+            shape = ("n", *probabilities.shape[1:])
+            raise InputError(
+                f"probabilities have a column a class, got shape {shape} for {len(self.classes)} classes"
+            )
+        codes = codes_of(self.classes, as_labels(y))
+        w = np.ones(len(p)) if weight is None else checked_weights(weight, codes)
+        rows, eps, two = np.arange(len(p)), np.finfo(p.dtype).eps, p.shape[1] == 2
+        own = np.where(codes >= 0, p[rows, codes], 0.0).astype(p.dtype)
+        squares = (p.astype(np.float64) ** 2).sum(axis=1) + (1 - 2 * own.astype(np.float64))
+        logs = np.log(np.clip(own, eps, 1 - eps), dtype=np.float64)
+        self.sums += w.sum(), -(w @ logs), (w @ squares) * (0.5 if two else 1.0)
+        best = np.ones(len(p), dtype=np.intp) if two else p.argmax(axis=1)
+        told = p[rows, best]
+        place = np.searchsorted(np.linspace(0.0, 1.0, _BINS + 1)[1:-1], told)
+        for total, values in zip(self.bins, (w, w * told, w * (codes == best)), strict=True):
+            total += np.bincount(place, values, _BINS)
+
+    def merge(self, other: ProbabilitySums) -> None:
+        """Count the rows of another state, which is left as it is."""
+        self.sums += other.sums
+        self.bins += other.bins
+
+    def scores(self) -> dict[str, float]:
+        """Means over the rows; NaN without any.
+
+        The log loss is -log of the probability of the class of a row, cut off at the precision of the probabilities; the Brier
+        score the squared error: for two classes of the probability of either, else summed over the classes.
+        """
+        means = self.sums[1:] / self.weight if self.weight > 0 else [np.nan, np.nan]
+        return {"log_loss": float(means[0]), "brier": float(means[1])}
+
+    @property
+    def calibration(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Of each bin that has rows: the share for which it came true, the mean probability, the weight of the rows."""
+        weight, told, true = self.bins[:, self.bins[0] > 0]
+        return true / weight, told / weight, weight
+
+
+def checked_probabilities(values: np.ndarray) -> np.ndarray:
+    """Probabilities of each class, shape (rows, c). Raises InputError outside [0, 1], and where they do not sum to 1."""
+    p = np.asarray(values)
+    p = p if p.dtype.kind == "f" else p.astype(np.float64)
+    bad = ~((p >= 0) & (p <= 1))
+    if bad.any():
+        raise InputError(
+            f"probabilities lie between 0 and 1, got {float(p[bad][0]):g}; decision values are ranked: use roc_auc"
+        )
+    if p.ndim == 1:
+        return np.stack([1 - p, p], axis=1)
+    off = np.abs(p.sum(axis=1, dtype=np.float64) - 1)
+    if len(p) and off.max() > np.sqrt(np.finfo(p.dtype).eps):
+        raise InputError(
+            f"the probabilities of a row sum to 1, got {p[off.argmax()].sum():g}; give a column for each class"
+        )
+    return p

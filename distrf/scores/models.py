@@ -10,9 +10,8 @@ import numpy as np
 from ..execution.passes import StateOfStates
 from ..randomness import sample_indices
 from ..targets import float_columns
-from .errors import ErrorSums
+from .errors import ErrorSums, ProbabilitySums
 from .labels import MATRIX_LABELS, LabelCounts
-from .probabilities import ProbabilitySums
 from .ranking import BINS, ClassRankings
 
 #: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
@@ -163,12 +162,18 @@ class ClassifierSums(ModelSums):
         known, scores, first = self.labels, self.scores(), headline(self.class_weights)
         each = (_plain(score.tolist()) for score in (known.precisions, known.recalls, known.f1s))
         observed, predicted, weight = self.probabilities.calibration
+        first, shares = first if scores[first] is not None else "accuracy", known.truth / known.weight
+        constant = {
+            "accuracy": float(shares.max()), "balanced_accuracy": 1.0 / np.count_nonzero(shares),
+            "average_precision": float(self.class_weights[self.positive] / known.weight) if self.two else None,
+        }  # fmt: skip
         classes = zip(known.labels.tolist(), _counts(known.truth), *each, strict=True)
         bins = zip(predicted.tolist(), observed.tolist(), _counts(weight), strict=True)
         return {
-            "score": first if scores[first] is not None else "accuracy",
+            "score": first,
             "rows": self.rows,
             **scores,
+            "score_of_constant": constant[first],
             "positive": self.classes[self.positive].item() if self.two else None,
             "classes": _records("label rows precision recall f1", classes),
             "confusion_matrix": None if known.matrix is None else [_counts(row) for row in known.matrix],
@@ -220,7 +225,7 @@ class RegressorSums(ModelSums):
 
     def report(self) -> dict[str, Any]:
         """All scores as plain JSON."""
-        return {"score": "r2", "rows": self.rows, **self.scores()}
+        return {"score": "r2", "rows": self.rows, **self.scores(), "score_of_constant": 0.0}
 
 
 def _counts(sums: np.ndarray) -> list[int | float]:

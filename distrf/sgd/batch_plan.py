@@ -9,7 +9,6 @@ from sklearn.base import is_classifier
 
 from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
 from ..execution.planned import Costs, Phase, PlannedRows
-from ..execution.row_blocks import merged_chunks
 from ..maps import working_dtype
 from ..projections.cache import cached_bytes
 from ..targets import target_phase
@@ -80,10 +79,9 @@ def batch_memory(
     )  # fmt: skip
 
 
-def planned_blocks(rows: PlannedRows, block_rows: int, read_bytes: float) -> tuple[int, ...]:
-    """The rows of each block of a plan that batches take rows from; read_bytes : of a row as it is read"""
-    blocks = tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
-    return blocks if rows.sparse else merged_chunks(blocks, read_bytes)
+def planned_blocks(rows: PlannedRows, block_rows: int) -> tuple[int, ...]:
+    """The rows of each block of a plan that batches take rows from."""
+    return tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
 
 
 def _linear_memory(
@@ -110,7 +108,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
     block_rows = rows.block_rows if wide else rows.batched_rows
     row = held + 8 * (1 if is_classifier(estimator) else rows.outputs)
-    blocks = planned_blocks(rows, block_rows, held)
+    blocks = planned_blocks(rows, block_rows)
     usable = max(1, n - round(n * estimator.held_out_share))
     size = largest = most_rows(estimator.batch_size, usable, width)
     bound = ""
@@ -144,7 +142,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     short = 1 + 2 * bool(estimator.held_out_share)  # drawn folds are counted, by block too
     source = rows.source_bytes if block_rows == rows.block_rows else 0
     return rows.sample_costs(sample, blocks=len(blocks)) + Costs(
-        (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts, most * batches)),
+        (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts)),
         8 * width * rows.outputs,
         _linear_memory(
             schedule,
@@ -162,14 +160,11 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     )
 
 
-def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> BatchMemory | None:
-    """The memory of a worker, checked once classes and spectrum are known; None where no workers train.
-
-    Raises MemoryPlanError if a worker cannot hold it.
-    """
+def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> None:
+    """Raise MemoryPlanError where a worker cannot hold a fit, once classes and spectrum are known."""
     client = rows.workers_client() if rows.lazy else None
     if client is None:
-        return None
+        return
     workers, itemsize = Workers.of_client(client), working_dtype(rows.arrays[0].dtype).itemsize
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
     cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
@@ -178,4 +173,3 @@ def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> BatchMemory |
         weights=cached,
     )  # fmt: skip
     memory.check(workers, f"a fit to {outputs} output(s)")
-    return memory

@@ -37,7 +37,6 @@ from ..execution.row_blocks import shared_arrays
 from ..execution.scheduler import LARGE_GRAPHS, compute, computed, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
-from ..execution.worker_checks import able_workers
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
 from .schedules import Batch
 
@@ -153,7 +152,7 @@ class DaskBatches:
         workers, batch = Workers.of_client(self._client), batches[0][1]
         self._far = batches_ahead(workers.count * workers.threads, batch.rows * self._row_bytes)
         self._opened += 1
-        window = Window(self._opened, threads_of(able_workers(workers.each, workers.memory_limit)))
+        window = Window(self._opened, threads_of(self._client.nthreads()))
         self._coming.extend((epoch, batch, window) for epoch, batch in batches)
         for worker, microbatches in assign(len(batch.microbatches), batch.window, window.threads):
             self._load(submission, [batch.microbatches[i] for i in microbatches], worker, window)
@@ -202,11 +201,9 @@ class DaskBatches:
             groups.setdefault(assignment.microbatches[0] // FAN_IN, []).append(key)
         keys = groups[0]
         if len(groups) > 1:
-            # Sums stay among the workers of the batch, of which none is too small.
-            among = sorted({a.worker for a in assignments if a.worker is not None}) or None
             keys = [f"sgd-sum-{name}-{i}" for i in groups]
             for key, members in zip(keys, groups.values(), strict=True):
-                submission.add({key: Task(key, _sum_lists, *map(TaskRef, members))}, 1, among)
+                submission.add({key: Task(key, _sum_lists, *map(TaskRef, members))}, 1)
         submission.keep.extend(keys)
         return keys
 
@@ -331,7 +328,7 @@ class Submission:
         self,
         graph: dict[Any, Any],
         priority: int = 0,
-        worker: str | Sequence[str] | None = None,
+        worker: str | None = None,
         keep: Iterable[Any] = (),
     ) -> None:
         """Add tasks.
@@ -342,15 +339,14 @@ class Submission:
             Tasks by key.
         priority : int
             Higher ones run first.
-        worker : str or sequence of str, optional
-            Address of the worker that should run them, or of several of which any may; if they are lost, any other may.
+        worker : str, optional
+            Address of the worker that should run them; if it is lost, any other may.
         keep : iterable of keys
             Results to hold on the cluster until their futures are released. All others are dropped after their last use.
         """
         notes: dict[str, Any] = {"priority": priority, "span": self._span}
         if worker is not None:
-            workers = [worker] if isinstance(worker, str) else list(worker)
-            notes |= {"workers": workers, "allow_other_workers": True}
+            notes |= {"workers": [worker], "allow_other_workers": True}
         self._layers[str(len(self._layers))] = MaterializedLayer(graph, annotations=notes)
         self.keep.extend(keep)
 

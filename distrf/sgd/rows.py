@@ -21,7 +21,6 @@ from ..execution.row_blocks import (
     align_rows,
     blocks_are_csr,
     mapped_from,
-    merge_rows,
     row_bytes,
     rows_per_block,
     uncut_rows,
@@ -83,7 +82,7 @@ class Rows:
         given, D = (X, *rest), X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
-            source = merge_rows(uncut_rows(source))
+            source = uncut_rows(source)
             y = align_rows(source, y, "y") if is_dask_collection(y) else y
             weight = align_rows(source, weight, "weight") if is_dask_collection(weight) else weight
             rest = (y,) if weight is None else (y, weight)

@@ -15,7 +15,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
-from ..execution.memory import PassMemory
 from ..progress import current_listener
 from .batch_work import LOSS, WEIGHT, Sums, validation_score
 from .optimizer import Optimizer, OptimizerState
@@ -95,7 +94,6 @@ class Trainer:
     fallback : the weights to return to when training diverges: of the best epoch with `keep_best`, else of the last. Those
         of epoch 0 are the constant prediction
     measured : with `whole`, the weights to which the loss of the last epoch belongs
-    memory : the planned memory of a worker; None without workers
     null_loss : mean loss of the constant prediction over all rows or a sample; a single batch may lack a rare class
     """
 
@@ -114,7 +112,6 @@ class Trainer:
     fallback: np.ndarray | None = None
     measured: np.ndarray | None = None
     null_loss: float = 0.0
-    memory: PassMemory | None = None
 
     def __post_init__(self) -> None:
         self.first = self.optimizer.solution(self.state)  # of epoch 0

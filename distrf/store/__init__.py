@@ -8,15 +8,15 @@ from ..lazy import exports
 __getattr__, __all__ = exports(
     __name__,
     {
+        ".zarr_arrays": "place_of_array",
         ".zarr_layout": "ArrayInfo StoreInfo info made_from",
-        ".zarr_writer": "appendable begin_append create existing_store finish pending_blocks write_block",
+        ".writer": "appendable begin_append create existing_store finish pending_blocks write_block",
         ".zarr_source": "ZarrSource",
-        ".row_source": "RowReader RowSource RowsInfo Selection",
-        ".formats": "describe facts find_format fingerprint open_source open_weighted part_fingerprints read_as register_format",
+        ".row_source": "RowReader RowSource Selection",
+        ".formats": "facts find_format fingerprint open_source part_fingerprints read_as",
         ".csv_source": "CsvSource",
         ".table_source": "TableSource",
-        ".parquet_writer": "create_parts existing_parts finish_parts write_parquet_block",
-        ".outputs": "check_apart check_writable place_of_array to_parquet",
+        ".outputs": "check_apart check_writable to_parquet",
         ".documents": "array_shapes existing_model_folder is_model_folder read_model_folder read_spec write_model_folder",
     },
 )

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, TypeVar
 
 from ..errors import InputError
-from ..parameters import FLAG, NONE, PLACE, Rule, one_of, param
+from ..parameters import FLAG, NONE, PLACE, Rule, check_fields, one_of, param
 from . import files
 
 #: The separator of text in columns: runs of blanks and tabs.
@@ -58,10 +58,8 @@ class CsvFormat:
         CSV: whether the first row has the names of the columns. None sees it by the row, and refuses one that tells
         neither.
     decimal : {".", ","} or None, default=None
-        CSV: what stands before the fraction of a number. None is a point, or a comma where points separate thousands. Text such as
-        "1,5" is read as numbers too where columns are encoded.
-    thousands : {",", ".", "'", " ", "_"} or None, default=None
-        CSV: what stands between the thousands of a number.
+        CSV: what stands before the fraction of a number. None is a point. Text such as "1,5" or "1,000" is read as numbers too where
+        columns are encoded.
     comment : str or None, default=None
         CSV: lines that begin with this are left out.
     scratch : str, PathLike or None, default=None
@@ -70,8 +68,8 @@ class CsvFormat:
 
     Raises
     ------
-    ParameterError, InputError
-        A parameter breaks its rule, or two are one mark.
+    ParameterError
+        A parameter breaks its rule.
     """
 
     sep: str | None = param(
@@ -84,7 +82,6 @@ class CsvFormat:
     keep_default_na: bool = param(default=True, rule=FLAG)
     header: bool | None = param(default=None, rule=FLAG | NONE)
     decimal: str | None = param(default=None, rule=one_of(".", ",") | NONE)
-    thousands: str | None = param(default=None, rule=one_of(",", ".", "'", " ", "_") | NONE)
     comment: str | None = param(
         default=None,
         rule=Rule(("a mark such as '#'",), lambda mark: isinstance(mark, str) and mark != "") | NONE,
@@ -94,12 +91,7 @@ class CsvFormat:
     parameter_rules: ClassVar[dict[str, Rule]] = {}
 
     def __post_init__(self) -> None:
-        for name, rule in self.parameter_rules.items():
-            rule.check(name, getattr(self, name))
-        if self.decimal is not None and self.decimal == self.thousands:
-            raise InputError(
-                f"decimal= and thousands= are two marks; received {self.decimal!r} for both; leave one out"
-            )
+        check_fields(self)
         texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
         plain = {
             "sep": "\t" if self.sep == r"\t" else self.sep, "encoding": codecs.lookup(self.encoding).name,
@@ -107,11 +99,6 @@ class CsvFormat:
         }  # fmt: skip
         for name, value in plain.items():
             object.__setattr__(self, name, value)
-
-    @property
-    def point(self) -> str:
-        """What stands before fractions. One that is said stays apart from this: it overrides that of a model's training."""
-        return self.decimal or ("," if self.thousands == "." else ".")
 
 
 CsvFormat.parameter_rules.update((one.name, one.metadata["rule"]) for one in fields(CsvFormat))

@@ -22,8 +22,8 @@ from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import USUAL, current_format, said_format
 from .csv_text import FAULT, LARGEST_ROW, Dialect, column_types, dialect_of, joined
-from .fingerprints import fingerprint_of_spec
 from .row_source import Selection
+from .spec import fingerprint_of_spec
 from .table_schema import TableSchema, base_of, is_text
 from .table_source import Found, TableSource, found_in
 from .text_forms import find_form
@@ -44,7 +44,7 @@ class CsvSource(TableSource):
     numbers again, among which the word is missing.
     """
 
-    kind = "csv"
+    kind, endings = "CSV", file_lists.TEXT
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -55,11 +55,6 @@ class CsvSource(TableSource):
             return True
         fs, root = files.filesystem(path)
         return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
-
-    @classmethod
-    def files(cls, path: str) -> list[files.Place]:
-        """The CSV files of a path."""
-        return file_lists.list_files(path, file_lists.TEXT, "CSV")
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
@@ -85,10 +80,9 @@ class CsvSource(TableSource):
                 made[j] = converted(name, others)
         if made != guessed:
             found = found_in(path, made, names)
-        strays: dict[str, str] = {}
         for _, schema in reversed(found.schemas):
-            strays |= json.loads(schema.metadata[b"distrf"])
-        return found._replace(strays=tuple(strays.items()))
+            found.strays.update(json.loads(schema.metadata[b"distrf"]))
+        return found
 
 
 def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
@@ -175,16 +169,13 @@ def _wider(
     wider = {name: joined(kind, found[name]) for name, kind in types.items()}
     if wider[failed] == types[failed]:
         wider[failed] = pa.string()
-    turned = {name: pa.string() for name in types if is_text(wider[name]) and not is_text(types[name])}
-    texts = dialect.first_rows({failed: pa.string()} | turned, skip)
-    for name in turned:
-        stray = fault["value"] if name == failed else dialect.misread(name, types[name], skip)
-        if stray is None:  # Arrow does not guess all that it reads
-            wider[name] = types[name]
-        elif not pa.types.is_null(types[name]):
-            # Rows count from the fault: Arrow skips one less beyond a block.
-            apart = pc.index(texts[name], stray).as_py() - pc.index(texts[failed], fault["value"]).as_py()
-            strays[name] = _where(dialect, stray, skip + 1 + apart)
+    for name, kind in types.items():
+        if is_text(wider[name]) and not is_text(kind):
+            stray = fault["value"] if name == failed else dialect.misread(name, kind, skip)
+            if stray is None:  # Arrow does not guess all that it reads
+                wider[name] = kind
+            elif not pa.types.is_null(kind):
+                strays[name] = f"{stray[:60]!r} (near row {skip + 1:,} of {dialect.file!r})"
     return wider
 
 
@@ -215,10 +206,6 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
         writer.write_table(held.slice(0, len(held) - 1))
 
 
-def _where(dialect: Dialect, value: str, row: int) -> str:
-    return f"{value[:60]!r} (row {row:,} of {dialect.file!r})"
-
-
 def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
     """Of a column of text of which nearly all reads as numbers, a text that does not, and its row; else empty."""
     column = rows.column(name)
@@ -226,7 +213,7 @@ def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
     if found is None or found.kind != "number" or not found.stray:
         return ""
     row = pc.index(pc.ascii_trim_whitespace(column), found.stray).as_py()
-    return _where(dialect, column[row].as_py(), row + 1)
+    return f"{column[row].as_py()[:60]!r} (row {row + 1:,} of {dialect.file!r})"
 
 
 def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreError:

@@ -78,7 +78,7 @@ class Dialect:
         )  # fmt: skip
         nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
         values = pa.csv.ConvertOptions(
-            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.point, check_utf8=True,
+            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.decimal or ".", check_utf8=True,
             column_types=types, include_columns=list(types or ()),
         )  # fmt: skip
         parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
@@ -140,8 +140,7 @@ def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
         try:
             first = next(pieces, b"").removeprefix(b"\xef\xbb\xbf")
             pieces = itertools.chain([first], pieces)
-            changed = wanted.comment or wanted.thousands or wanted.sep == BLANKS
-            pieces = _plain(pieces, wanted) if changed else pieces
+            pieces = _plain(pieces, wanted) if wanted.comment or wanted.sep == BLANKS else pieces
             for piece in pieces:  # an empty line before the names is none that is skipped
                 if piece := piece.lstrip(b"\r\n"):
                     yield piece
@@ -154,11 +153,8 @@ def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
 
 
 def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
-    """Whole lines without those that begin as comments, tabs for blanks but for those between quotes, numbers without marks."""
-    rest, mark = b"", wanted.thousands or ""
-    sep = "\t" if wanted.sep == BLANKS else wanted.sep or ","
-    edges = '"' if mark == sep else f'"\n\r{sep}' + ";\t|" * (wanted.sep is None)
-    number = rf"(?<![^{re.escape(edges)}])[+-]?\d{{1,3}}(?:{re.escape(mark)}\d{{3}})+(?=[.,]?\d*(?:[{re.escape(edges)}]|$))"
+    """Whole lines without those that begin as comments, tabs for blanks but for those between quotes."""
+    rest = b""
     for piece in itertools.chain(pieces, [b""]):
         rest += piece
         end = rest.rfind(b"\n") + 1 if piece else len(rest)
@@ -168,8 +164,6 @@ def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
         if wanted.sep == BLANKS:
             lines = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", lines)
             lines = re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", lines)
-        if mark:
-            lines = re.sub(number.encode(), lambda found: found[0].replace(mark.encode(), b""), lines)
         yield lines
 
 
@@ -236,7 +230,7 @@ def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
             f"({error}); give encoding='latin-1' or what it is"
         ) from None
     tabs = wanted.sep == BLANKS or (re.search(r"\.(tsv|tab)(\.\w+)?$", name.lower()) and not wanted.sep)
-    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.point)
+    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal or ".")
     names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
     named = _holds_names(names, name) if wanted.header is None else wanted.header
     names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]

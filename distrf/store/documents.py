@@ -1,6 +1,6 @@
 """Documents: a folder of one JSON file and the arrays that it names, data and never code. Models and checkpoints are such.
 
-Arrays are in ``arrays-<id>.npz`` files, whose names and SHA-256 are in the JSON file. A new file has a new name, and the JSON file
+Arrays are in ``arrays-<checksum>.npz`` files, whose names are in the JSON file. A new file has a new name, and the JSON file
 is replaced last, in one step; then what it does not name is removed. Until then, and if the writer is killed, the old document is read.
 """
 
@@ -12,19 +12,19 @@ import os
 import re
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
-from .job_lock import hold
+from .outputs import hold
 from .spec import from_json, require_same, to_json
 
 VERSION = 4
-_FILE = re.compile(r"arrays-[0-9a-f]{16}\.npz")
+_FILE = re.compile(r"arrays-[0-9a-f]{32}\.npz")
 
 
 @dataclass(frozen=True)
@@ -130,31 +130,30 @@ class Document:
         ------
         InputError
             An entry that is not plain data (the message names it).
-        FileExistsError
-            With `new`, another document is there.
         InUseError
-            Another job writes here.
+            Another job writes here; with `new`, another document is there.
         """
         fs, file = self.file
         root, records = os.path.dirname(file), dict(kept or {})
         stored = {key: storable(members) for key, members in arrays.items() if members}
         for key, members in stored.items():
-            sha256 = _packed(members)
             shapes = {name: f"{array.shape} {array.dtype.str}" for name, array in members.items()}
-            records[key] = {"file": f"arrays-{sha256[:16]}.npz", "sha256": sha256, "shapes": shapes}
+            records[key] = {"file": _file_of(members), "shapes": shapes}
         document = with_checksum(
             {"format": f"distrf-{self.kind}", "version": VERSION, "spec": to_json(spec), "arrays": records}
         )
         with files.explained(self.path):
             for key, members in stored.items():
-                files.write_file(fs, f"{root}/{records[key]['file']}", lambda out, m=members: _packed(m, out))  # type: ignore[misc]
+                write = partial(_write_arrays, arrays=members)
+                files.write_file(fs, f"{root}/{records[key]['file']}", write)
             named = {record["file"] for record in records.values()}
-            if named - files.names_in(fs, root):
+            if named - files.names_in(fs, root) or (
+                not files.write_json(fs, file, document, new=new)
+                and self.read() != document  # else the answer was lost
+            ):
                 raise InUseError(
                     f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
                 )
-            if not files.write_json(fs, file, document, new=new) and self.read() != document:
-                raise FileExistsError(file)  # else the answer was lost
             for name in files.names_in(fs, root):
                 if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
                     files.remove(fs, f"{root}/{name}")
@@ -185,14 +184,14 @@ class Document:
             return StoreError(f"{what} ({type(error).__name__}: {error}); restore it or make it again")
 
         with reworded(damaged), fs.open(path, "rb") as packed:
-            if hashlib.file_digest(packed, "sha256").hexdigest() != record["sha256"]:
-                raise ValueError("SHA-256 differs: it is not the one that was written")
-            packed.seek(0)
             with np.load(packed, allow_pickle=False) as members:
                 # A small file that claims large arrays would fill the memory.
                 if any(member.compress_type != zipfile.ZIP_STORED for member in members.zip.infolist()):
                     raise ValueError("it is compressed")
-                return dict(members)
+                found = dict(members)
+            if _file_of(found) != record["file"]:
+                raise ValueError("its checksum differs: it is not the one that was written")
+            return found
 
 
 def storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -207,30 +206,21 @@ def storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in found.items()}
 
 
-class _Stream:
-    """What a ZIP archive is written to from its begin to its end, so that the bytes are the same wherever it is."""
-
-    def __init__(self, out: Any):
-        self.out, self.sha256 = out, hashlib.sha256()
-
-    def write(self, data: Any) -> int:
-        self.sha256.update(data)
-        if self.out is not None:
-            self.out.write(data)
-        return len(data)
-
-    def flush(self) -> None:
-        pass
+def _file_of(arrays: Mapping[str, np.ndarray]) -> str:
+    """The name of the file of some arrays, by a checksum of all that they hold."""
+    found = hashlib.sha256()
+    for name, array in arrays.items():
+        found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        found.update(np.ascontiguousarray(array).data)
+    return f"arrays-{found.hexdigest()[:32]}.npz"
 
 
-def _packed(arrays: Mapping[str, np.ndarray], out: Any = None) -> str:
-    """Write arrays as an .npz file, one beside memory at a time. Returns its SHA-256; without a file, this alone."""
-    stream: Any = _Stream(out)
-    with zipfile.ZipFile(stream, "w") as archive:
+def _write_arrays(file: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an .npz file, one array beside memory at a time; `np.savez` takes no array of the name "file"."""
+    with zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, allow_pickle=False)
-    return str(stream.sha256.hexdigest())
 
 
 def write_model_folder(
@@ -262,14 +252,11 @@ def write_model_folder(
     """
     place = _model(path)
     wanted, stored = to_json(spec), storable(arrays)  # before anything is made
-    with hold(place.path, takeover=overwrite):
-        while True:  # again where a job that no lock excludes has put a model there meanwhile
-            old = place.existing()
-            if old is not None:
-                require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
-            with suppress(FileExistsError):
-                place.write(spec, {"model": stored}, new=old is None)
-                return
+    with hold(place.path):
+        old = place.existing()
+        if old is not None:
+            require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
+        place.write(spec, {"model": stored}, new=old is None)
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -89,8 +89,9 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
     root = root if files.is_local(path) else fs.unstrip_protocol(root)
     if found != [root]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
-            said = (files.read_object(fs, f"{root}/_spec.json") or {}).get("attributes", {}).get("distrf", {})
-            lost = said.get("n_rows", 0) - sum(name.startswith(f"{root}/part-") for name in found)
+            with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
+                made = files.read_json(fs, f"{root}/_spec.json")["attributes"]["distrf"]
+                lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(
                     f"only a complete folder of part files can be read: {path!r} has no _SUCCESS, or lacks parts ({lost}); run the "

@@ -1,17 +1,103 @@
-"""Data frames and Arrow tables in memory: their coded rows, their target, and some of their rows."""
+"""Data frames and Arrow tables in memory: as Arrow tables, their target, and some of their rows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import datetime
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .table_codes import as_arrow
-from .table_reader import TableRows, column_values
-from .table_schema import as_floats, decoded, is_text, merged, null_error, target_dtype, value_type
+from ..errors import InputError, reworded
+from .table_reader import TableRows, column_values, spread, widths
+from .table_schema import (
+    as_floats,
+    decoded,
+    is_text,
+    merged,
+    null_error,
+    require_distinct,
+    target_dtype,
+    value_type,
+)
+
+
+def as_arrow(frame: Any) -> pa.Table:
+    """Rows in memory as an Arrow table.
+
+    Parameters
+    ----------
+    frame : data frame, Arrow table or batch, or mapping of columns
+        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name,
+        or holds times: "__index_level_0__" then, as in Parquet.
+
+    Returns
+    -------
+    pa.Table
+        Names are text: of the column 3 it is "3"; of one of lists of numbers of one length there are many, see `table_reader.spread`.
+        A column of a pandas frame or mapping without any value has the type null, since its own says little.
+
+    Raises
+    ------
+    InputError
+        These are no rows, two columns have one name, or a column mixes types: the message names it.
+    """
+    if hasattr(frame, "__dask_graph__"):
+        raise InputError(
+            f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
+        )
+    table = _plain_table(frame)
+    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
+        if pa.types.is_string_view(value_type(field.type)):
+            table = table.set_column(j, field.name, decoded(table.column(j)))
+    return spread(table, widths(table))
+
+
+def _plain_table(frame: Any) -> pa.Table:
+    if isinstance(frame, (pa.Table, pa.RecordBatch)):
+        return pa.table(frame)
+    if isinstance(frame, Mapping):
+        pairs = [(str(name), values) for name, values in frame.items()]
+    elif hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
+        pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
+        known, index = {name for name, _ in pairs}, frame.index
+        # Parquet does not hold ranges either.
+        for j, name in enumerate(() if type(index).__name__ == "RangeIndex" else index.names):
+            level, label = index.get_level_values(j), f"__index_level_{j}__" if name is None else str(name)
+            if label not in known and (name is not None or level.dtype.kind == "M"):
+                pairs.append((label, level))
+    else:
+        with suppress(pa.ArrowInvalid):  # a stream of one column
+            if hasattr(frame, "__arrow_c_stream__"):
+                return pa.table(frame)
+        raise InputError(
+            f"a table is a data frame, an Arrow table or a mapping of columns; received {type(frame).__name__}; make one of it"
+        )
+    require_distinct(name for name, _ in pairs)
+    return pa.table({name: _array(values, name) for name, values in pairs})
+
+
+def _array(values: Any, name: str) -> pa.Array:
+    def meant(error: Exception) -> InputError:
+        return InputError(
+            f"a column holds numbers, booleans, text, dates or times of one type; column {name!r} does not ({error}); convert it, "
+            "or leave it out"
+        )
+
+    with reworded(meant):
+        array = pa.array(values, from_pandas=True)
+        if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
+            times = [
+                v for v in values if isinstance(v, (datetime.date, datetime.time)) and v == v
+            ]  # NaT is not itself
+            # Arrow takes the type of the first, and drops what others have more, and the time zone of a time of day.
+            kinds = {(isinstance(v, datetime.datetime), getattr(v, "tzinfo", None) is not None) for v in times}
+            if len(kinds) > 1 or (pa.types.is_time(array.type) and (False, True) in kinds):
+                raise TypeError("some have a time, or a time zone")
+    return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
 
 
 def chosen(frame: Any, names: Sequence[str]) -> pa.Table:

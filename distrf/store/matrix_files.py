@@ -1,8 +1,11 @@
-"""Rows of NumPy's files: a ``.npy`` file, which is mapped where it is local, and members of ``.npz``, which each process reads whole."""
+"""Matrices in files: of NumPy, ``.npy`` mapped where it is local, ``.npz`` read whole by each process; and svmlight text (libsvm), plain
+or packed, which is read in pieces, counted and checked by a first pass.
+"""
 
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, ClassVar, Self
@@ -10,11 +13,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..errors import InputError
+from ..errors import InputError, reworded
 from . import files
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 
 _MEMBERS = ("data", "indices", "indptr", "shape")
+PIECE_BYTES = 2**20
+_ENDINGS = tuple(
+    f".{name}{packed}" for name in ("svmlight", "libsvm", "svm") for packed in ("", ".gz", ".bz2", ".zst")
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,12 +76,9 @@ class MatrixSource(RowSource):
         if packed and (target or _array(path, f"y{suffix}", version) is not None):
             goal = f"{target or 'y'}{suffix}"
         elif not packed and target is not None:
-            goal = int(target) if target.removeprefix("-").isdigit() else d
-            if not -d <= goal < d:
-                raise InputError(
-                    f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
-                )
-            goal %= d
+            rule = f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
+            with reworded(lambda _: InputError(rule)):
+                goal = range(d)[int(target)]
             columns = [j for j in range(d) if j != goal] if columns is None else columns
             if str(goal) in map(str, columns):
                 raise InputError(f"the target column {goal} is among columns=; leave it out")
@@ -158,3 +162,111 @@ def _member(path: str, name: str, version: str) -> Any:
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
     raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SvmlightSource(RowSource):
+    """CSR rows (float64) of an svmlight file, whose indices count from 1 unless a 0 occurs or `zero_based` says so.
+
+    Parameters
+    ----------
+    zero_based : bool
+        Whether indices count from 0.
+    stored : int
+        Entries of the rows.
+    labels : numpy.dtype
+        Of the target.
+    """
+
+    options = ("n_features", "zero_based")
+    zero_based: bool
+    stored: int
+    labels: np.dtype
+
+    @classmethod
+    def recognises(cls, path: str) -> bool:
+        """By the ending of the name."""
+        return path.endswith(_ENDINGS)
+
+    def blocks(self) -> Iterator[Any]:
+        """Not of such text; see `stream`."""
+        raise InputError(
+            f"the rows of {self.path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
+        )
+
+    read = blocks  # type: ignore[assignment]
+
+    @classmethod
+    def open(cls, path: str, selection: Selection) -> SvmlightSource:
+        """The text is read once."""
+        if selection.target is not None or selection.columns is not None:
+            raise InputError("svmlight has one label and no column names; leave out target= and columns=")
+        n = stored = 0
+        lowest, highest, whole = 2**62, -1, True
+        for X, y in _pieces(path, None):
+            if X.nnz:
+                lowest, highest = min(lowest, int(X.indices.min())), max(highest, int(X.indices.max()))
+            whole = whole and bool(np.isfinite(y).all() and (y == np.rint(y)).all() and np.abs(y).max() < 2**53)
+            n, stored = n + X.shape[0], stored + int(X.nnz)
+        if not n or (highest < 0 and selection.n_features is None):
+            raise InputError(f"{path!r} has no rows with values")
+        zero_based = lowest == 0 if selection.zero_based is None else selection.zero_based
+        if lowest == 0 and not zero_based:
+            raise InputError(
+                f"zero_based=False counts columns from 1, and {path!r} has the index 0; give zero_based=True"
+            )
+        found = highest + (1 if zero_based else 0)
+        width = found if selection.n_features is None else selection.n_features
+        if found > width:
+            raise InputError(
+                f"n_features={width} columns are fewer than those of {path!r}, whose highest index is {highest}, counted from "
+                f"{0 if zero_based else 1}; give n_features={found} or more"
+            )
+        return cls(
+            path=path, shape=(n, width), dtype=np.dtype(np.float64), block_lengths=(n,), sparse=True,
+            zero_based=zero_based, stored=stored, labels=np.dtype(np.int64 if whole else np.float64),
+            )  # fmt: skip
+
+    def target_source(self) -> SvmlightSource:
+        """The labels; `stream` of the rows gives them too."""
+        return replace(self, shape=self.shape[:1], dtype=self.labels, sparse=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Of the stored entries."""
+        return self.stored * 12 if self.sparse else super().nbytes
+
+    def stream(self, target: RowSource | None, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """In pieces of about 1 MiB of text."""
+        for X, y in _pieces(self.path, self.shape[1] + 1):
+            indices = X.indices if self.zero_based else X.indices - 1
+            rows = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.shape[1]))
+            rows.sort_indices()
+            yield rows, None if target is None else y.astype(self.labels)
+
+
+def _pieces(path: str, width: int | None) -> Iterator[tuple[Any, np.ndarray]]:
+    """Rows, whose columns count as the text does, and labels. Raises InputError for other text."""
+    from sklearn.datasets import load_svmlight_file
+
+    with files.open_text(path) as file:
+        rest, line = b"", 0
+        while True:
+            more = file.read(PIECE_BYTES)
+            text = rest + more
+            cut = text.rfind(b"\n") + 1 if more else len(text)
+            lines, rest = text[:cut], text[cut:]
+            if lines.strip():
+                try:
+                    X, y = load_svmlight_file(io.BytesIO(lines), n_features=width, zero_based=True)
+                except ValueError as error:
+                    last = line + 1 + lines.count(b"\n")
+                    raise InputError(
+                        f"lines are `label index:value ...` with rising indices; {path!r} breaks this between "
+                        f"lines {line + 1} and {last}: {error}"
+                    ) from error
+                if X.shape[0]:
+                    yield X, y
+            line += lines.count(b"\n")
+            if not more:
+                return

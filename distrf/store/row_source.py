@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 import numpy as np
 
 from ..errors import InputError, did_you_mean
-from .fingerprints import fingerprint_of_files
+from .spec import fingerprint_of_files
 
 if TYPE_CHECKING:  # it needs pyarrow, which readers of Zarr do without
     from .table_schema import TableSchema
@@ -41,9 +41,6 @@ class Selection:
         Of a table: columns that are no part of X where `columns` is None.
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
-    in_order : bool
-        All rows are read from the first to the last, by `RowSource.stream`: svmlight text, which can be read in no other
-        way, is not refused.
     split : str, optional
         Which members of an ``.npz`` file: "train", "test".
     n_features : int, optional
@@ -59,7 +56,6 @@ class Selection:
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
-    in_order: bool = False
     split: str | None = None
     n_features: int | None = None
     zero_based: bool | None = None
@@ -71,44 +67,6 @@ class Selection:
             raise InputError(
                 f"target= is the name of one column; received {self.target!r}; give several targets as y, shape (n, C)"
             )
-
-
-@dataclass(frozen=True)
-class RowsInfo:
-    """Rows, columns and layout of a data set, known without reading data.
-
-    Attributes
-    ----------
-    path : str
-        The normalised path or URL.
-    n, d : int
-        Rows, and columns of X.
-    dtype : str
-        Type of X.
-    block_rows : int
-        Rows of the largest block.
-    classes : list, optional
-        Class names behind integer codes of the target, where the place holds codes.
-    columns : list of str, optional
-        Names of the columns of X.
-    target : str, optional
-        Name of the target.
-    nbytes : int
-        Bytes of X in memory; of the stored entries for CSR rows.
-    sparse : bool
-        Whether blocks of X are ``csr_array``.
-    """
-
-    path: str
-    n: int
-    d: int
-    dtype: str
-    block_rows: int
-    classes: list[Any] | None
-    columns: list[str] | None
-    target: str | None
-    nbytes: int
-    sparse: bool
 
 
 def column_numbers(path: str, columns: Sequence[Any], names: Sequence[str] | None, d: int) -> tuple[int, ...]:
@@ -186,8 +144,8 @@ class RowReader(Protocol):
 class RowSource(ABC):
     """One array of rows in a place: X, or through `target_source` its y.
 
-    A new format is a subclass, itself a frozen dataclass, that implements `recognises`, `open` and `read`. It is named
-    in `distrf.store.formats`, or registered from outside the package by `distrf.store.register_format`.
+    A format is a subclass, itself a frozen dataclass, that implements `recognises`, `open` and `read`, and is named in
+    `distrf.store.formats`. Rows of others are Dask arrays, such as ``da.from_delayed`` makes of what reads a block.
 
     Parameters
     ----------
@@ -282,14 +240,8 @@ class RowSource(ABC):
         array of shape (last - first, ...), or csr_array where `sparse`
         """
 
-    def check_missing(self, strict: bool) -> None:  # noqa: B027  most formats have nothing to say
-        """Called before rows are read: warns of data that are not there and would be read as a fill value.
-
-        Parameters
-        ----------
-        strict : bool
-            Raise StoreError instead.
-        """
+    def check_missing(self) -> None:  # noqa: B027  most formats have nothing to say
+        """Called before rows are read: warns of data that are not there and would be read as a fill value."""
 
     def target_source(self) -> RowSource | None:
         """The selected target, in the blocks of X.
@@ -402,9 +354,12 @@ class RowSource(ABC):
 
     @classmethod
     def facts(cls, path: str) -> dict[str, Any]:
-        """What ``distrf inspect`` shows, as JSON: the kind, and what the source says of itself."""
-        info = cls.open(path, Selection()).info
-        return {"kind": "rows", **{name: value for name, value in vars(info).items() if value is not None}}
+        """What ``distrf inspect`` shows, as JSON."""
+        source = cls.open(path, Selection())
+        return {
+            "kind": "rows", "path": source.path, "rows": source.shape[0], "columns": source.columns or source.shape[1],
+            "dtype": str(source.dtype), "sparse": source.sparse, "bytes": source.nbytes,
+        }  # fmt: skip
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -415,12 +370,3 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         """Bytes in memory; of the stored entries for CSR rows."""
         return math.prod(self.shape) * self.dtype.itemsize
-
-    @property
-    def info(self) -> RowsInfo:
-        """The facts of X."""
-        n, d = self.shape
-        return RowsInfo(
-            path=self.path, n=n, d=d, dtype=str(self.dtype), block_rows=max(self.block_lengths), classes=self.classes,
-            columns=self.columns, target=self.target, nbytes=self.nbytes, sparse=self.sparse,
-        )  # fmt: skip

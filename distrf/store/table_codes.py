@@ -13,19 +13,16 @@
 
 from __future__ import annotations
 
-import datetime
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..errors import InputError, reworded
+from ..errors import InputError
 from ..maps.table_missing import MISSING, UNREAD
-from .table_lists import spread, widths
+from .table_reader import side_by_side
 from .table_schema import (
     ColumnType,
     TableSchema,
@@ -33,15 +30,11 @@ from .table_schema import (
     base_of,
     decoded,
     drift,
-    require_distinct,
-    value_type,
 )
-from .text_forms import PER_SECOND, ClockForm, DateForm, read_text
+from .text_forms import PER_SECOND, read_clocks, read_dates, read_text
 
-_NULLS = {"NoneType", "NAType", "NaTType"}
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
-_COLUMNS = 8  # written at a time
 
 
 def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
@@ -64,15 +57,12 @@ def coded(table: pa.Table, schema: TableSchema) -> np.ndarray:
     """
     if fault := drift(schema, table.schema):
         raise InputError(fault)
-    out = np.empty((table.num_rows, len(schema.columns)))
-    for first in range(0, len(schema.columns), _COLUMNS):
-        some = schema.columns[first : first + _COLUMNS]
-        # A cache line at a time: a strided write for every value is slower, a transposed copy of all takes twice the memory.
-        held = np.empty((len(some), table.num_rows))
-        for row, column in zip(held, some, strict=True):
-            row[:] = MISSING if column.base == "unread" else _codes(table.column(column.name), column)
-        out[:, first : first + len(some)] = held.T
-    return out
+    n = table.num_rows
+    codes = (
+        np.full(n, MISSING) if column.base == "unread" else _codes(table.column(column.name), column)
+        for column in schema.columns
+    )
+    return side_by_side(codes, (n, len(schema.columns)), np.dtype(np.float64))
 
 
 def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
@@ -186,118 +176,16 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
     """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
     trimmed = pc.ascii_trim_whitespace(texts)
     if column.base == "clock":
-        seconds, rule = ClockForm().read(trimmed, ""), "a time of day is written as 12:30:00"
+        seconds, rule = read_clocks(trimmed), "a time of day is written as 12:30:00"
         good = np.isfinite(seconds)
     else:
         zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[
             column.zoned
         ]
         rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
-        seconds, zoned = DateForm().read_zoned(trimmed, "ymd")
+        seconds, zoned = read_dates(trimmed, "ymd")
         good = np.isfinite(seconds) & (column.zoned is None or zoned == column.zoned)
     if not good.all():
         wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]
         raise InputError(f"{rule}; column {column.name!r} has {wrong!r}; write it so, or leave the column out")
     return seconds
-
-
-def as_arrow(frame: Any) -> pa.Table:
-    """Rows in memory as an Arrow table.
-
-    Parameters
-    ----------
-    frame : data frame, Arrow table or batch, mapping of columns, or array of shape (n, d)
-        Of data frames, pandas and all that speak Arrow's stream interface. An index of pandas is a column where it has a name,
-        or holds times: "__index_level_0__" then, as in Parquet.
-
-    Returns
-    -------
-    pa.Table
-        Names are text: of the column 3 it is "3"; of the columns of an array x0, x1 and so on; of one of lists of numbers of one length
-        `table_lists` makes many. A column of a pandas frame, mapping or array without any value has
-        the type null, since its own says little.
-
-    Raises
-    ------
-    InputError
-        These are no rows, two columns have one name, or a column mixes types: the message names it.
-    """
-    if hasattr(frame, "__dask_graph__"):
-        raise InputError(
-            f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
-        )
-    table = _plain_table(frame)
-    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
-        if pa.types.is_string_view(value_type(field.type)):
-            table = table.set_column(j, field.name, decoded(table.column(j)))
-    return spread(table, widths(table))
-
-
-def _plain_table(frame: Any) -> pa.Table:
-    if isinstance(frame, pa.RecordBatch):
-        frame = pa.Table.from_batches([frame])
-    if isinstance(frame, pa.Table):
-        return frame
-    if hasattr(frame, "iloc") and getattr(frame, "ndim", 0) == 2:
-        pairs = [(str(name), frame.iloc[:, j]) for j, name in enumerate(frame.columns)]
-        known, index = {name for name, _ in pairs}, frame.index
-        names = (
-            () if type(index).__name__ == "RangeIndex" else index.names
-        )  # which Parquet does not hold either
-        for j, name in enumerate(names):
-            level, label = index.get_level_values(j), f"__index_level_{j}__" if name is None else str(name)
-            if label not in known and (name is not None or level.dtype.kind == "M"):
-                pairs.append((label, level))
-    elif isinstance(frame, Mapping):
-        pairs = [(str(name), values) for name, values in frame.items()]
-    elif isinstance(frame, np.ndarray) and frame.ndim == 2:
-        pairs = [(f"x{j}", column) for j, column in enumerate(frame.T)]
-    else:
-        with suppress(pa.ArrowInvalid):  # a stream of one column
-            if hasattr(frame, "__arrow_c_stream__"):
-                return pa.table(frame)
-        raise InputError(
-            "a table is a data frame, an Arrow table, a mapping of columns or an array of shape (n, d); received "
-            f"{type(frame).__name__}; make one of it"
-        )
-    require_distinct(name for name, _ in pairs)
-    columns = {name: _array(values, name) for name, values in pairs}
-    if len({len(column) for column in columns.values()}) > 1:
-        lengths = {name: len(column) for name, column in list(columns.items())[:10]}
-        raise InputError(f"the columns of a table have the same rows; received {lengths}; cut or fill them")
-    return pa.table(columns)
-
-
-def _array(values: Any, name: str) -> pa.Array:
-    if isinstance(values, (str, bytes)):
-        raise InputError(
-            f"a column is a sequence of values; column {name!r} is the text {values[:50]!r}; make a list of it"
-        )
-    with reworded(lambda error: _mixed(values, name, str(error))):
-        array = pa.array(values, from_pandas=True)
-    if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
-        _check_times(values, array.type, name)
-    return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
-
-
-def _check_times(values: Iterable[Any], kind: pa.DataType, name: str) -> None:
-    """Refuse objects of which Arrow would drop something: it takes the type of the first."""
-    times = [
-        v for v in values if isinstance(v, (datetime.date, datetime.time)) and v == v
-    ]  # NaT differs from itself
-    if pa.types.is_date(kind) and any(isinstance(v, datetime.datetime) for v in times):
-        raise _mixed(values, name, "some have a time")
-    zones = {getattr(v, "tzinfo", None) is not None for v in times}
-    if len(zones) > 1:
-        raise _mixed(values, name, "some have a time zone")
-    if pa.types.is_time(kind) and True in zones:
-        raise _mixed(values, name, "times of day have a time zone")
-
-
-def _mixed(values: Any, name: str, why: str) -> InputError:
-    values = values if isinstance(values, Iterable) else [values]
-    found = {type(v).__name__ for v in values if not (isinstance(v, float) and v != v)} - _NULLS
-    return InputError(
-        f"a column holds numbers, booleans, text, dates or times of one type; column {name!r} holds "
-        f"{', '.join(sorted(found)[:10])} ({why.partition(chr(10))[0][:100]}); convert it, or leave it out"
-    )

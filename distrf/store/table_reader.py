@@ -1,4 +1,6 @@
-"""Reading rows of a table in Parquet files: NumPy blocks out.
+"""Parquet files of a table: what their footers say, and their rows as NumPy blocks.
+
+Lists of numbers of one length, as of embeddings, are columns: "name_0" and so on, one for each place of the lists.
 
 `pyarrow.dataset` is not used. It sorts part-10 before part-2, takes no glob, tries files of any name, tells no null counts, and
 reads a whole row group for a few of its rows: 189 MiB where `ParquetFile.iter_batches` takes 54 MiB for 200,000 of 1,000,000
@@ -8,9 +10,10 @@ rows of 16 columns.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +22,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
-from . import files
-from .table_lists import spread
-from .table_schema import TableSchema, as_floats, decoded, is_text, null_error, value_type
+from . import file_lists, files
+from .table_schema import TableSchema, as_floats, decoded, is_number, is_text, null_error, value_type
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -30,6 +32,8 @@ _TRANSPOSED = 4
 #: Columns of a distant file that are read together: each costs a request. Those of a local one are read one by one: of each Arrow
 #: holds a page and a dictionary, 2 MiB, until all have ended, and it takes three times as long for many.
 _COLUMNS = 16
+#: Rows that tell how long lists are.
+_LOOKED_AT = 1000
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
 
@@ -37,21 +41,15 @@ _BATCH_ROWS = 2**16
 @contextmanager
 def open_file(name: str) -> Iterator[pq.ParquetFile]:
     """An open file that checks the checksums of its pages; what Arrow raises becomes a StoreError."""
-    with files.reading(name, "Parquet"):
-        if files.is_local(name):
-            # Pre-buffering would hold the bytes of a whole row group beside its values.
-            with pq.ParquetFile(
-                name, pre_buffer=False, buffer_size=2**16, page_checksum_verification=True
-            ) as file:
-                yield file
-        else:
+    place: Any = name
+    # Pre-buffering would hold the bytes of a whole row group beside its values; of a distant file it is one request for neighbouring
+    # column chunks, and no read-ahead on top of it.
+    options: dict[str, Any] = {"pre_buffer": False, "buffer_size": 2**16}
+    with files.reading(name, "Parquet"), ExitStack() as stack:
+        if not files.is_local(name):
             fs, inner = files.filesystem(name)
-            # One request for neighbouring column chunks; no read-ahead on top of it.
-            with (
-                fs.open(inner, "rb", cache_type="none") as raw,
-                pq.ParquetFile(raw, pre_buffer=True, page_checksum_verification=True) as file,
-            ):
-                yield file
+            place, options = stack.enter_context(fs.open(inner, "rb", cache_type="none")), {"pre_buffer": True}
+        yield stack.enter_context(pq.ParquetFile(place, page_checksum_verification=True, **options))
 
 
 class Group(NamedTuple):
@@ -59,25 +57,23 @@ class Group(NamedTuple):
 
     Parameters
     ----------
-    file, state : str
-        The name of the file, and the state of the data when they were opened.
+    file, origin, state : str
+        The name of the file, that of the file of CSV that it was made of, or the same, and the state of that when it was opened.
     first, rows : int
         Its first row in the data set, and how many they are.
     number : int
         Of the row group in the file.
     values : tuple of (str, int or str or None)
         Columns that the folders of the file stand for.
-    origin : str
-        The file of CSV that it was made of.
     """
 
     file: str
+    origin: str
     state: str
     first: int
     rows: int
     number: int
-    values: tuple[tuple[str, int | str | None], ...] = ()
-    origin: str = ""
+    values: tuple[tuple[str, int | str | None], ...]
 
     @property
     def last(self) -> int:
@@ -87,7 +83,28 @@ class Group(NamedTuple):
     @property
     def where(self) -> str:
         """In words."""
-        return repr(self.origin) if self.origin else f"row group {self.number} of {self.file!r}"
+        return f"row group {self.number} of {self.file!r}" if self.file == self.origin else repr(self.origin)
+
+
+class Found(NamedTuple):
+    """What is at a path.
+
+    Parameters
+    ----------
+    groups : tuple of Group
+        Those that have rows.
+    schemas : sequence of (str, pa.Schema)
+        The files, and the columns of each, with those that its folders stand for.
+    lists : dict of str to int
+        As of `TableRows`.
+    strays : dict of str to str
+        As of `table_source.TableSource`.
+    """
+
+    groups: tuple[Group, ...]
+    schemas: Sequence[tuple[str, pa.Schema]]
+    lists: dict[str, int]
+    strays: dict[str, str]
 
 
 class TablePart(NamedTuple):
@@ -110,8 +127,6 @@ class TableRows:
         Which columns, in this order.
     dtype : str
         Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
-    fingerprint : str
-        Names this version of the files in the keys of tasks.
     kinds : tuple of pa.DataType
         The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
@@ -120,27 +135,27 @@ class TableRows:
         Nulls are NaN, or None of an object.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
-    lists : tuple of (str, int)
+    lists : dict of str to int
         The columns of lists of the files, and their lengths.
     """
 
     groups: tuple[Group, ...]
     columns: tuple[str, ...]
     dtype: str
-    fingerprint: str
     kinds: tuple[pa.DataType, ...] = ()
     vector: bool = False
     missing: bool = True
     coded: TableSchema | None = None
-    lists: tuple[tuple[str, int], ...] = ()
+    lists: Mapping[str, int] = field(default_factory=dict)
 
     def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
         """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
         wanted = (group for group in self.groups if group.first < last and first < group.last)
         for name, groups in itertools.groupby(wanted, lambda group: group.file):
             with open_file(name) as file:
-                for group in groups:
-                    files.check_state(group.origin or name, group.state)
+                for number, group in enumerate(groups):
+                    if number == 0 or files.is_local(group.origin):  # a look at a distant one is a request
+                        files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
                         yield TablePart(table, group.first + row, group.where)
@@ -153,8 +168,8 @@ class TableRows:
         They are decoded on one core, since Dask owns the others. Of columns that the file lacks, what its folders stand for, or
         nulls.
         """
-        known, lists = set(file.schema_arrow.names), dict(self.lists)
-        column = {f"{name}_{i}": name for name in known & lists.keys() for i in range(lists[name])}
+        known = set(file.schema_arrow.names)
+        column = {f"{name}_{i}": name for name in known & self.lists.keys() for i in range(self.lists[name])}
         wanted = {name: column.get(name, name) for name in self.columns}
         there = list(dict.fromkeys(name for name in wanted.values() if name in known))
         pieces: Iterator[tuple[int, pa.Table]]
@@ -168,7 +183,7 @@ class TableRows:
         for row, table in pieces:
             rows, values = table.num_rows if there else high - low, dict(group.values)
             if column:
-                table = spread(table, {name: lists[name] for name in there if name in lists})
+                table = spread(table, self.lists)
             columns = {
                 name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
                 for name, held in wanted.items()
@@ -178,15 +193,13 @@ class TableRows:
     @property
     def paths(self) -> tuple[str, ...]:
         """What is read: of CSV the text."""
-        return tuple(dict.fromkeys(group.origin or group.file for group in self.groups))
+        return tuple(dict.fromkeys(group.origin for group in self.groups))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet.
-        groups = [group._replace(file=group.origin or group.file) for group in self.groups]
-        return (
-            "TableRows", groups, self.columns, self.dtype, self.fingerprint, self.missing, self.vector,
-            None if self.coded is None else self.coded.spec(),
-        )  # fmt: skip
+        groups = [group[1:] for group in self.groups]
+        coded = None if self.coded is None else self.coded.spec()
+        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last`` as an array of shape (last - first, columns), or (last - first,) for a vector.
@@ -236,7 +249,7 @@ class TableRows:
         """The error for the first null of a column of which one or more of these rows have it."""
         column = part.table.column(name)
         row = part.first + int(np.argmax(column.is_null().to_numpy()))
-        text = self.groups[0].origin and is_text(value_type(column.type))
+        text = self.groups[0].origin != self.groups[0].file and is_text(value_type(column.type))
         hint = "say keep_default_na=False where a word such as NA is a class, or else " if text else ""
         return null_error(name, part.where, row, self.vector, hint)
 
@@ -252,23 +265,28 @@ class TableRows:
                 raise InputError(f"{error} (in {part.where})") from None
         if self.vector:
             return self._column(part, self.columns[0], dtype).astype(dtype, copy=False)
-        # Some columns first: a strided write for every value is slower than a transposed copy, and one of all takes a block more.
-        out = np.empty((table.num_rows, len(self.columns)), dtype)
-        for i in range(0, len(self.columns), _TRANSPOSED):
-            names = self.columns[i : i + _TRANSPOSED]
-            few = np.empty((len(names), table.num_rows), dtype)
-            for j, name in enumerate(names):
-                few[j] = self._column(part, name, dtype)
-                if dtype.kind == "f":
-                    _refuse_rounding(table.column(name), few[j], name, part.where)
-            out[:, i : i + _TRANSPOSED] = few.T
-        return out
+        numbers = (self._column(part, name, dtype) for name in self.columns)
+        return side_by_side(numbers, (table.num_rows, len(self.columns)), dtype)
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
         if column.null_count and (not self.missing or dtype.kind not in "fO"):
             raise self.null_fault(part, name)
-        return column_values(column, dtype)
+        values = column_values(column, dtype)
+        if dtype.kind == "f" and not self.vector:
+            _refuse_rounding(column, values.astype(dtype, copy=False), name, part.where)
+        return values
+
+
+def side_by_side(columns: Iterable[np.ndarray], shape: tuple[int, int], dtype: np.dtype) -> np.ndarray:
+    """Columns as an array of rows.
+
+    Some are written together: a strided write for every value is slower than a transposed copy, and one of all takes a block more.
+    """
+    out, left = np.empty(shape, dtype), iter(columns)
+    for first in range(0, shape[1], _TRANSPOSED):
+        out[:, first : first + _TRANSPOSED] = np.array(list(itertools.islice(left, _TRANSPOSED)), dtype).T
+    return out
 
 
 def _batches(
@@ -337,3 +355,93 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "f" and (column.null_count or pa.types.is_decimal(column.type)):
         column = as_floats(column)
     return column.to_numpy(zero_copy_only=False)
+
+
+def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
+    """The row groups and columns of files of Parquet, by their footers.
+
+    Parameters
+    ----------
+    path : str
+        Where the data set is.
+    names : sequence of Place
+        The files.
+    origins : sequence of Place
+        The files of CSV that they were made of, or the same.
+    """
+
+    def look(name: str, origin: str) -> tuple[pq.FileMetaData, pa.Schema, dict[str, int], str]:
+        with open_file(name) as file:
+            columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
+            some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
+            lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
+            return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
+
+    with ThreadPoolExecutor(8) as pool:
+        looks = list(pool.map(look, names, origins))
+    lists: dict[str, int] = {}
+    for _, _, lengths, _ in looks:
+        lists = lengths | lists  # the first file that has a column says how long its lists are
+    folders = file_lists.folder_values(origins, path)
+    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
+    keys = list(dict.fromkeys(key for values in folders for key in values))
+    groups: list[Group] = []
+    schemas, row = [], 0
+    for name, origin, (metadata, kinds, _, state), values in zip(names, origins, looks, folders, strict=True):
+        schema = spread_schema(kinds, lists)
+        more = [
+            pa.field(key, pa.int64() if key in whole else pa.string())
+            for key in keys
+            if key not in schema.names
+        ]
+        schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
+        for number in range(metadata.num_row_groups):
+            if count := metadata.row_group(number).num_rows:
+                groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
+            row += count
+    return Found(tuple(groups), schemas, lists, {})
+
+
+def _of_numbers(kind: pa.DataType) -> bool:
+    test = pa.types
+    lists = test.is_list(kind) or test.is_large_list(kind) or test.is_fixed_size_list(kind)
+    return lists and is_number(kind.value_type)
+
+
+def widths(rows: pa.Table) -> dict[str, int]:
+    """Of each column of lists of numbers how long they are in some rows; 0 where they stay lists."""
+    found = {}
+    for one in rows.schema:
+        if _of_numbers(one.type):
+            lengths = pc.unique(pc.list_value_length(rows.column(one.name)).drop_null()).to_pylist()
+            length = lengths[0] if len(lengths) == 1 else 0
+            taken = {f"{one.name}_{i}" for i in range(length)} & set(rows.column_names)
+            found[one.name] = 0 if taken else length
+    return found
+
+
+def spread_schema(schema: pa.Schema, lists: Mapping[str, int]) -> pa.Schema:
+    """The columns, those of lists by their places. The metadata of these say the name of the column."""
+    fields = []
+    for one in schema:
+        note, count = {"list": one.name}, lists.get(one.name, 0)
+        each = [pa.field(f"{one.name}_{i}", one.type.value_type, metadata=note) for i in range(count)]
+        fields += each or [one]
+    return pa.schema(fields, schema.metadata)
+
+
+def spread(rows: pa.Table, lists: Mapping[str, int]) -> pa.Table:
+    """Rows whose lists are columns. Raises InputError for a list of another length."""
+    columns = []
+    for name, column in zip(rows.column_names, rows.columns, strict=True):
+        if not lists.get(name):
+            columns.append(column)
+            continue
+        lengths = pc.unique(pc.list_value_length(column).drop_null()).to_pylist()
+        if others := [length for length in lengths if length != lists[name]]:
+            raise InputError(
+                f"lists of numbers are columns where they have one length; column {name!r} has {lists[name]} numbers in some "
+                f"rows and {others[0]} in others; cut them, or leave the column out with exclude="
+            )
+        columns += [pc.list_element(column, i) for i in range(lists[name])]
+    return pa.table(columns, schema=spread_schema(rows.schema, lists))

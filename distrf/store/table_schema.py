@@ -62,23 +62,6 @@ def is_number(kind: pa.DataType) -> bool:
     return test.is_integer(kind) or test.is_floating(kind) or test.is_boolean(kind) or test.is_decimal(kind)
 
 
-def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
-    """The dtype of X for columns of these types.
-
-    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
-    Anything else is float32.
-    """
-    wide = any(
-        pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
-        for k in kinds
-    )
-    if wide:
-        return np.dtype(np.float64)
-    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]):
-        return np.dtype(kinds[0].to_pandas_dtype())
-    return np.dtype(np.float32)
-
-
 def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
     """The dtype of a target of numbers or text; width : characters of the longest text, 0 where it is not known"""
     kind = value_type(kind)

@@ -1,53 +1,49 @@
-"""Tables in files as sources of rows: which columns are X, and how their rows are cut into blocks."""
+"""Tables as sources of rows: which columns are X, and how the rows of files are cut into blocks."""
 
 from __future__ import annotations
 
+import itertools
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from ..errors import InputError, StoreError
+from ..errors import InputError, StoreError, did_you_mean, warn
 from . import file_lists, files
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
-from .row_source import RowSource, Selection
-from .table_layout import Block, all_fields, cut_blocks, lay_out, require_columns
-from .table_lists import list_columns, spread_schema, widths
-from .table_reader import Group, TableRows, open_file
-from .table_schema import TableSchema, base_of, decoded, drift, is_text, merged, target_dtype, value_type
+from .row_source import BLOCK_BYTES, RowSource, Selection
+from .spec import fingerprint_of_files, fingerprint_of_spec
+from .table_reader import Found, Group, TableRows, found_in
+from .table_schema import (
+    TableSchema,
+    base_of,
+    decoded,
+    drift,
+    is_number,
+    is_text,
+    listed,
+    merged,
+    require_distinct,
+    row_labels,
+    schema_of,
+    target_dtype,
+    value_type,
+)
 
-#: Rows that tell how long lists are.
-_LOOKED_AT = 1000
+Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
 
 
-class Found(NamedTuple):
-    """What is at a path.
+class Layout(NamedTuple):
+    """The columns of X: their names, the schema of the whole table, the dtype of X, and how coded rows are read."""
 
-    Parameters
-    ----------
-    groups : tuple of Group
-        Those that have rows.
-    schemas : sequence of (str, pa.Schema)
-        The files, and the columns of each, with those that its folders stand for.
-    version : str
-        Of the files.
-    strays : tuple of (str, str)
-        As of `TableSource`.
-    lists : tuple of (str, int)
-        As of `TableRows`.
-    """
-
-    groups: tuple[Group, ...]
-    schemas: Sequence[tuple[str, pa.Schema]]
-    version: str
-    strays: tuple[tuple[str, str], ...] = ()
-    lists: tuple[tuple[str, int], ...] = ()
+    names: list[str]
+    schema: pa.Schema
+    dtype: np.dtype
+    coded: TableSchema | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,17 +60,18 @@ class TableSource(RowSource):
         The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
-    strays : tuple of (str, str), default=()
-        Columns of CSV that are text, though nearly all of it may read as numbers: the name, and a text that does not and its row.
+    strays : dict of str to str, default={}
+        Of columns of CSV that are text, though nearly all of it may read as numbers, a text that does not and its row.
     """
 
     table: ClassVar[bool] = True
-    kind: ClassVar[str] = "parquet"
+    kind: ClassVar[str] = "Parquet"
+    endings: ClassVar[tuple[str, ...]] = file_lists.PARQUET
 
     rows: TableRows
     cuts: tuple[Block, ...]
     schema: pa.Schema
-    strays: tuple[tuple[str, str], ...] = ()
+    strays: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -88,7 +85,7 @@ class TableSource(RowSource):
     @classmethod
     def files(cls, path: str) -> list[files.Place]:
         """The files of a path, in the order of the rows."""
-        return file_lists.list_files(path, file_lists.PARQUET, "Parquet")
+        return file_lists.list_files(path, cls.endings, cls.kind)
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
@@ -104,13 +101,7 @@ class TableSource(RowSource):
             raise StoreError(f"{path!r} has no rows; give files that have some")
         layout = lay_out(path, place.schemas, selection)
         dtype = layout.dtype
-        rows = TableRows(
-            groups=groups,
-            columns=tuple(layout.names),
-            dtype=layout.dtype.str,
-            fingerprint=place.version,
-            lists=place.lists,
-        )
+        rows = TableRows(groups=groups, columns=tuple(layout.names), dtype=dtype.str, lists=place.lists)
         cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
@@ -134,8 +125,7 @@ class TableSource(RowSource):
         """Of each file: a folder may have got more of them."""
         rows: dict[str, int] = {}
         for group in cls.found(path, Selection()).groups:
-            name = group.origin or group.file
-            rows[name] = rows.get(name, 0) + group.rows
+            rows[group.origin] = rows.get(group.origin, 0) + group.rows
         return [(cls._fingerprint(path, [file]), n) for file, n in rows.items()]
 
     @classmethod
@@ -145,7 +135,7 @@ class TableSource(RowSource):
         schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
         columns = {field.name: str(field.type) for field in schema}
         rows = sum(group.rows for group in place.groups)
-        return {"kind": cls.kind, "rows": rows, "row_groups": len(place.groups), "columns": columns}
+        return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
 
     @property
     def coded(self) -> TableSchema | None:
@@ -169,7 +159,7 @@ class TableSource(RowSource):
             The table lacks a column, or has it in another type.
         """
         if fault := drift(schema, self.schema):
-            strays = (f"; {name!r} has {stray}" for name, stray in self.strays if repr(name) in fault)
+            strays = (f"; {name!r} has {stray}" for name, stray in self.strays.items() if repr(name) in fault)
             raise InputError(f"{fault} (in {self.path!r}{''.join(strays)})")
         rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
@@ -247,55 +237,182 @@ class TableSource(RowSource):
         )
 
 
-def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
-    """The row groups and columns of files of Parquet, by their footers.
+def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection) -> Layout:
+    """The columns that a caller wants of a table, and their types.
 
     Parameters
     ----------
     path : str
-        Where the data set is.
-    names : sequence of Place
-        The files.
-    origins : sequence of Place
-        The files of CSV that they were made of, or the same.
+        For messages.
+    schemas : sequence of (str, pa.Schema)
+        The files of the table.
+    selection : Selection
+
+    Returns
+    -------
+    Layout
+
+    Raises
+    ------
+    InputError
+        There are no such columns or target, or they cannot be used.
+    StoreError
+        Files differ.
     """
-
-    def footer(name: str) -> pq.FileMetaData:
-        with open_file(name) as file:
-            return file.metadata
-
-    with ThreadPoolExecutor(8) as pool:
-        footers = list(pool.map(footer, names))
-    written = [metadata.schema.to_arrow_schema() for metadata in footers]
-    lists = _lists(names, footers, written)
-    folders = file_lists.folder_values(origins, path)
-    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
-    keys = list(dict.fromkeys(key for values in folders for key in values))
-    groups: list[Group] = []
-    schemas, row = [], 0
-    for name, origin, metadata, kinds, values in zip(names, origins, footers, written, folders, strict=True):
-        schema, state = spread_schema(kinds, lists), files.state(origin)
-        known = set(schema.names)
-        more = [pa.field(key, pa.int64() if key in whole else pa.string()) for key in keys if key not in known]
-        schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
-        for number in range(metadata.num_row_groups):
-            if count := metadata.row_group(number).num_rows:
-                made_of = "" if origin == name else origin
-                groups.append(Group(name, state, row, count, number, tuple(values.items()), made_of))
-            row += count
-    return Found(tuple(groups), schemas, file_lists.version_of(origins), lists=tuple(lists.items()))
+    first, target = all_fields(schemas), selection.target
+    names = chosen_names(path, first, selection)
+    wanted = {*names, *selection.others, target}.intersection(first.names)  # `coded_as` tells what is missing
+    require_distinct(name for name in first.names if name in wanted)
+    common = merged(schemas, [name for name in first.names if name in wanted])
+    schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])
+    if target is not None and base_of(schema.field(target).type) not in ("number", "boolean", "text"):
+        raise InputError(
+            f"a target is numbers, booleans or text; {target!r} has type {schema.field(target).type}"
+        )
+    if selection.coded:
+        coded = selection.coded if isinstance(selection.coded, TableSchema) else schema_of(schema, names)
+        return Layout(names, schema, np.dtype(np.float64), coded)
+    kinds = [schema.field(name).type for name in names]
+    if other := [f"{name} ({kind})" for name, kind in zip(names, kinds, strict=True) if not is_number(kind)]:
+        raise InputError(
+            f"features are numbers or booleans; {path!r} has the columns {other[:20]}; choose others with columns=, name the target "
+            "with target=, say decimal=',' of decimal commas, or train on the table as it is: `distrf train` encodes its columns"
+        )
+    return Layout(names, schema, common_dtype(kinds), None)
 
 
-def _lists(
-    names: Sequence[files.Place], footers: Sequence[pq.FileMetaData], schemas: Sequence[pa.Schema]
-) -> dict[str, int]:
-    """The columns of lists of numbers of one length, as the first rows of the first file tell that has them."""
-    found: dict[str, int] = {}
-    for name, metadata, schema in zip(names, footers, schemas, strict=True):
-        new = [one for one in list_columns(schema) if one not in found]
-        if new and metadata.num_rows:
-            with open_file(name) as file:
-                rows = next(file.iter_batches(_LOOKED_AT, columns=new, use_threads=False))
-            lengths = widths(pa.Table.from_batches([rows]))
-            found |= {one: lengths.get(one, -1) for one in new}
-    return {name: length for name, length in found.items() if length > 0}
+def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
+    """The dtype of X for columns of these types.
+
+    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
+    Anything else is float32.
+    """
+    wide = any(
+        pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
+        for k in kinds
+    )
+    if wide:
+        return np.dtype(np.float64)
+    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]):
+        return np.dtype(kinds[0].to_pandas_dtype())
+    return np.dtype(np.float32)
+
+
+def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
+    """The fields of all files, each as the first file has it that has it."""
+    first = schemas[0][1]
+    for _, schema in schemas[1:]:
+        if new := set(schema.names) - set(first.names):
+            first = pa.schema([*first, *{f.name: f for f in schema if f.name in new}.values()])
+    return first
+
+
+def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:
+    """The names of the columns of X.
+
+    Parameters
+    ----------
+    path : str
+        For messages.
+    schema : pa.Schema
+        Of the table.
+    selection : Selection
+
+    Returns
+    -------
+    list of str
+        Of a given schema, also those that the table lacks.
+
+    Raises
+    ------
+    InputError
+        There are no such columns, no such target, or none is left.
+    """
+    target = [] if selection.target is None else [selection.target]
+    if isinstance(selection.coded, TableSchema):
+        require_columns(path, schema, target)
+        return selection.coded.names
+    lists: dict[str, list[str]] = {}  # a column of lists stands for those of its places
+    for one in schema:
+        if one.metadata and b"list" in one.metadata:
+            lists.setdefault(one.metadata[b"list"].decode(), []).append(one.name)
+    exclude, names = (
+        [one for name in map(str, some) for one in lists.get(name, [name])]
+        for some in (selection.exclude, selection.columns or ())
+    )
+    require_columns(path, schema, [*names, *exclude, *target])
+    if selection.columns is None:
+        left = {*target, *exclude, *row_labels(schema)}
+        fields = [one for one in schema if one.name not in left]
+        odd = [f"{one.name!r} ({one.type})" for one in fields if base_of(one.type) is None]
+        if odd and selection.coded:
+            fields = [one for one in fields if base_of(one.type) is not None]
+            warn(f"left out: what is no number, boolean, text, date or time: {listed(odd)}", UserWarning)
+        names = [one.name for one in fields]
+        if names[:1] == ["Unnamed: 0"] and not selection.coded:
+            del names[0]
+            labels = f"the first column of {path!r} has no name, as row labels of pandas"
+            warn(f"{labels}: it is left out; take it with columns=", UserWarning)
+    if target and target[0] in names:
+        raise InputError(f"the target {target[0]!r} is among columns=; leave it out")
+    if not names:
+        raise InputError(f"no feature column is left in {path!r}; its columns are {schema.names[:50]}")
+    return names
+
+
+def require_columns(path: str, schema: pa.Schema, names: Sequence[str]) -> None:
+    """Raise InputError for names that are not columns of the schema."""
+    known = set(schema.names)
+    if missing := [name for name in names if name not in known]:
+        near = did_you_mean(missing, known)
+        raise InputError(
+            f"columns {missing[:20]} are not in {path!r}{near}; its columns are {schema.names[:50]}"
+        )
+
+
+def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) -> tuple[Block, ...]:
+    """Blocks of the wanted size; by default near 32 MiB.
+
+    Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
+    large, since a block inside a group is reached by decoding the rows before it). With ``uniform``, blocks are cut
+    across groups to exactly the wanted size (by default: a power of two, which later splits evenly).
+
+    Parameters
+    ----------
+    groups : sequence of Group
+        At least one, ascending and without gaps.
+    row_bytes : float
+        Bytes of a row in memory.
+    selection : Selection
+
+    Returns
+    -------
+    tuple of (groups, int, int)
+
+    Raises
+    ------
+    InputError
+        ``rows_per_block`` is below 1.
+    """
+    rows, slack = selection.rows_per_block, 1.25
+    if rows is None:
+        rows, slack = max(1, int(BLOCK_BYTES // row_bytes)), 4.0
+        if selection.uniform:
+            rows = 1 << (rows.bit_length() - 1)
+    if rows < 1:
+        raise InputError(f"rows_per_block is at least 1; received {rows}")
+    n = groups[-1].last
+    edges = list(range(0, n, rows))
+    if not selection.uniform:
+        edges = [0]
+        for group in groups:
+            if group.last - edges[-1] > rows and group.first > edges[-1]:
+                edges.append(group.first)
+            if group.rows > slack * rows:
+                size = -(-group.rows // -(-group.rows // rows))
+                edges += [*range(group.first + size, group.last, size), group.last]
+        edges = edges[: edges.index(n)] if n in edges else edges
+    # of each block the groups that have rows of it
+    starts, ends = [group.first for group in groups], [group.last for group in groups]
+    blocks = itertools.pairwise([*edges, n])
+    return tuple((tuple(groups[bisect_right(ends, a) : bisect_left(starts, b)]), a, b) for a, b in blocks)

@@ -115,56 +115,51 @@ def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
     return np.where(good, 3600 * hour + 60 * minute + second + rest / 10**6, np.nan)
 
 
-class DateForm:
-    """Dates as days or months first, with names of months, two digits of a year, times and time zones. Seconds since 1970."""
+def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
+    if not _mostly_digits(texts):
+        return None
+    read = {order: read_dates(texts, order)[0] for order in _DATES}
+    most = max(int(np.isfinite(seconds).sum()) for seconds in read.values())
+    possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
+    if not possible:
+        return None
+    dates = {order: read[order][np.isfinite(read[order])] for order in possible}
+    plain = texts.filter(pa.array(np.isfinite(read[possible[0]]))).to_pylist()
+    tests: list[Callable[[Any], bool]] = [_fills_months] if _rises(plain) else [_rises, _fills_months]
+    passed = [[order for order in possible if test(dates[order])] for test in tests]
+    told = [orders[0] for orders in passed if len(orders) == 1]
+    usual = "dmy" if "dmy" in possible and re.match(r"\d+\.", plain[0]) else possible[0]
+    order = [*told, *(one for one in possible if _begins_months(dates[one])), usual][0]
+    words = "text that reads as dates" + f", {_ORDERS[order]}" * (order != "ymd")
+    others = " or ".join(_ORDERS[one] for one in possible if one != order)
+    return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
 
-    base, kind, fewest = "time", "date", 1
 
-    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        if not _mostly_digits(texts):
-            return None
-        read = {order: self.read(texts, order) for order in _DATES}
-        most = max(int(np.isfinite(seconds).sum()) for seconds in read.values())
-        possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
-        if not possible:
-            return None
-        dates = {order: read[order][np.isfinite(read[order])] for order in possible}
-        plain = texts.filter(pa.array(np.isfinite(read[possible[0]]))).to_pylist()
-        tests: list[Callable[[Any], bool]] = [_fills_months] if _rises(plain) else [_rises, _fills_months]
-        passed = [[order for order in possible if test(dates[order])] for test in tests]
-        told = [orders[0] for orders in passed if len(orders) == 1]
-        usual = "dmy" if "dmy" in possible and re.match(r"\d+\.", plain[0]) else possible[0]
-        order = [*told, *(one for one in possible if _begins_months(dates[one])), usual][0]
-        words = "text that reads as dates" + f", {_ORDERS[order]}" * (order != "ymd")
-        others = " or ".join(_ORDERS[one] for one in possible if one != order)
-        return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
-
-    def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        return self.read_zoned(texts, how)[0]
-
-    def read_zoned(self, texts: pa.Array, how: str) -> tuple[np.ndarray, np.ndarray]:
-        """The seconds, and whether a text has a time zone."""
-        parts = _groups(texts, f"^{_WEEKDAY}{_DATES[how]}{_TIME}{_ZONE}$")
-        year, day, clock = _whole(parts["year"]), _whole(parts["day"]), _day_seconds(parts)
-        word = pc.index_in(pc.utf8_lower(parts["month"]), value_set=pa.array(_NAMES, parts["month"].type))
-        named = word.is_valid().to_numpy(zero_copy_only=False)
-        digits = pc.if_else(pc.match_substring_regex(parts["month"], r"^\d+$"), parts["month"], None)
-        month = np.where(named, _NUMBERS[word.fill_null(0).to_numpy()], _whole(digits))
-        short = _is(pc.less_equal(pc.binary_length(parts["year"]), 2))
-        year = np.where(short, year + np.where(year < 69, 2000, 1900), year)  # as POSIX
-        good = (year > 0) & (month > 0) & (month <= 12) & (day > 0)
-        # 1.2.10 is a version rather than a day.
-        long = _is(pc.equal(pc.add(pc.binary_length(parts["day"]), pc.binary_length(parts["month"])), 4))
-        good &= ~short | long | ~_is(pc.equal(parts["mark"], "."))
-        months = (np.where(good, (year - 1970) * 12 + month - 1, 0)).astype("M8[M]")
-        days = months.astype("M8[D]") + (day - 1)
-        good &= days.astype("M8[M]") == months
-        zone = parts["zone"]
-        plain = pc.replace_substring_regex(zone, r"^[A-Z]+$|[^0-9]", "")
-        offset = _whole(pc.utf8_slice_codeunits(plain, 0, 2)) * 60 + _whole(pc.utf8_slice_codeunits(plain, 2))
-        offset = np.where(_is(pc.starts_with(zone, "-")), -60, 60) * offset
-        seconds = days.astype(np.int64) * _DAY - offset + np.floor(clock) + (clock - np.floor(clock))
-        return np.where(good, seconds, np.nan), _is(pc.greater(pc.binary_length(zone), 0))
+def read_dates(texts: pa.Array, how: str) -> tuple[np.ndarray, np.ndarray]:
+    """Seconds since 1970 of dates as days or months first, with names of months, two digits of a year, times and zones; and whether a
+    text has a time zone.
+    """
+    parts = _groups(texts, f"^{_WEEKDAY}{_DATES[how]}{_TIME}{_ZONE}$")
+    year, day, clock = _whole(parts["year"]), _whole(parts["day"]), _day_seconds(parts)
+    word = pc.index_in(pc.utf8_lower(parts["month"]), value_set=pa.array(_NAMES, parts["month"].type))
+    named = word.is_valid().to_numpy(zero_copy_only=False)
+    digits = pc.if_else(pc.match_substring_regex(parts["month"], r"^\d+$"), parts["month"], None)
+    month = np.where(named, _NUMBERS[word.fill_null(0).to_numpy()], _whole(digits))
+    short = _is(pc.less_equal(pc.binary_length(parts["year"]), 2))
+    year = np.where(short, year + np.where(year < 69, 2000, 1900), year)  # as POSIX
+    good = (year > 0) & (month > 0) & (month <= 12) & (day > 0)
+    # 1.2.10 is a version rather than a day.
+    long = _is(pc.equal(pc.add(pc.binary_length(parts["day"]), pc.binary_length(parts["month"])), 4))
+    good &= ~short | long | ~_is(pc.equal(parts["mark"], "."))
+    months = (np.where(good, (year - 1970) * 12 + month - 1, 0)).astype("M8[M]")
+    days = months.astype("M8[D]") + (day - 1)
+    good &= days.astype("M8[M]") == months
+    zone = parts["zone"]
+    plain = pc.replace_substring_regex(zone, r"^[A-Z]+$|[^0-9]", "")
+    offset = _whole(pc.utf8_slice_codeunits(plain, 0, 2)) * 60 + _whole(pc.utf8_slice_codeunits(plain, 2))
+    offset = np.where(_is(pc.starts_with(zone, "-")), -60, 60) * offset
+    seconds = days.astype(np.int64) * _DAY - offset + np.floor(clock) + (clock - np.floor(clock))
+    return np.where(good, seconds, np.nan), _is(pc.greater(pc.binary_length(zone), 0))
 
 
 def _rises(values: Sequence[Any]) -> bool:
@@ -189,75 +184,66 @@ def _begins_months(seconds: np.ndarray) -> bool:
     return _days(seconds).tolist() == [1]
 
 
-class StampForm:
+def _find_stamps(texts: pa.Array) -> tuple[str, str, str] | None:
+    if 2 * np.isfinite(_read_stamps(texts, "ymd")).sum() >= len(texts):
+        return "ymd", "numbers that read as dates such as 20200131", ""
+    numbers = np.abs(_read_stamps(texts, "s"))
+    size = np.median(numbers[np.isfinite(numbers)]) if np.isfinite(numbers).any() else np.inf
+    unit = next((unit for unit, per in PER_SECOND.items() if size < 1e11 * per), None)
+    return None if unit is None else (unit, f"numbers that read as {unit} since 1970", "")
+
+
+def _read_stamps(texts: pa.Array, how: str) -> np.ndarray:
     """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
-
-    base, kind, fewest = "time", "date", 1
-
-    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        if 2 * np.isfinite(self.read(texts, "ymd")).sum() >= len(texts):
-            return "ymd", "numbers that read as dates such as 20200131", ""
-        numbers = np.abs(self.read(texts, "s"))
-        size = np.median(numbers[np.isfinite(numbers)]) if np.isfinite(numbers).any() else np.inf
-        unit = next((unit for unit, per in PER_SECOND.items() if size < 1e11 * per), None)
-        return None if unit is None else (unit, f"numbers that read as {unit} since 1970", "")
-
-    def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        if how == "ymd":
-            days = pc.replace_substring_regex(texts, r"^(\d{4})(\d\d)(\d\d)(\.0*)?$", r"\1-\2-\3")
-            return DateForm().read(days, "ymd")
-        number = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?([eE][+-]?\d+)?$")
-        numbers = pc.if_else(number, texts, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return numbers / PER_SECOND[how]
+    if how == "ymd":
+        days = pc.replace_substring_regex(texts, r"^(\d{4})(\d\d)(\d\d)(\.0*)?$", r"\1-\2-\3")
+        return read_dates(days, "ymd")[0]
+    number = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?([eE][+-]?\d+)?$")
+    numbers = pc.if_else(number, texts, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return numbers / PER_SECOND[how]
 
 
-class ClockForm:
+def _find_clocks(texts: pa.Array) -> tuple[str, str, str] | None:
+    colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
+    return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
+
+
+def read_clocks(texts: pa.Array) -> np.ndarray:
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
-
-    base, kind, fewest = "clock", "clock", 1
-
-    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
-        return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
-
-    def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        return _day_seconds(_groups(texts, _CLOCK))
+    return _day_seconds(_groups(texts, _CLOCK))
 
 
-class QuantityForm:
+def _find_quantities(texts: pa.Array) -> tuple[str, str, str] | None:
+    if not _mostly_digits(texts):
+        return None
+    texts = _plain_blanks(texts)
+    read = [_quantities(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
+    best, doubt = _style(texts, read)
+    numbers, parts = read[best]
+    thousands, decimal = _STYLES[best]
+    good = pa.array(np.isfinite(numbers))
+    before, after, whole, part = (parts[name].filter(good) for name in ("before", "after", "whole", "part"))
+    units = pc.value_counts(pc.utf8_rtrim(_joined(before, after), ".")).to_pylist()
+    counted = {one["values"]: one["counts"] for one in units}
+    bare = counted.pop("", 0)
+    # Where units are the exception, texts with one are none; nor are those with another unit: 2 M is not 2 m.
+    unit = max(counted, key=lambda one: counted[one]) if counted and 2 * bare <= len(whole) else ""
+    marked = _is(pc.match_substring(whole, thousands)).any()
+    fractions = _is(pc.not_equal(part, "")).any()
+    comma = decimal != "." and fractions
+    exact = (pc.max(pc.binary_length(whole)).as_py() or 0) <= _DIGITS
+    codes = _is(pc.match_substring_regex(whole, r"^0\d")).any()
+    if not (len(whole) and exact) or (codes and not (unit or marked or comma)):
+        return None  # codes
+    doubt = CODES if bare == len(texts) and not (fractions or marked) else doubt
+    words = f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
+    return f"{thousands}{decimal}{unit}", PLAIN + words + (f", with {unit!r}" if unit else ""), doubt
+
+
+def _read_quantities(texts: pa.Array, how: str) -> np.ndarray:
     """Numbers with marks between thousands, decimal commas, a currency, a percent sign or one unit; (5) is -5."""
-
-    base, kind, fewest = "number", "number", FEWEST
-
-    def find(self, texts: pa.Array) -> tuple[str, str, str] | None:
-        if not _mostly_digits(texts):
-            return None
-        texts = _plain_blanks(texts)
-        read = [_quantities(texts, style, _CURRENCY, _UNIT) for style in _STYLES]
-        best, doubt = _style(texts, read)
-        numbers, parts = read[best]
-        thousands, decimal = _STYLES[best]
-        good = pa.array(np.isfinite(numbers))
-        before, after, whole, part = (parts[name].filter(good) for name in ("before", "after", "whole", "part"))
-        units = pc.value_counts(pc.utf8_rtrim(_joined(before, after), ".")).to_pylist()
-        counted = {one["values"]: one["counts"] for one in units}
-        bare = counted.pop("", 0)
-        # Where units are the exception, texts with one are none; nor are those with another unit: 2 M is not 2 m.
-        unit = max(counted, key=lambda one: counted[one]) if counted and 2 * bare <= len(whole) else ""
-        marked = _is(pc.match_substring(whole, thousands)).any()
-        fractions = _is(pc.not_equal(part, "")).any()
-        comma = decimal != "." and fractions
-        exact = (pc.max(pc.binary_length(whole)).as_py() or 0) <= _DIGITS
-        codes = _is(pc.match_substring_regex(whole, r"^0\d")).any()
-        if not (len(whole) and exact) or (codes and not (unit or marked or comma)):
-            return None  # codes
-        doubt = CODES if bare == len(texts) and not (fractions or marked) else doubt
-        words = f", {thousands!r} between thousands" * bool(marked) + ", with a decimal comma" * bool(comma)
-        return f"{thousands}{decimal}{unit}", PLAIN + words + (f", with {unit!r}" if unit else ""), doubt
-
-    def read(self, texts: pa.Array, how: str) -> np.ndarray:
-        unit = f"{re.escape(how[2:])}\\.?" if how[2:] else "[^\\s\\S]"
-        return _quantities(_plain_blanks(texts), (how[0], how[1]), unit, unit)[0]
+    unit = f"{re.escape(how[2:])}\\.?" if how[2:] else "[^\\s\\S]"
+    return _quantities(_plain_blanks(texts), (how[0], how[1]), unit, unit)[0]
 
 
 def _style(texts: pa.Array, read: Sequence[tuple[np.ndarray, dict[str, pa.Array]]]) -> tuple[int, str]:
@@ -317,16 +303,17 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
 
 
-#: By name, in the order in which they are tried, the last one where it is said that a column has dates. `find` looks at distinct texts
-#: without blanks around them: what `read` is to know, words for reports, and what may be otherwise; None rejects the column, as does
-#: `read` where it reads fewer than nine in ten. `read` gives the number of each text by itself, NaN where it is none. `base` and
-#: `kind` are those of `Found`, `fewest` the distinct texts that must be of the form.
-FORMS: dict[str, Any] = {
-    "date": DateForm(),
-    "clock": ClockForm(),
-    "quantity": QuantityForm(),
-    "stamp": StampForm(),
+#: By name, in the order in which they are tried, the last one where it is said that a column has dates: the kind, what looks at distinct
+#: texts without blanks around them, and what reads them. The first says what the second is to know, words for reports, and what may be
+#: otherwise; None rejects the column, as does the second where it reads fewer than nine in ten. This gives the number of each text by
+#: itself, NaN where it is none.
+FORMS: dict[str, tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = {
+    "date": ("date", _find_dates, lambda texts, how: read_dates(texts, how)[0]),
+    "clock": ("clock", _find_clocks, lambda texts, how: read_clocks(texts)),
+    "quantity": ("number", _find_quantities, _read_quantities),
+    "stamp": ("date", _find_stamps, _read_stamps),
 }
+_BASES = {"date": "time", "clock": "clock", "number": "number"}
 
 
 def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> Found | None:
@@ -348,20 +335,19 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
     if not len(texts):
         return None
-    for name, form in FORMS.items():
-        if kind not in (None, form.kind) or (name == "stamp" and kind is None):
+    for name, (found, find, read) in FORMS.items():
+        if kind not in (None, found) or (name == "stamp" and kind is None):
             continue
-        if len(texts) > _QUICK and form.find(texts[:: len(texts) // _QUICK * 2]) is None:
+        if len(texts) > _QUICK and find(texts[:: len(texts) // _QUICK * 2]) is None:
             continue  # a quick look at some of many
-        told = form.find(texts)
-        if told is None:
+        if (told := find(texts)) is None:
             continue
         how, words, doubt = told
-        good = np.isfinite(form.read(texts, how))
-        fewest = 1 if kind else form.fewest if good.all() else FEWEST
+        good = np.isfinite(read(texts, how))
+        fewest = FEWEST if kind is None and (name == "quantity" or not good.all()) else 1
         if good.sum() >= max(fewest, (0.5 if kind else SHARE) * len(texts)):
             strays = texts.filter(pa.array(~good)).to_pylist()
-            return Found(f"{name}:{how}", form.base, form.kind, words, doubt, strays[0] if strays else "")
+            return Found(f"{name}:{how}", _BASES[found], found, words, doubt, strays[0] if strays else "")
     return None
 
 
@@ -383,4 +369,4 @@ def read_text(texts: pa.Array | np.ndarray, form: str) -> np.ndarray:
     float64 array, NaN where a text is none of this form
     """
     name, _, how = form.partition(":")
-    return FORMS[name].read(pc.ascii_trim_whitespace(_arrow(texts).cast(pa.large_string())), how)
+    return FORMS[name][2](pc.ascii_trim_whitespace(_arrow(texts).cast(pa.large_string())), how)

@@ -287,6 +287,27 @@ def open_nodes(store: StoreInfo, *, n_rows: int | None = None, writable: bool = 
     return nodes
 
 
+def place_of_array(value: Any) -> str | None:
+    """Where an open Zarr array lies, such as Dask's ``from_zarr`` holds.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str, or None
+        A path or URL; None for anything but a Zarr array.
+    """
+    if not isinstance(value, zarr.Array):
+        return None
+    store = value.store
+    if isinstance(store, FsspecStore):
+        fs = getattr(store.fs, "sync_fs", store.fs)  # a local folder opened through fsspec is wrapped
+        store = fs.unstrip_protocol(store.path)
+    return f"{getattr(store, 'root', store)}/{value.path}".rstrip("/")
+
+
 class _WholeStore(WrapperStore[Any]):
     """A store in which every chunk that is read must be there."""
 

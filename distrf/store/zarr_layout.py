@@ -25,8 +25,7 @@ import scipy.sparse as sp
 from ..errors import InputError, StoreError
 from ..representation import size
 from . import files
-from .fingerprints import fingerprint_of_spec
-from .spec import from_json, to_json
+from .spec import fingerprint_of_spec, from_json, to_json
 
 FORMAT = 5
 MANIFEST, PARTS = "manifest", "_spec.json"
@@ -109,8 +108,6 @@ class StoreInfo:
     first_row : int
         The first row that is not there yet, while rows are appended.
     path : str
-    stored_bytes : int, optional
-        Bytes of all files; None unless `info` was asked to measure.
     """
 
     kind: str
@@ -128,7 +125,6 @@ class StoreInfo:
     append: dict[str, Any] | None = None
     first_row: int = 0
     path: str = ""
-    stored_bytes: int | None = None
 
     @classmethod
     def of(
@@ -224,29 +220,18 @@ class StoreInfo:
         ]
 
     def facts(self) -> list[tuple[str, Any]]:
-        """What is shown of the store, without its spec: names and values."""
-        state = (
-            "complete"
-            if self.complete
-            else f"{self.n_blocks - len(self.pending)} of {self.n_blocks} blocks finished"
-        )
-        made = "" if self.stored_bytes is None else f", {size(self.stored_bytes)} in files"
+        """What is shown of the store in short: names and values."""
+        left = len(self.pending)
         arrays = {
-            name: f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}, {'CSR' if a.sparse else f'chunks {a.chunks}'}"
+            name: f"{' x '.join(map(str, (self.n_rows, *a.tail)))} {np.dtype(a.dtype)}{', CSR' * a.sparse}"
             for name, a in self.arrays.items()
         }
-        facts = [
-            ("rows", f"{self.n_rows:,} in {self.n_blocks:,} blocks of {self.block_rows:,} ({state})"),
-            *arrays.items(),
-            ("in memory", f"{size(self.nbytes)}{made}"),
-            ("a block", size(self.nbytes * self.block_rows / max(1, self.n_rows))),
-            *((name, getattr(self, name)) for name in ("target", "classes", "columns")),
-        ]
-        return [(name, value) for name, value in facts if value]
+        blocks = f"{self.n_blocks:,} blocks of {self.block_rows:,} ({f'{left:,} not finished' if left else 'complete'})"
+        return [("rows", f"{self.n_rows:,} in {blocks}"), *arrays.items(), ("in memory", size(self.nbytes))]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
-        facts = self.document("path", *COMPARED, "provenance", "complete", "stored_bytes")
+        facts = self.document("path", *COMPARED, "provenance", "complete")
         counts = {"rows": facts.pop("n_rows"), "blocks": self.n_blocks, "blocks_pending": len(self.pending)}
         return facts | counts | {"bytes": self.nbytes}
 
@@ -335,14 +320,12 @@ def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     return files.write_json(fs, f"{root}/{PARTS if store.kind == 'parts' else 'zarr.json'}", group, new=new)
 
 
-def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
+def info(path: str | os.PathLike[str]) -> StoreInfo:
     """What a store of distrf holds.
 
     Parameters
     ----------
     path : path or URL
-    measure : bool
-        Also sum the bytes of all files.
 
     Returns
     -------
@@ -353,10 +336,7 @@ def info(path: str | os.PathLike[str], *, measure: bool = False) -> StoreInfo:
     StoreError
         There is no such store, or it is damaged.
     """
-    path = files.normalise(path)
-    fs, root = files.filesystem(path)
-    store = read_store(path)
-    return replace(store, stored_bytes=int(fs.du(root)) if measure else None)
+    return read_store(files.normalise(path))
 
 
 def made_from(path: str | os.PathLike[str]) -> dict[str, Any] | None:

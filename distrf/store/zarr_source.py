@@ -17,16 +17,15 @@ from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files, zarr_layout
 from .file_lists import version_of
 from .files import Place
-from .fingerprints import fingerprint_of_files, fingerprint_of_spec
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
+from .spec import fingerprint_of_files, fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_layout import StoreInfo, read_store
 
 _METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
-#: NaN as text and as xarray encodes it.
+#: Attributes of the CF conventions: numbers are packed, or some stand for missing ones. NaN as text and as xarray encodes it.
+_CODED = ("scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value")
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
-#: Attributes of the CF conventions: numbers are packed, or some stand for missing ones.
-_CODED, _MISSING = ("scale_factor", "add_offset", "_Unsigned"), ("_FillValue", "missing_value")
 
 
 @dataclass(frozen=True)
@@ -75,18 +74,18 @@ class ZarrRows:
         StoreError
             A chunk is missing or fails its checksum, or the store was made anew since it was opened.
         """
-        node, classes, seen = _opened(replace(self, columns=None))
+        node, classes = _opened(replace(self, columns=None))
         try:
             block: Any = node[first:last]
         except Exception as error:
-            self._check(seen)
+            self._current()
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
                 f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
             ) from error
-        self._check(seen)
+        self._current()
         if block.dtype.kind == "T":
             block = block.astype(object).astype(str)
         if not self.decode:
@@ -98,31 +97,26 @@ class ZarrRows:
             )
         return classes[block]
 
-    def document(self) -> bytes:
-        """What a store of distrf says of itself now; nothing of stores of others, or where it is gone."""
-        fs, root = files.filesystem(self.path)
-        return b"" if self.version is None else files.read_bytes(fs, f"{root}/zarr.json") or b""
-
-    def _check(self, seen: bytes) -> None:
-        """Raise StoreError where the store was made anew since it was opened. Appended rows change nothing."""
-        if self.document() != seen:
-            _opened.cache_clear()
-            _opened(replace(self, columns=None))
+    def _current(self) -> StoreInfo | None:
+        """What a store of distrf says of itself, None of others. Raises StoreError where it was made anew; appended rows change nothing."""
+        if self.version is None:
+            return None
+        store = None if zarr_layout.read_document(self.path) is None else read_store(self.path)
+        if store is None or not store.complete or self.version not in store.versions:
+            raise StoreError(
+                f"the store {self.path!r} was removed or written again since it was opened; call open_rows again"
+            )
+        return store
 
 
 @lru_cache(maxsize=32)
-def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray, bytes]:
-    """The open array and, of a store that distrf wrote, its class names and its document as it is now."""
-    seen = rows.document()
-    if rows.version is None:
+def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray]:
+    """The open array and, of a store that distrf wrote, its class names."""
+    store = rows._current()
+    if store is None:
         group: Any = open_group(rows.path, "r")
-        return (group[rows.array] if rows.array else group), np.empty(0), seen
-    store = read_store(rows.path) if seen else None
-    if store is None or not store.complete or rows.version not in store.versions:
-        raise StoreError(
-            f"the store {rows.path!r} was removed or written again since it was opened; call open_rows again"
-        )
-    return open_nodes(store)[rows.array], np.asarray(store.classes or []), seen
+        return (group[rows.array] if rows.array else group), np.empty(0)
+    return open_nodes(store)[rows.array], np.asarray(store.classes or [])
 
 
 @dataclass(frozen=True)
@@ -195,14 +189,10 @@ class OpenStore:
                 matrices = [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
             name = matrices[0] if len(matrices) == 1 else name
             node = self.find(name)
-        if node is None:
+        if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
             raise StoreError(
-                f"X is the array called X, or else the only 2-D array; {self.path!r} has {self.names}; open one "
+                f"X is the 2-D numeric array called X, or else the only 2-D array, got {node}; {self.path!r} has {self.names}; open one "
                 f"by its own path, {self.path}/NAME"
-            )
-        if isinstance(node, zarr.Group) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
-            raise StoreError(
-                f"X is a 2-D numeric array; {name or 'the array'} of {self.path!r} is {node}; open another by its own path"
             )
         return node, name
 
@@ -284,7 +274,14 @@ class ZarrSource(RowSource):
         )
 
     def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
-        """An array beside X; codes of a target or a prediction become class names if the store has them."""
+        """An array beside X; codes of a target or a prediction become class names if the store has them.
+
+        Raises StoreError where it has other rows.
+        """
+        if node.shape[:1] != self.shape[:1] or node.ndim > 2:
+            raise StoreError(
+                f"X and {name} must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} in {self.path!r}"
+            )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
         classes = self.store.ours.classes if self.store.ours and coded else None
         dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
@@ -293,20 +290,17 @@ class ZarrSource(RowSource):
             self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
         )  # fmt: skip
 
-    def check_missing(self, strict: bool) -> None:
-        """Count the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
+    def check_missing(self) -> None:
+        """Warn of the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
         if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
             return  # a block of ours cannot be read without its chunks
         if lost := self.node.nchunks - self.node.nchunks_initialized:
-            text = (
-                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its "
-                f"fill value {self.node.fill_value}"
+            warnings.warn(
+                f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its fill "
+                f"value {self.node.fill_value}; restore them, if they were not empty when written",
+                UserWarning,
+                stacklevel=2,
             )
-            if strict:
-                raise StoreError(
-                    f"{text}; restore them, or leave out strict=True if they were empty when written"
-                )
-            warnings.warn(f"{text}; strict=True (--strict) refuses such a store", UserWarning, stacklevel=2)
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
@@ -315,26 +309,19 @@ class ZarrSource(RowSource):
         name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
         if name == "y" and self.store.find(name) is None:
             return None
-        node = self.store.find(name, "the target ")
-        if node.ndim not in (1, 2) or node.shape[0] != self.shape[0]:
-            raise StoreError(
-                f"X and y must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} "
-                f"in {self.path!r}"
-            )
-        return self._beside(node, name)
+        return self._beside(self.store.find(name, "the target "), name)
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
         ours = self.store.ours
         array = "y" if ours and ours.target == name else name
         if array in self.store.names and array != "X":
-            node = self.store.find(array, "")
-            if node.shape[:1] != self.shape[:1] or math.prod(node.shape[1:]) != 1:
+            found = self._beside(self.store.find(array, ""), array)
+            if math.prod(found.shape[1:]) != 1:
                 raise InputError(
-                    f"a column has one value for each of {self.shape[0]} rows; {array!r} of {self.path!r} has shape "
-                    f"{node.shape}"
+                    f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
                 )
-            return self._beside(node, array)
+            return found
         chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
         rows = replace(self.rows, columns=chosen)
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
@@ -373,7 +360,8 @@ class ZarrSource(RowSource):
     def nbytes(self) -> int:
         """Bytes in memory; of a CSR array by the entries of rows in some blocks."""
         if isinstance(self.node, CsrArray):
-            return int(self.shape[0] * self.node.mean_row_bytes())
+            with files.reading(self.path, "CSR rows"):
+                return int(self.shape[0] * self.node.mean_row_bytes())
         return super().nbytes
 
 
@@ -388,15 +376,13 @@ def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:
 
 def _check_encoding(path: str, node: zarr.Array) -> None:
     """Raise StoreError for an array whose stored numbers are not its values: xarray and netCDF pack and mask by the CF conventions."""
-    said: dict[str, Any] = {name: value for name, value in node.attrs.items() if name in _CODED + _MISSING}
+    said: dict[str, Any] = {name: value for name, value in node.attrs.items() if name in _CODED}
     if node.metadata.zarr_format == 2 and "_ARRAY_DIMENSIONS" in node.attrs and node.metadata.fill_value:
         said["fill_value"] = node.metadata.fill_value  # which xarray takes for what is missing
-    said = {name: value for name, value in said.items() if name in _CODED or str(value) not in _NAN}
-    if said:
+    if said := {name: value for name, value in said.items() if str(value) not in _NAN}:
         raise StoreError(
-            f"rows are read as they are stored; {_named(node, path)} is encoded by the CF "
-            f"conventions ({', '.join(f'{name} = {value!r}' for name, value in said.items())}), so its numbers would "
-            "be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
+            f"rows are read as they are stored; {_named(node, path)} is encoded by the CF conventions ({said}), so its numbers "
+            "would be other ones; decode it first: xarray.open_zarr(path).drop_encoding().to_zarr(other)"
         )
 
 

@@ -14,7 +14,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..compiled.csr_products import add_transposed_product
-from ..compiled.subsampled_hadamard import add_hadamard_samples
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
 
@@ -130,6 +129,8 @@ class SRHTSketch(Sketch):
         return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
     def add(self, first: int, F: Any, out: np.ndarray) -> None:
+        from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+
         sample_block, sample_row = self.samples()
         for block, a, b in self._blocks(first, first + F.shape[0]):
             tile = F[a - first : b - first]

@@ -16,9 +16,9 @@ from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
 from ..execution.sampling import sampled_rows, take_rows
-from ..features.base import FeatureEstimator, apply_map
 from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
+from ..maps.estimator import FeatureEstimator, apply_map
 from ..maps.table import TableMap
 from ..maps.table_missing import MISSING, UNREAD
 from ..parameters import (
@@ -47,7 +47,6 @@ from .encodings import (
     encode_columns,
     feature_names,
     planned_encodings,
-    sources,
 )
 from .kinds import AS_SAID, ColumnKind, ColumnWarning, cautions, infer_kinds
 from .summary import SummaryReduction, summarise, with_folds
@@ -73,9 +72,7 @@ class TableEncoder(FeatureEstimator):
         Bins of "piecewise"; fewer where quantiles coincide.
     max_levels : int, default=32
         Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
-        a category is the means of the target [2]_ if there is one with at most eight columns, else columns with signs by a hash.
-    hash_size : int, default=256
-        Hashed columns of a category.
+        a category is the means of the target [2]_ if there is one with at most eight columns, else 256 columns with signs by a hash.
     columns : dict of str to str or None, default=None
         What some columns are, in place of a guess: "number", "category", "date", "id" or "drop".
     target_type : {"auto", "labels", "numbers"}, default="auto"
@@ -131,7 +128,6 @@ class TableEncoder(FeatureEstimator):
     numbers: str = param(default="auto", rule=one_of("auto", *NUMBERS), kw_only=False)
     n_bins: int = param(default=16, rule=whole(2, 1024))
     max_levels: int = param(default=32, rule=whole(2, 4096))
-    hash_size: int = param(default=256, rule=whole(2, 2**20))
     columns: Mapping[str, str] | None = param(
         default=None, rule=instance(Mapping, "a dictionary of kinds by name") | NONE
     )
@@ -341,7 +337,7 @@ class TableEncoder(FeatureEstimator):
 
     def _choices(self, seed: int) -> Choices:
         numbers = "robust" if self.numbers == "auto" else self.numbers
-        return Choices(numbers, self.n_bins, self.max_levels, self.hash_size, seed)
+        return Choices(numbers, self.n_bins, self.max_levels, seed)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
         levels = tuple(j for j, kind in enumerate(kinds) if kind.kind == "category")
@@ -392,7 +388,7 @@ class TableEncoder(FeatureEstimator):
         list of str, of length D
             Such as "age", "age", "city", "when".
         """
-        return [self.columns_[j]["name"] for j in sources(self.map_.encodings())]
+        return [self.columns_[one.column]["name"] for one in self.map_.encodings() for _ in range(one.width)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -26,8 +26,7 @@ from ..maps.table_columns import (
 from ..maps.table_missing import MISSING
 from .frequent import FrequentCodes
 from .kinds import ColumnKind
-from .row_sample import RowSample
-from .summary import NumberSummary, TableSummary
+from .summary import NumberSummary, RowSample, TableSummary
 
 #: How numbers are encoded: in what order `TableEncoder` names them.
 NUMBERS = ("standard", "robust", "quantile", "piecewise", "both")
@@ -37,6 +36,8 @@ _QUANTILES = 65
 _GRID = 1024
 #: Interquartile range of the standard normal law.
 _NORMAL_RANGE = 1.3489795003921634
+#: Hashed features of a category.
+_HASHED = 256
 #: Encoded targets for which the means of levels are features.
 MOST_TARGETS = 8
 #: Rows by which the mean of a level is drawn to the mean of all, at least and at most.
@@ -51,7 +52,6 @@ class Choices:
     numbers: str = "robust"
     n_bins: int = 16
     max_levels: int = 32
-    hash_size: int = 256
     seed: int = 0
     crossing: str = "rows"
 
@@ -234,8 +234,8 @@ def _encode_levels(
     elif known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
         made, words = OneHot(j, 1.0, frequent), f"one-hot, {len(frequent)} of {levels}"
     else:
-        made = Hashed.seeded(j, 1.0, choices.hash_size, choices.seed)
-        words = f"hashed to {choices.hash_size} features, {levels}"
+        made = Hashed.seeded(j, 1.0, _HASHED, choices.seed)
+        words = f"hashed to {_HASHED} features, {levels}"
     return EncodedColumn(kind, words, (made,), missing, exact=exact)
 
 
@@ -293,11 +293,6 @@ def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.n
     """
     names = [f"{columns[one.column]}{end}" for one in encodings for end in _SUFFIXES[type(one)](one)]
     return np.array(names, dtype=object)
-
-
-def sources(encodings: Sequence[Encoding]) -> list[int]:
-    """The column that each feature is of."""
-    return [one.column for one in encodings for _ in _SUFFIXES[type(one)](one)]
 
 
 def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Encoding]:

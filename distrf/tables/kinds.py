@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from ..errors import InputError, did_you_mean
 from ..store.table_facts import ColumnFacts
-from ..store.table_schema import ColumnType, TableSchema
+from ..store.table_schema import ColumnType, TableSchema, listed
 from ..store.text_forms import CODES
 
 #: Why a column is what the user said that it is.
@@ -26,6 +26,10 @@ POSSIBLE = {
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
+#: Names of codes, whose order tells nothing.
+_CODE_NAME = re.compile(
+    r"(?i)(^|_|\b)(zip|plz|post(al)?|code|district|region|county|branch|store|shop|dept|station|route)(_?(code|id|no|nr))?$"
+)
 _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {
@@ -114,12 +118,16 @@ def infer_kinds(
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
+        repeated = fact.whole and 2 * fact.distinct < fact.present
+        if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
+            caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
+            caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
         unread = bool(caution and (fact.stray or fact.infinite))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
         kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
     if not any(kind.used for kind in kinds):
-        left = ", ".join(f"{kind.name!r}: {kind.why}" for kind in kinds[:_SHOWN])
+        left = listed(f"{kind.name!r}: {kind.why}" for kind in kinds)
         raise InputError(
             f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
         )
@@ -139,14 +147,12 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
     if more := texts[_SHOWN:]:
         texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
     if left := [kind for kind in kinds if kind.lost]:
-        names = [kind.name for kind in left]
-        listed = ", ".join(f"{kind.name!r} ({kind.why})" for kind in left[:_SHOWN])
-        listed += f" and {len(left) - _SHOWN} more, {names[_SHOWN:60]}" if left[_SHOWN:] else ""
-        numbers = [k.name for k in left if k.column and (k.column.whole or k.column.base == "number")]
-        ways = "category for levels" + ", number or date" * bool(numbers)
-        asked = dict.fromkeys(names[:_SHOWN], "drop")
+        numbers = any(k.column and (k.column.whole or k.column.base == "number") for k in left)
+        ways = "category for levels" + ", number or date" * numbers
+        asked = dict.fromkeys([kind.name for kind in left[:60]], "drop")
         texts.append(
-            f"left out: {listed}; take one by its kind ({ways}), or leave out without this warning: kinds={asked}"
+            f"left out: {listed(f'{kind.name!r} ({kind.why})' for kind in left)}; take one by its kind ({ways}), or leave out "
+            f"without this warning: kinds={asked}"
         )
     return texts
 

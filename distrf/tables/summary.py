@@ -11,13 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from dask.base import is_dask_collection
 
-from ..execution.passes import run_pass
+from ..execution.passes import SizedState, run_pass
 from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import UNREAD, is_missing, with_missing
 from ..randomness import mixed_words
 from ..targets import Targets
 from .frequent import FrequentCodes
-from .row_sample import RowSample
 
 #: Rows of the sample from which quantiles are taken, at most and, of wide rows, at least; and its bytes.
 _MOST_ROWS, _FEWEST_ROWS, _SAMPLE_BYTES = 100_000, 1024, 2**25
@@ -94,6 +93,51 @@ class NumberSummary:
             self.rows += other.rows
             self.low, self.high = min(self.low, other.low), max(self.high, other.high)
             self.timed = self.timed or other.timed
+
+
+@dataclass
+class RowSample(SizedState):
+    """The values of the rows whose numbers have the least hashes: a function of the rows alone, in whatever blocks they come.
+
+    Parameters
+    ----------
+    k : int
+        Most rows.
+    d : int
+        Most values of a row.
+
+    Attributes
+    ----------
+    keys : uint64 array of shape (up to k,), ascending
+    values : float64 array of shape (up to k, up to d)
+    """
+
+    k: int
+    d: int
+    keys: np.ndarray = field(init=False)
+    values: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.keys, self.values = np.empty(0, np.uint64), np.empty((0, self.d))
+
+    @property
+    def nbytes(self) -> int:
+        """Most bytes of the state."""
+        return 8 * (1 + self.d) * self.k
+
+    def add(self, keys: np.ndarray, values: np.ndarray) -> None:
+        """Draw from rows by the hashes of their numbers."""
+        if len(self.keys) == self.k > 0:
+            low = keys < self.keys[-1]
+            keys, values = keys[low], values[low]
+        values = np.concatenate([self.values, values]) if len(self.keys) else values
+        keys = np.concatenate([self.keys, keys])
+        order = np.argsort(keys)[: self.k]
+        self.keys, self.values = keys[order], values[order]
+
+    def merge(self, other: RowSample) -> None:
+        """Draw from the rows of another state, which is left as it is."""
+        self.add(other.keys, other.values)
 
 
 @dataclass

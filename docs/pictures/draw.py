@@ -23,6 +23,7 @@ from sklearn.pipeline import make_pipeline
 import distrf
 from distrf.kernels import Gaussian, get_kernel
 from distrf.plot import displays
+from distrf.projections import PROJECTIONS
 
 HERE = Path(__file__).parent
 BLUE, ORANGE, GREEN, RED, GREY = "#1f77b4", "#e07b00", "#2a9d4a", "#c23b4b", "#8a8a8a"
@@ -203,7 +204,11 @@ def projections():
         "smooth": np.cos(np.linspace(0, 2 * np.pi, d, endpoint=False)) + 2,
         "constant": np.ones(d),
     }
-    names = ["circulant-paper", "circulant", "alternating_circulant-paper", "alternating_circulant"]
+    names = []
+    for name in ("circulant", "alternating_circulant"):
+        printed = f"{name}-paper"  # without signs, as signs on the result change nothing
+        PROJECTIONS[printed] = type("AsPrinted", (PROJECTIONS[name],), {"name": printed, "signed": False})
+        names += [printed, name]
     places = np.arange(len(names))
     for i, (kind, v) in enumerate(differences.items()):
         rows = np.stack([np.zeros(d), v / np.linalg.norm(v)])

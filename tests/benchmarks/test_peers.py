@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks.peers import peers, processes
-from benchmarks.peers.methods import JOBS
+from benchmarks.peers import job, peers
+from benchmarks.peers.job import JOBS
 from benchmarks.tables.tables import isolated
 
-FOLDER = Path(peers.__file__).parent
 
-
-@pytest.mark.parametrize("file", ["job", "methods"])
-def test_what_a_peer_runs_needs_numpy_alone(file):
-    tree = ast.parse((FOLDER / f"{file}.py").read_text())
+def test_what_a_peer_runs_needs_numpy_alone():
+    tree = ast.parse(Path(job.__file__).read_text())
     top = [node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)]
     named = {node.module for node in top if isinstance(node, ast.ImportFrom)}
     named |= {alias.name for node in top if isinstance(node, ast.Import) for alias in node.names}
@@ -30,12 +26,12 @@ def test_a_script_without_distrf():
     """scikit-learn's features in a process whose path has no checkout."""
     with peers.folder_of(peers.smooth(1500, 4, 10)) as folder:
         options = {"D": 256, "gamma": 0.1, "seed": 0}
-        found = processes.measure("features", "RBFSampler", folder, options, 60)
+        found = peers.measure("features", "RBFSampler", folder, options, 60)
     assert found["peer"] == "scikit-learn"
     assert 0 < found["error"] < 0.3
     assert 50 * 2**20 < found["peak"] < 2**30
-    assert "PYTHONPATH" not in processes.surroundings("scikit-learn")
-    assert processes.surroundings("distrf")["OMP_NUM_THREADS"] == "1"
+    assert "PYTHONPATH" not in peers.surroundings("scikit-learn")
+    assert peers.surroundings("distrf")["OMP_NUM_THREADS"] == "1"
 
 
 def python(text):
@@ -61,31 +57,17 @@ HOG = "import time; x = bytearray(400 * 2**20); time.sleep(60)"
     ],
 )
 def test_limits_and_failures(text, found):
-    assert processes.watched(python(text), "x", 1, 200 * 2**20) == found
+    assert peers.watched(python(text), "x", 1, 200 * 2**20) == found
 
 
-def test_an_environment_is_made_once_or_its_failure_is_a_record(monkeypatch, tmp_path):
-    made = []
+def test_an_environment_that_cannot_be_made_is_a_record(monkeypatch, tmp_path):
     monkeypatch.setenv("DISTRF_BENCHMARKS_CACHE", str(tmp_path))
-    monkeypatch.setattr(
-        processes.venv,
-        "create",
-        lambda place, with_pip: (made.append(place), Path(place).mkdir(parents=True)),
-    )
-    said = "WARNING: a\nERROR: no such distribution\n\n[notice] new pip\n"
-    for code in (1, 0):
-        done = subprocess.CompletedProcess([], code, "", said)
-        monkeypatch.setattr(processes.subprocess, "run", lambda *words, done=done, **more: done)
-        if code:
-            found = processes.measure("ridge", "thundersvm.SVC", "nowhere", {}, 1)
-            assert found["peer"] == "thundersvm"
-            assert found["failed"].startswith("pip install thundersvm-cpu")
-            assert found["failed"].endswith("ERROR: no such distribution")
-            assert list(tmp_path.iterdir()) == []
-    assert processes.python_of("snapml") == processes.python_of("snapml")
-    assert len(made) == 2
-    assert processes.python_of("scikit-learn") == Path(sys.executable)
-    assert {how.peer for job in JOBS.values() for how in job.values()} <= set(processes.PEERS)
+    monkeypatch.setitem(peers.PEERS, "thundersvm", ("./no-such-folder",))
+    found = peers.measure("ridge", "thundersvm.SVC", "nowhere", {}, 1)
+    assert found["peer"] == "thundersvm"
+    assert found["failed"].startswith("pip install ./no-such-folder: ERROR: ")
+    assert list(tmp_path.iterdir()) == []
+    assert {how.peer for job in JOBS.values() for how in job.values()} <= set(peers.PEERS)
 
 
 def crash():

@@ -119,16 +119,3 @@ def test_runs_what_the_command_line_runs(cli, tmp_path, two_worker_cluster):
     assert (gamma, typed["model"].fit_intercept, typed["model"].coef_.shape[1]) == (0.25, False, 64 + 32)
     planned = json.loads(cli("plan", "--job", job, "--cluster", "none", "--json").out)  # of a job of train
     assert (planned["job"], planned["rows"]) == ("train", 400)
-
-
-def test_lists_of_a_grid(cli, tmp_path):
-    """As train takes a list of alphas, tune takes lists of what it tries."""
-    X, y, *_ = load_digits_split(0)
-    np.savez(tmp_path / "d.npz", X=X[:200], y=y[:200])
-    ingest(tmp_path / "d.npz", tmp_path / "d.zarr")
-    (tmp_path / "job.yaml").write_text(
-        "command: tune\nX: d.zarr\nout: m\ngrid: {alpha: [1e-4, 1.0e-2], n_components: [16, 32]}\nset: {map__gamma: 0.01}\n"
-    )
-    made = json.loads(cli("tune", "--job", tmp_path / "job.yaml", "--json").out)
-    assert {trial["parameters"]["n_components"] for trial in made["trials"]} == {16, 32}
-    assert {trial["alpha"] for trial in made["trials"]} <= {1e-4, 1e-2}

@@ -5,16 +5,12 @@ from __future__ import annotations
 import errno
 import json
 import re
-import signal
-import subprocess
-import sys
-import time
 from tempfile import mkdtemp
 
 import numpy as np
 import pytest
 
-from distrf import StreamingRidge, ingest, load_model, save_model
+from distrf import StreamingRidge, ingest, save_model
 from distrf.errors import StoreError
 from distrf.store import check_writable
 
@@ -47,53 +43,15 @@ def test_a_job_that_is_done_is_success(cli, rows, tmp_path, monkeypatch):
         assert "model of another job" in cli(*words, *other, "--resume", code=1).err
 
 
-@pytest.mark.slow
-def test_killed_and_resumed_to_the_same_bits(cli, rows, tmp_path, two_worker_cluster):
-    """SIGKILL in the middle; --resume ends where the job that nobody disturbed ends, and leaves no state."""
-    sgd = [
-        "--model",
-        "sgd-classifier",
-        "-D",
-        64,
-        "--set",
-        "map__gamma=0.5",
-        "--set",
-        "model__n_epochs=40",
-        "--set",
-        "model__tol=none",
-    ]
-    sgd += ["--set", "model__batch_size=2", "--set", "model__checkpoint_every=1", "--quiet"]
-    job, state = ["train", rows, tmp_path / "m", *sgd], tmp_path / "m-state"
-    command = [sys.executable, "-m", "distrf", *job, "--cluster", two_worker_cluster.scheduler_address]
-    with subprocess.Popen([str(word) for word in command]) as process:
-        deadline, place = time.monotonic() + 300, state / "sgd/checkpoint.json"
-        while not place.exists() or json.loads(place.read_text())["spec"]["steps"] < 2:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            time.sleep(0.005)
-        process.send_signal(signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert not (tmp_path / "m").exists()
-    assert "--resume continues it" in cli(*job, code=1).err
-    for changed in (["-D", 66], ["--set", "map__gamma=0.6"], ["--seed", 1]):
-        assert "is of another job" in cli(*job, "--resume", *changed, code=1).err
-    cli(*job, "--resume", cluster=True)
-    cli("train", rows, tmp_path / "whole", *sgd, cluster=True)
-    whole, resumed = (load_model(tmp_path / name)["model"] for name in ("whole", "m"))
-    np.testing.assert_array_equal(whole.coef_, resumed.coef_)
-    assert [p.name for p in tmp_path.iterdir() if "state" in p.name] == []
-
-
 def test_a_model_without_a_job_is_another_one(cli, rows, tmp_path):
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
-    assert "does not say of which job" in cli("train", rows, tmp_path / "m", "--resume", code=1).err
+    assert "holds a model of another job" in cli("train", rows, tmp_path / "m", "--resume", code=1).err
 
 
 @pytest.mark.parametrize("command", ["train", "featurize", "ingest", "tune"])
 def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, monkeypatch, command):
     (tmp_path / "file").write_text("mine")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest", no_cluster)
     source = rows.parent / "rows.npz" if command == "ingest" else rows
     for out in (tmp_path / "file" / "m", tmp_path / ("n" * 300)):
         assert "cannot be written" in cli(command, source, out, code=1).err
@@ -107,7 +65,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.ingest.Prepared.open", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.Prepared.open", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"

@@ -14,7 +14,7 @@ import typer
 import distrf
 from distrf import ingest
 from distrf.cli.app import app
-from distrf.cli.console import Session, spelled
+from distrf.cli.console import Session
 from distrf.cli.options import OPTIONS
 from distrf.registry import MAPS, MODELS
 
@@ -125,13 +125,6 @@ def test_an_error_that_nobody_foresaw(cli, broken, tmp_path, debug):
     assert debug or len(printed.err.splitlines()) == 1
 
 
-def test_a_foreseen_error_shows_its_place_on_request(cli, tmp_path):
-    assert cli("inspect", tmp_path / "nothing", code=1).err.startswith("error: no such store")
-    printed = cli("--debug", "inspect", tmp_path / "nothing", code=1)
-    assert "Traceback" in printed.err
-    assert printed.err.splitlines()[-1].startswith("error: no such store")
-
-
 @pytest.mark.parametrize("quiet", [False, True])
 def test_warnings_are_printed_even_if_quiet(capsys, quiet):
     session = Session(quiet=quiet)
@@ -171,11 +164,3 @@ def test_workers_print_no_traceback(tmp_path):
     assert done.returncode == 1
     assert [word for word in ("Traceback", "Compute Failed") if word in done.stderr] == []
     assert "error: " in done.stderr
-
-
-def test_columns_with_braces_are_told_as_they_are():
-    assert spelled("set={'model__keep_state': True}") == "--set model__keep_state=true"
-    assert (
-        spelled("kinds={'a}b': 'category'} takes it for levels")
-        == "kinds={'a}b': 'category'} takes it for levels"
-    )

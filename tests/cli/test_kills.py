@@ -41,7 +41,18 @@ COMMANDS = {
     ],
     "tefm": ["-D", 64, "--map", "tefm", "--set", "map__base__n_components=512", "--alpha", 1e-4, "--seed", 1],
     "cnm": ["-D", 16, "--map", "cnm", "--set", "map__n_epochs=3", "--seed", 1],
-    "learned": ["-D", 256, "--map", "learned", "--set", "map__n_rounds=2", "--seed", 1],
+    "learned": [
+        "-D",
+        256,
+        "--map",
+        "learned",
+        "--set",
+        "map__n_rounds=2",
+        "--set",
+        "map__base__n_components=256",
+        "--seed",
+        1,
+    ],
 }
 VICTIMS = ("client", "worker", "workers", "group")
 ROWS = 20_000

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from distrf.datasets.loaders import expanded_digits
+from distrf.datasets import expanded_digits
 from distrf.execution.writing import write_rows
 
 ROOT = Path(__file__).parents[2]

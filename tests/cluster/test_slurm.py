@@ -162,13 +162,7 @@ def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
     place(jobs, tmp_path)
     command = [
         sys.executable,
-        "-m",
-        "distrf",
-        "featurize",
-        "--job",
-        "featurize.yaml",
-        "--cluster",
-        "cluster.yaml",
+        *["-m", "distrf", "featurize", "--job", "featurize.yaml", "--cluster", "cluster.yaml"],
     ]
     printed = tmp_path / "out.log"
     with printed.open("w") as out:

@@ -11,14 +11,11 @@ import dask
 import distributed
 import jsonschema
 import pytest
-import typer
 import yaml
 from distributed import Adaptive, LocalCluster, Nanny, Scheduler, Worker
 from distributed.cli import dask_scheduler, dask_worker
 from servers import CLUSTER, ROOT
 
-from distrf.cli.app import app
-from distrf.cli.options import load_job
 from distrf.cluster import read_cluster_spec
 from distrf.preload import DEFAULTS
 
@@ -102,16 +99,6 @@ def test_every_file_is_checked_and_listed():
 def test_specs_wait_for_their_workers_and_say_what_to_try(path):
     assert load(path)["wait"]["workers"] >= 1
     assert f"--cluster {path.relative_to(ROOT)}" in path.read_text()
-
-
-def test_the_job_file_of_the_readme_is_one(tmp_path):
-    text = next(
-        t
-        for t in re.findall(r"^```yaml\n(.*?)^```", README.read_text(), flags=re.M | re.S)
-        if "command: train" in t
-    )
-    (tmp_path / "job.yaml").write_text(text)
-    assert load_job(str(tmp_path / "job.yaml"), typer.main.get_command(app).commands["train"])["out"]
 
 
 @pytest.mark.parametrize("package", [dask, distributed], ids=lambda package: package.__name__)

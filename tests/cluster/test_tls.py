@@ -48,7 +48,9 @@ def test_the_right_certificate_is_let_in(encrypted, ours):
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 def test_others_are_refused(encrypted, tmp_path):
     theirs = certificates(tmp_path / "theirs")
-    with pytest.raises(ClusterError, match="certificates of the same authority"):
-        connect(encrypted, tls=theirs, timeout=1)
-    with pytest.raises(ClusterError, match="no Dask scheduler answered"):
-        connect(encrypted.replace("tls://", "tcp://"), timeout=1)
+    for address, tls, message in (
+        (encrypted, theirs, "certificates of the same authority"),
+        (encrypted.replace("tls://", "tcp://"), None, "no Dask scheduler answered"),
+    ):
+        with pytest.raises(ClusterError, match=message), connect(address, tls=tls, timeout=1):
+            pass

@@ -68,24 +68,6 @@ def test_cos_offset(dtype):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scale_and_columns(dtype):
-    """Only the asked columns are written, times the scale."""
-    p = np.linspace(-2, 2, 15, dtype=dtype).reshape(3, 5)
-    out = np.full((3, 20), 7, dtype=dtype)
-    cos_sin(p, out, 4, 0.25)
-    cosine, sine = exact(p)
-    np.testing.assert_allclose(out[:, 4:14:2], 0.25 * cosine, atol=TOLERANCE[dtype])
-    np.testing.assert_allclose(out[:, 5:14:2], 0.25 * sine, atol=TOLERANCE[dtype])
-    assert (out[:, :4] == 7).all()
-    assert (out[:, 14:] == 7).all()
-    out[:] = 7
-    cos_offset(p, np.zeros(5, dtype=dtype), out, 3, 0.25)
-    np.testing.assert_allclose(out[:, 3:8], 0.25 * cosine, atol=TOLERANCE[dtype])
-    assert (out[:, :3] == 7).all()
-    assert (out[:, 8:] == 7).all()
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_what_is_not_finite_becomes_nan(dtype, bad):
     p = np.array([[0.25, bad, 0.5]], dtype=dtype)

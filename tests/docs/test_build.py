@@ -1,4 +1,4 @@
-"""The site builds without a warning, its links lead somewhere, and nothing public is without a page."""
+"""The site builds without a warning, of links that lead nowhere too, and nothing public is without a page."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ import shutil
 import subprocess
 import sys
 import zlib
-from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote
 
 import pytest
 import typer
@@ -44,10 +42,7 @@ def test_methods_have_the_same_parts(page):
 
 
 def test_pictures_are_small_and_can_be_made_again():
-    from ast import FunctionDef, parse
-
-    source = (DOCS / "pictures/draw.py").read_text()
-    drawn = {node.name for node in parse(source).body if isinstance(node, FunctionDef)}
+    drawn = re.findall(r"^def (\w+)", (DOCS / "pictures/draw.py").read_text(), flags=re.M)
     shown = {name for page in PAGES for name in re.findall(r"pictures/(\w+)\.svg", page.read_text())}
     pictures = sorted((DOCS / "pictures").glob("*.svg"))
     assert {p.stem for p in pictures} == shown
@@ -66,30 +61,6 @@ def test_the_map_that_a_page_shows_is_the_one_that_is_tested():
     assert (ROOT / "tests/relu_features.py").read_text() in (DOCS / "extend/index.md").read_text()
 
 
-def test_files_that_pages_name_exist():
-    """`benchmarks/data.py` in a page, with or without arguments, is a file of the repository."""
-    for page in PAGES:
-        for named in re.findall(r"\b((?:benchmarks|cluster|tests|notebooks)/[\w./-]+\.\w+)", page.read_text()):
-            assert (ROOT / named).exists(), f"{page.relative_to(ROOT)} names {named}"
-
-
-class Links(HTMLParser):
-    """The targets of links and pictures of a page, and the places in it that can be linked to."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.targets, self.places = [], set()
-        self.feed(text)
-
-    def handle_starttag(self, tag, attributes):
-        values = dict(attributes)
-        if "id" in values:
-            self.places.add(values["id"])
-        for key in ("href", "src"):
-            if tag in ("a", "img", "link", "script", "object", "source") and values.get(key):
-                self.targets.append(values[key])
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
     pytest.importorskip("myst_parser")
@@ -97,38 +68,11 @@ def site(tmp_path_factory):
     work = tmp_path_factory.mktemp("docs")
     shutil.copytree(DOCS, work / "docs", ignore=shutil.ignore_patterns("_build", "commands", "generated"))
     shutil.copytree(ROOT / "notebooks", work / "notebooks")
-    words = [
-        sys.executable,
-        "-m",
-        "sphinx",
-        "-q",
-        "-W",
-        "--keep-going",
-        "-n",
-        str(work / "docs"),
-        str(work / "site"),
-    ]
+    words = [sys.executable, *["-m", "sphinx", "-q", "-W", "--keep-going", "-n"], work / "docs", work / "site"]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     done = subprocess.run(words, capture_output=True, text=True, env=environment, check=False)
     assert done.returncode == 0, done.stderr
     return work / "site"
-
-
-@pytest.mark.slow
-def test_links_lead_somewhere(site):
-    pages = {page.resolve(): Links(page.read_text()) for page in site.rglob("*.html")}
-    assert len(pages) > 100
-    for page, links in pages.items():
-        if "_static" in page.parts:  # of the theme
-            continue
-        for target in links.targets:
-            if re.match(r"[a-z]+:|//", target):
-                continue
-            path, _, place = unquote(target).partition("#")
-            file = (page.parent / path.partition("?")[0]).resolve() if path else page
-            assert file.exists(), f"{page.relative_to(site.resolve())} links to {target}"
-            if place and file in pages:
-                assert place in pages[file].places, f"{page.relative_to(site.resolve())} links to {target}"
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from distrf.errors import InputError
 from distrf.execution.labelled import header, plain_rows, reading_of
 from distrf.execution.open_rows import open_rows
 from distrf.execution.row_blocks import check_dask_rows
-from distrf.ingestion.ingest import ingest
+from distrf.ingestion import ingest
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 xr = pytest.importorskip("xarray", reason="needs xarray")
@@ -108,15 +108,6 @@ def test_data_arrays():
     ):
         with pytest.raises(InputError, match=message):
             plain_rows(wrong)
-
-
-def test_refusals():
-    with pytest.raises(InputError, match="X must be numeric, but columns when, word are not: encode them"):
-        plain_rows(lazy(FRAME.assign(when=pd.Timestamp("2020-01-01"), word="x")))
-    with pytest.raises(InputError, match=r"at least one column, got shape \(n, 0\)"):
-        plain_rows(lazy(FRAME)[[]])
-    with pytest.raises(InputError, match=r"got dask\.bag\.core\.Bag"):
-        check_dask_rows(dask.bag.from_sequence([1, 2]))
 
 
 def test_notes_travel_with_an_array(tmp_path):

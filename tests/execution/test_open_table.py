@@ -20,11 +20,11 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from distrf import Table, open_rows, open_table, store
+from distrf import Table, open_table, store
 from distrf.errors import InputError, StoreError
 from distrf.execution.passes import RowCount, run_pass
-from distrf.maps.table_missing import MISSING
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 
 # Dask and pyarrow with the newest pandas.
@@ -92,15 +92,12 @@ SOURCES = {
     "pandas": lambda folder: FRAME,
     "pyarrow dtypes": lambda folder: FRAME.convert_dtypes(dtype_backend="pyarrow"),
     "arrow": lambda folder: ARROW,
-    "arrow of pandas": lambda folder: pa.Table.from_pandas(FRAME),
     "stream": lambda folder: Stream(ARROW),
     "columns": lambda folder: FRAME.to_dict("series"),
     "parquet": parquet,
-    "parquet of pandas": lambda folder: FRAME.to_parquet(folder / "a.parquet") or folder / "a.parquet",
     "csv": csv,
     "dask": lambda folder: DASK,
     "dask of parquet": lambda folder: dd.read_parquet(parquet(folder)),
-    "dask in memory": lambda folder: dd.from_pandas(FRAME, npartitions=3).persist(scheduler="sync"),
 }
 
 
@@ -184,32 +181,6 @@ def test_what_is_no_table(tmp_path, wrong, options, message):
     data = tmp_path / wrong if isinstance(wrong, str) else wrong
     with refused(message, (InputError, StoreError)):
         open_table(data, **options)
-
-
-def test_partitions_that_differ():
-    """Objects, categories that are not known, partitions without rows or without values."""
-    parts = [
-        pd.DataFrame({"o": pd.Series([], dtype=object), "c": pd.Categorical([]), "f": [], "y": []}),
-        pd.DataFrame({"o": pd.Series([None, None], dtype=object), "c": pd.Categorical([3, 5]), "f": [np.nan] * 2, "y": [1.0, 2]}),
-        pd.DataFrame({"o": [Decimal("1.5"), None, Decimal(2)], "c": pd.Categorical([5, 7, None]), "f": [1.0, 2, 3], "y": [3.0, 4, 5]}),
-    ]  # fmt: skip
-
-    def joined(*parts):
-        return dd.from_delayed([dask.delayed(part) for part in parts], meta=empty, verify_meta=False)
-
-    empty = parts[0].assign(c=pd.Categorical([]))
-    table = open_table(joined(*parts), target="y")
-    assert [column.base for column in table.schema.columns] == ["number"] * 3
-    assert table.y.chunks == ((2, 3),)
-    no = MISSING
-    same(table.rows(), [[no, 3, no], [no, 5, no], [1.5, 5, 1], [no, 7, 2], [2, no, 3]])
-    same(table.y, [1, 2, 3, 4, 5])
-    frame = joined(parts[0], parts[1].assign(o=["a", "b"]), parts[2])
-    with refused(r"'o' is .* in 'partition 1' and decimal.* in 'partition 2'", StoreError):
-        open_table(frame)
-    assert open_table(frame, exclude=["o"]).d == 3
-    with refused("column 'o' holds int, str"):
-        open_table(joined(parts[2].assign(o=[1, "a", None])))
 
 
 class Count(RowCount):
@@ -297,11 +268,6 @@ def test_folders_stand_for_columns(tmp_path):
         same(table.rows()[order], coded(as_arrow(HIVE), table.schema))
         same(table.y[order], HIVE["year"])
         assert set(table.sample().column("city").to_pylist()) == {"a b", "c/d", "1", None}
-    alone = open_table(tmp_path / "a", columns=["year"], rows_per_block=1)
-    assert sorted(alone.rows().compute()[:, 0]) == sorted(HIVE["year"])
-    X, y = open_rows(tmp_path / "a", columns=["year", "x"], target="n", rows_per_block=2)
-    same(X[:, 0].compute(), HIVE["year"].to_numpy()[X[:, 1].compute().astype(int)])
-    assert y.sum().compute() == HIVE["n"].sum()
     facts = store.facts(tmp_path / "a")
     assert facts["columns"] == {"x": "double", "n": "int64", "year": "int64", "city": "string"}
     before = store.fingerprint(tmp_path / "a")

@@ -21,11 +21,11 @@ from strategies import chunked, row_chunks, schedulers, small_seeds
 
 from distrf.errors import InputError
 from distrf.execution import passes, row_blocks, segments
-from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.memory import states_held, tree_height
 from distrf.execution.passes import count_segments, cut_segments, run_pass, tree_sum
 from distrf.execution.row_blocks import map_rows, split_rows
 from distrf.execution.sampling import sampled_rows, take_rows
+from distrf.execution.segments import BlockGraphs
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap, ScalingMap
 
@@ -225,23 +225,6 @@ def test_split_rows(shape, limit):
     same(out.compute(scheduler="sync"), data(*dX.shape))
     if max(chunks) <= limit and min(chunks) > 0:
         assert out is dX
-
-
-@given(chunks=row_chunks(least=1, most=50, blocks=400, rows=1), width=st.integers(1, 10**6))
-def test_tiny_blocks_are_merged(chunks, width):
-    merged = row_blocks.merged_chunks(chunks, width)
-    edges = set(np.cumsum(chunks).tolist())
-    assert set(np.cumsum(merged).tolist()) <= edges  # merged, never cut
-    assert sum(merged) == sum(chunks)
-    assert len(merged) >= min(len(chunks), 64)
-    if len(chunks) <= 64 or width > 2**20:
-        assert merged == tuple(chunks)
-
-
-def test_merged_blocks_hold_the_same_rows():
-    merged = row_blocks.merge_rows(lazy(1000, 4, 5))
-    assert merged.numblocks == (67, 1)
-    same(merged.compute(scheduler="sync"), data(1000, 4))
 
 
 # ---- upstream graphs --------------------------------------------------------------------------------

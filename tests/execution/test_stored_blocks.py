@@ -20,11 +20,11 @@ from hypothesis import strategies as st
 from reductions import ListFold, StackFold, SumFold, ViewFold
 
 from distrf import RandomFourierFeatures, StreamingSGDRegressor, open_rows
-from distrf.execution.block_graphs import BlockGraphs
 from distrf.execution.open_rows import lazy_rows
 from distrf.execution.passes import run_pass
 from distrf.execution.row_blocks import align_rows, map_rows, split_rows, take_blocks
 from distrf.execution.sampling import take_rows
+from distrf.execution.segments import BlockGraphs
 from distrf.execution.stored_blocks import StoredBlocks, blocks_of
 from distrf.maps import ScalingMap
 from distrf.store.row_source import RowSource

@@ -19,13 +19,13 @@ import fits
 import numpy as np
 import pytest
 from distributed import Client
+from distributed.core import Status
 from fits import cnm, own_cluster, ridge, sgd, tefm, write
 
 import distrf
 from distrf import StreamingRidge
 from distrf.errors import ClusterError, InputError
-from distrf.execution import worker_checks
-from distrf.execution.scheduler import current_client, settle
+from distrf.execution.scheduler import current_client
 
 #: Fits are cut short for the sake of time.
 pytestmark = pytest.mark.filterwarnings("ignore:.*the loss still falls:sklearn.exceptions.ConvergenceWarning")
@@ -41,13 +41,6 @@ def killing(block, folder, after, pids):
             for pid in sorted(pids, key=lambda pid: pid == os.getpid()):
                 os.kill(pid, signal.SIGKILL)
     return block
-
-
-@pytest.fixture
-def threads():
-    """A cluster in this process, without workers."""
-    with fits.own_cluster(0, processes=False) as client:
-        yield client
 
 
 def until(condition):
@@ -78,26 +71,20 @@ def test_an_asynchronous_client():
     np.testing.assert_array_equal(asyncio.run(job()), fits.ridge(X, y))
 
 
-def test_a_job_ends_where_no_worker_comes_back(threads, monkeypatch):
-    monkeypatch.setattr(worker_checks, "EVERY", 0.1)
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_job_ends_where_no_worker_takes_a_task(workers):
+    """None is left, or the only one has paused."""
+    X, y = fits.made_rows(60, 20)
     with (
         dask.config.set({"distrf.workers-timeout": "300ms"}),
-        pytest.raises(
-            ClusterError, match=r"no worker has taken a task for 0.3 s: none is left; .*distrf.workers-timeout"
-        ),
+        own_cluster(workers, processes=False, memory_limit=0) as client,
     ):
-        settle(threads.submit(sum, [1, 2]))
-
-
-def test_workers_that_have_paused_for_good():
-    metrics = {"memory": 450 * 2**20, "task_counts": {"executing": 1}}
-    paused = {"status": "paused", "nthreads": 1, "metrics": metrics, "memory_limit": 500 * 2**20}
-    looking = worker_checks.Watch(fits.FakeClient(workers={"tcp://w": paused}))
-    with dask.config.set({"distrf.workers-timeout": "0s"}):
-        looking.look()  # what runs may free memory
-        metrics["task_counts"] = {"ready": 1}
-        with pytest.raises(ClusterError, match=r"tcp://w holds 450.00 MiB of its 500.00 MiB"):
-            looking.look()
+        for worker in client.cluster.workers.values():
+            worker.status = Status.paused
+        with pytest.raises(
+            ClusterError, match=r"no worker has taken a task for 0.3 s: .*distrf.workers-timeout"
+        ):
+            ridge(X, y)
 
 
 @pytest.fixture(scope="module")
@@ -131,10 +118,9 @@ def hungry(block):
 @slow
 def test_workers_restarted_for_memory_end_the_job():
     X = da.ones((10, 3), chunks=(10, 3), dtype=np.float32).map_blocks(hungry, dtype=np.float32)
-    planned = r"was ended: 4 workers died one after the other .* Planned was a peak of 423.* MiB \(process 350"
     with (
         fits.own_cluster(1, memory_limit="500MiB"),
-        pytest.raises(ClusterError, match=planned + r".*Remedy: .*memory_limit=\)"),
+        pytest.raises(ClusterError, match=r"4 workers died one after the other .*memory_limit="),
     ):
         StreamingRidge(1e-3).fit(X, np.arange(10.0))
 

@@ -14,12 +14,12 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from reductions import count_calls, refuse_row
-from stored_arrays import stored_array
+from stored_arrays import create_parts, stored_array
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import Written, write_parts, write_rows
-from distrf.store import StoreInfo, create, create_parts, finish_parts, info, pending_blocks, write_block
+from distrf.store import StoreInfo, create, finish, info, pending_blocks, write_block
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)
@@ -200,7 +200,7 @@ def test_parts_resume(tmp_path, table, present, client):
         (path / name).write_bytes((whole / name).read_bytes())
     left = n - len(present)
     with pytest.raises(StoreError, match=f"{left} of {n} blocks"):
-        finish_parts(path, folder_id=folder_id)
+        finish(path, store_id=folder_id)
     calls = tmp_path / "calls"
     assert parts(path, {"both": counted(calls, rows)}, source, ["id"], {"s": 1}) == Written(None, left, n)
     assert len(list(calls.iterdir())) == left

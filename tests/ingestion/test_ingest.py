@@ -35,10 +35,10 @@ LABELS = np.array(["no", "yes", "maybe"])[RNG.integers(0, 3, 37)]
 @pytest.fixture(autouse=True)
 def small_batches(monkeypatch):
     """Batches of a few rows, so that every seam is crossed."""
-    from distrf.store import matrix_files, svmlight_source
+    from distrf.store import matrix_files
 
     monkeypatch.setattr(matrix_files, "BLOCK_BYTES", 256)
-    monkeypatch.setattr(svmlight_source, "PIECE_BYTES", 256)
+    monkeypatch.setattr(matrix_files, "PIECE_BYTES", 256)
 
 
 def contents(path):
@@ -258,7 +258,7 @@ def test_svmlight_behind_rows_of_another_format(tmp_path):
 )
 @pytest.mark.parametrize("kind", ["dense", "csr"])
 def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, blocks):
-    from distrf.ingestion import shuffle
+    import distrf.ingestion as shuffle
 
     folder = tmp_path_factory.mktemp("s")
     data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
@@ -381,13 +381,13 @@ def test_a_source_that_changed_is_no_older_store(tmp_path, suffix):
 def test_a_store_knows_how_its_csv_was_read(tmp_path):
     """Other options are another store, and rows that are added are read as those before."""
     first, then, out = tmp_path / "a.csv", tmp_path / "b.csv", tmp_path / "out.zarr"
-    first.write_text("x;y\n" + "".join(f"1.{100 + k};1\n" for k in range(50)))
-    then.write_text("x;y\n" + "".join(f"2.{100 + k};1\n" for k in range(50)))
-    ingest(first, out, target="y", thousands=".", decimal=",")
-    ingest(then, out, append=True)
-    X, _ = open_rows(out)
-    assert X[[0, -1]].compute().ravel().tolist() == [1100.0, 2149.0]
+    first.write_text("x;y\n" + "".join(f"{100 + k};1\n" for k in range(50)))
+    then.write_text("x;y\n" + "".join(f"{200 + k};1\n" for k in range(50)))
+    ingest(first, out, target="y", na_values=["-1"])
     with pytest.raises(InputError, match="was read with"):
-        ingest(then, out, append=True, again=True, thousands=",")
+        ingest(then, out, append=True)
+    ingest(then, out, append=True, na_values=["-1"])
+    X, _ = open_rows(out)
+    assert X[[0, -1]].compute().ravel().tolist() == [100.0, 249.0]
     with pytest.raises(SpecMismatchError, match="csv"):
         ingest(first, out, target="y")

@@ -66,12 +66,6 @@ def test_gamma_is_scikit_learns(X, Y, gamma):
         np.testing.assert_allclose(kernel(X, Y, scale), peer(X, Y, gamma), rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [Cauchy(), Matern(1.5)], ids=repr)
-def test_gamma_of_other_kernels(kernel):
-    with pytest.raises(InputError, match=f"got kernel='{kernel.name}'; give length_scale"):
-        kernel.length_scale_of_gamma(1.0)
-
-
 @pytest.mark.parametrize("kernel", ALL, ids=repr)
 def test_weights_follow_bochner(kernel, rng):
     """The mean of cos(w.v) over m weights is k(v), with variance [(1 + k(2v)) / 2 - k(v)^2] / m."""
@@ -84,16 +78,6 @@ def test_weights_follow_bochner(kernel, rng):
     standard = np.sqrt(((1 + k2) / 2 - k**2) / m)
     assert (abs(error) < 4.5 * standard).all()
     assert standard.max() < 0.005
-
-
-@pytest.mark.parametrize("kernel", ALL, ids=repr)
-def test_weight_rows_are_independent(kernel):
-    """Products cos(w_i.v) cos(w_j.v) of neighbouring rows have mean k(v)^2."""
-    m = 40_000
-    W = DenseProjection(kernel, 2, m, seed=3).weights()
-    v = np.array([0.7, -0.4])
-    c = np.cos(W @ v) - kernel(v[None], np.zeros((1, 2)))[0, 0]
-    assert abs((c[1:] * c[:-1]).mean()) < 4.5 * c.var() / np.sqrt(m)
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
@@ -113,12 +97,6 @@ def test_radii_by_position():
 def test_spec_round_trip(kernel):
     assert get_kernel(json.loads(json.dumps(kernel.spec()))) == kernel
     assert get_kernel(kernel, Kernel) is kernel
-
-
-@pytest.mark.parametrize("kernel", ["sigmoid", "", None, 3, {"name": "sigmoid"}, {}, ["gaussian"]])
-def test_unknown_kernel(kernel):
-    with pytest.raises(InputError, match="known: cauchy, gaussian, laplacian, matern"):
-        get_kernel(kernel, Kernel)
 
 
 def test_bad_parameters():

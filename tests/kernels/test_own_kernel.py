@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from distrf import NystroemFeatures, RandomFourierFeatures, load_model, save_model
-from distrf.errors import InputError
-from distrf.kernels import KERNELS, Gaussian, Kernel, declared, register_kernel
+from distrf.kernels import KERNELS, Kernel, declared, register_kernel
 from distrf.kernels.base import REGISTRY
 from distrf.maps import map_from_spec
 from distrf.metrics import kernel_error
@@ -65,23 +64,3 @@ def test_nystroem(rng):
     est = NystroemFeatures("toy_mixture", n_components=40, length_scale=1.3, random_state=0).fit(X)
     Z = est.transform(X)
     np.testing.assert_allclose(Z @ Z.T, Mixture()(X, None, 1.3), atol=1e-8)
-
-
-def test_what_cannot_be_registered():
-    class Other(Gaussian):
-        pass
-
-    with pytest.raises(
-        InputError, match=r"the name 'gaussian' is that of the kernel .*Gaussian; choose another"
-    ):
-        register_kernel(Other)
-
-    @dataclass(frozen=True)
-    class Bare(Kernel):
-        width: float
-        name = "toy_bare"
-        law = "normal"
-
-    with pytest.raises(InputError, match=r"parameters \['width'\] of the kernel 'toy_bare' have no default"):
-        register_kernel(Bare)
-    assert register_kernel(Mixture) is KERNELS["toy_mixture"]

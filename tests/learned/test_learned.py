@@ -24,7 +24,7 @@ from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
 from distrf.learned.start import starting_map
 from distrf.maps import LearnedFourierMap
-from distrf.maps.frequencies import STRUCTURES
+from distrf.maps.learned import STRUCTURES
 from distrf.sgd.trainer import Trainer
 
 

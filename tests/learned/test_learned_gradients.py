@@ -11,7 +11,7 @@ from distrf.kernels import Cauchy, Gaussian, Matern
 from distrf.learned.objectives import CompactWork, CosineFeatures, KernelWork, Layout
 from distrf.losses import LOSSES
 from distrf.maps import LearnedFourierMap
-from distrf.maps.frequencies import CirculantFrequencies, get_frequencies
+from distrf.maps.learned import CirculantFrequencies, get_frequencies
 from distrf.targets import Targets
 
 d = 7

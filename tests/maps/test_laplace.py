@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import dask.array as da
 import numpy as np
 import pytest
@@ -17,8 +15,8 @@ from distrf.kernels import (
     ReciprocalSemigroup,
     SemigroupKernel,
     get_kernel,
-    refuse_negative,
 )
+from distrf.kernels.semigroup import refuse_negative
 from distrf.maps import LaplaceMap
 from distrf.maps.laplace import LAPLACE_PROJECTIONS
 from distrf.randomness import quantile, variates
@@ -126,9 +124,9 @@ class TestLaplace(MapContract):
 
 
 def test_refuses():
-    with pytest.raises(InputError, match="at least 1, got 0"):
+    with pytest.raises(InputError, match=r"n_components must be an integer .*, got 0"):
         LaplaceMap(3, 0, ExponentialSemigroup(), "dense", 0)
-    with pytest.raises(InputError, match="needs a semigroup kernel, got 'gaussian'"):
+    with pytest.raises(InputError, match=r"kernel must be a .*SemigroupKernel, got 'gaussian'"):
         LaplaceMap(3, 8, "gaussian", "dense", 0)
 
 
@@ -229,22 +227,6 @@ def block_variance(kernel, z, m):
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_the_trace_formula(kernel):
-    """Against the average over all m^d masks (m = 2 and 3, d = 4), for every distance."""
-    z = np.array([0.3, 1.1, 0.2, 0.7])
-    one = lambda s: kernel.of_sum(np.array([s]))  # noqa: E731
-    for m, delta in itertools.product((1, 2, 3), (1, 2, 3)):
-        total = 0.0
-        for mask in itertools.product(range(m), repeat=4):
-            term = 1.0
-            for j in range(4):
-                i = (j + delta) % 4
-                term *= one(z[j] + z[i]) if mask[j] == mask[i] else one(z[j]) * one(z[i])
-            total += term
-        assert second_moment(kernel, z, m, delta) == pytest.approx(total / m**4, rel=1e-12)
-
-
-@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("z", SUMS.values(), ids=SUMS.keys())
 @pytest.mark.parametrize("projection", list(MIXED))
 def test_moments_of_a_block(kernel, z, projection):
@@ -305,23 +287,6 @@ def test_defaults_are_explained_by_the_rows():
     assert RandomLaplaceFeatures(kernel, n_components=8).fit(X).kernel_ is kernel
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"kernel": "gaussian"}, "kernel must be 'exponential_semigroup'.* got 'gaussian'"),
-        ({"beta": "mean"}, "beta must be a finite number > 0 or 'median', got 'mean'"),
-        ({"beta": -1.0}, "beta must be a finite number > 0"),
-        ({"kernel": "reciprocal_semigroup", "lam": 0.0}, "lam must be a finite number > 0"),
-        ({"n_mixed": 3}, "n_mixed must be 2 or 'log2', got 3"),
-        ({"n_components": 2.5}, "n_components must be an integer.* got 2.5"),
-        ({"projection": "fastfood"}, "keeps weights nonnegative"),
-    ],
-)
-def test_estimator_refuses(parameters, message):
-    with pytest.raises(InputError, match=message):
-        RandomLaplaceFeatures(**parameters).fit(histograms(20, 4))
-
-
 def test_negative_rows():
     X = histograms(40, 6)
     X[17, 2] = -0.5
@@ -336,9 +301,3 @@ def test_negative_rows():
     with pytest.raises(InputError, match=r"row 7 of the block, column 2 is -0\.5"):
         lazy.compute(scheduler="sync")
     refuse_negative(np.empty((0, 3)))
-
-
-def test_rows_of_zeros_have_no_median():
-    for kernel, name in (("exponential_semigroup", "beta"), ("reciprocal_semigroup", "lam")):
-        with pytest.raises(InputError, match=f"the rule {name}='median' needs rows that are not all zeros"):
-            RandomLaplaceFeatures(kernel).fit(np.zeros((20, 3)))

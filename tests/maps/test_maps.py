@@ -173,11 +173,9 @@ class TestScaling(MapContract):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"phase": "both"}, "phase is 'paired' or 'offset', got 'both'"),
-        ({"n_components": 0}, "at least 1, got 0"),
-        ({"length_scale": 0.0}, "positive number, got 0.0"),
-        ({"length_scale": np.inf}, "positive number, got inf"),
-        ({"length_scale": np.nan}, "positive number, got nan"),
+        ({"phase": "both"}, "phase must be 'paired' or 'offset', got 'both'"),
+        ({"n_components": 0}, r"n_components must be an integer .*, got 0"),
+        ({"length_scale": 0.0}, r"length_scale must be a finite number .* got 0.0"),
         ({"projection": "sparse"}, "unknown projection 'sparse'; known: "),
         ({"projection": "orthogonal", "kernel": Laplacian()}, "isotropic.* got kernel='laplacian'; use"),
         ({"order": 4}, "order=4 .* 3 such columns"),
@@ -308,11 +306,3 @@ def test_bias_and_variance(kernel, phase, v):
     spread = np.sqrt((fourth_of_mean - variance**2 * (seeds - 3) / (seeds - 1)) / seeds)
     assert abs(((estimates - k) ** 2).mean() - variance) < 4.5 * spread
     assert spread < 0.25 * variance
-
-
-def test_paired_features_are_shift_invariant():
-    X = np.random.default_rng(0).normal(size=(10, 4))
-    map_ = FourierMap(4, 64, Gaussian(), 1.0, "dense", "paired", 0)
-    Z, shifted = map_(X), map_(X + np.array([3.0, -1.0, 0.5, 2.0]))
-    np.testing.assert_allclose(Z @ Z.T, shifted @ shifted.T, atol=1e-13)
-    np.testing.assert_allclose((Z**2).sum(axis=1), 1.0, rtol=1e-14)

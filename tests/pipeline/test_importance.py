@@ -70,6 +70,17 @@ def test_data_frames_keep_their_columns():
     assert found.to_dict()["columns"][0]["name"] == "colour"
 
 
+def test_a_rare_class_is_judged_by_its_probabilities(rng):
+    """By accuracy nothing is lost: no row is given the label."""
+    rows = rng.normal(size=(2000, 2))
+    y = rng.random(2000) < 0.03 * np.exp(rows[:, 0])
+    model = StreamingSGDClassifier("logistic", n_epochs=5, random_state=0).fit(rows, y)
+    found = permutation_importance(model, rows, y)
+    assert (found.scoring, found.names[found.order[0]]) == ("neg_log_loss", "x0")
+    assert found.importances_mean[0] > 5 * found.importances_std[0] > 0
+    assert permutation_importance(StreamingRidgeClassifier(1.0).fit(rows, y), rows, y).scoring == "accuracy"
+
+
 HASHED = sp.csr_array(([1.0], ([0], [5000])), shape=(N, 5001))  # a million of them never came to an end
 
 

@@ -11,28 +11,19 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone, is_classifier
-from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine
-from sklearn.kernel_approximation import AdditiveChi2Sampler
-from sklearn.pipeline import make_pipeline, make_union
-from sklearn.utils import get_tags
+from sklearn.datasets import load_diabetes, load_wine
 
 import distrf
 from distrf import (
     TEFM,
-    Blockwise,
-    NystroemFeatures,
     RandomFourierFeatures,
-    RandomLaplaceFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
-    WithColumns,
 )
 from distrf.errors import InputError
-from distrf.kernels import ReciprocalSemigroup
-from distrf.pipeline import BaselineWarning, making
 from distrf.pipeline.options import Options, choose_learner
-from distrf.pipeline.sample import sample_targets
-from distrf.pipeline.target import look_at
+from distrf.pipeline.sample import look_at, sample_targets
+from distrf.pipeline.training import BaselineWarning
 from distrf.tables.kinds import ColumnWarning
 
 
@@ -111,17 +102,6 @@ def test_no_metric_learns_from_rows_that_judge_it():
     assert not any("metric" in name for name, _ in made.training_.candidates)
 
 
-def test_many_codes_with_gaps_are_numbers_unless_a_classifier_is_asked_for(rng):
-    """200 classes of 20 rows, coded 3, 10, 17 ...: nothing tells them from quantities."""
-    X, y = np.repeat(rng.normal(size=(200, 8)), 20, axis=0), np.repeat(3 + 7 * np.arange(200), 20)
-    X += 0.1 * rng.normal(size=X.shape)
-    made = distrf.make_model(X, y, map=None)
-    assert not is_classifier(made)
-    assert "taken for quantities; if they are labels, write them as text" in made.training_.choices[0].why
-    labels = distrf.train(X, y, model="ridge-classifier", map=None)
-    assert labels.score(X, y) > 0.3
-
-
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng, name, lazy):
@@ -138,11 +118,6 @@ def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng,
     with pytest.raises(InputError, match=r"is a classifier, but .*model='ridge'"):
         distrf.make_model(X, y, model=name)
     assert not seen
-
-
-def test_a_regressor_of_strings_is_refused(rng):
-    with pytest.raises(InputError, match="ridge-classifier"):
-        distrf.make_model(rng.normal(size=(20, 2)), np.repeat(["a", "b"], 10), model="ridge")
 
 
 @pytest.mark.parametrize("form", ["{}", "{:,.2f}", "${:.2f} ", "{:.1f} kg", "{:.0f}%"])
@@ -264,14 +239,6 @@ def test_columns_of_unlike_scale_are_scaled_and_images_are_not(rng):
     assert distrf.make_model(images, labels, n_components=256).training_.chosen("scale") == "none"
 
 
-def test_the_linear_model_is_kept_where_it_wins(rng):
-    X = rng.normal(size=(300, 40))
-    y = X @ rng.normal(size=40) + 0.1 * rng.normal(size=300)
-    fitted = distrf.train(X, y)
-    assert fitted.training_.chosen("features") == "columns"
-    assert "map" not in fitted.named_steps
-
-
 @pytest.mark.parametrize(("heavy", "units"), [(4, 1), (2, [1, 1e4, 1e-4, 1])])
 def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model(rng, heavy, units):
     """Robust units would bend them: no model on these sees where the tails lead."""
@@ -284,59 +251,11 @@ def test_a_target_that_is_linear_in_columns_of_heavy_tails_gets_the_linear_model
     assert not fitted.training_.warnings
 
 
-def test_a_model_that_bends_heavy_tails_is_compared_with_the_columns_as_they_are(rng):
-    X = rng.standard_t(1.2, (600, 4))
-    with pytest.warns(BaselineWarning, match="do not beat a linear model"):
-        distrf.train(X, X @ [1, -2, 3, 1], map=RandomFourierFeatures(n_components=64))
-
-
 def test_a_target_that_bends_with_columns_of_heavy_tails_keeps_robust_units(rng):
     X = rng.standard_t(1.2, (900, 4))
     fitted = distrf.make_model(X, np.arcsinh(X) @ [1, -2, 3, 1] + np.sin(X[:, 0]), n_components=128)
     assert fitted.training_.chosen("scale") == "robust"
     assert "map" in fitted.named_steps
-
-
-@pytest.mark.parametrize("constant", [0, 1])
-def test_each_of_several_targets_decides_in_its_own_units(rng, constant):
-    """Noise in large units does not hide what the other target needs, a column that does not vary harms nothing."""
-    X, y = rows(rng, 900)
-    targets = np.column_stack([1e6 * rng.normal(size=900), y, *[np.full(900, 0.1)] * constant])
-    fitted = distrf.train(X[:600], targets[:600], n_components=256)
-    assert not fitted.training_.warnings
-    residual = (fitted.predict(X[600:]) - targets[600:])[:, 1]
-    assert np.mean(residual**2) < 0.5 * np.var(y)
-
-
-@pytest.mark.slow
-def test_columns_join_the_features(rng):
-    X = rng.normal(size=(500, 6))
-    y = 5 * X @ rng.normal(size=6) + np.sin(3 * X[:, 0])
-    fitted = distrf.train(X, y, map=WithColumns(RandomFourierFeatures(n_components=128)))
-    assert fitted[-2].map_.n_components == 128 + 6
-    Z = head(fitted, X)
-    scale = fitted[-2].map_.scale
-    inner = fitted["scale"].transform(X) if "scale" in fitted.named_steps else X
-    np.testing.assert_allclose(Z[:, :6], inner / scale)
-    np.testing.assert_array_equal(fitted[-2].map_.columns(inner, 3, 9), Z[:, 3:9])
-
-
-def head(fitted, X):
-    return fitted[:-1].transform(X)
-
-
-@pytest.mark.slow
-def test_sparse_text_keeps_the_linear_model(rng):
-    n, d, topics = 600, 5000, 4
-    label = rng.integers(topics, size=n)
-    words = rng.integers(d // topics, size=(n, 30)) * topics + np.where(
-        rng.random((n, 30)) < 0.5, label[:, None], 0
-    )
-    X = sp.csr_matrix((np.ones(words.size), (np.repeat(np.arange(n), 30), words.ravel())), shape=(n, d))
-    made = distrf.make_model(X, label)
-    assert made.training_.chosen("features") == "columns"
-    fitted = distrf.train(X[:400], label[:400])
-    assert fitted.score(X[400:], label[400:]) > 0.9
 
 
 @pytest.mark.slow
@@ -358,35 +277,6 @@ def test_sparse_rows_of_unlike_columns_are_scaled(rng):
     assert few.training_.chosen("scale") == "robust-zeros"
 
 
-def test_sparse_columns_of_heavy_tails_keep_linear_units(rng):
-    n, level = 900, rng.integers(5, size=900)
-    tails = rng.standard_t(1.2, n)
-    X = sp.hstack([sp.csr_matrix((np.ones(n), (np.arange(n), level))), tails[:, None]]).tocsr()
-    y = tails + level + 0.1 * rng.normal(size=n)
-    fitted = distrf.train(X[:600], y[:600], n_components=64)
-    assert fitted.score(X[600:], y[600:]) > 0.999
-
-
-def test_ridge_on_many_columns_compares_few_penalties(rng):
-    """A factorisation of a wide Gram matrix for each penalty and fold would be most of the time."""
-    X = sp.random_array((1200, 1100), density=0.02, rng=rng, format="csr")
-    y = X @ rng.normal(size=1100)
-    made = distrf.make_model(X, y, n_components=64)
-    assert made.training_.chosen("features") == "columns"
-    assert len(made[-1].alpha) == 2
-
-
-def test_rows_far_out_do_not_choose_for_a_classifier(rng):
-    """A few rows of huge norm hold nearly all squared error: labels are what is judged."""
-    X = rng.normal(size=(600, 10))
-    label = np.where(X[:, 0] + 0.3 * rng.normal(size=600) > 0, "a", "b")
-    X[::60] *= 1e4
-    fitted = distrf.train(X[:400], label[:400], scale=None, map=None)
-    compared = fitted.training_.baseline[0]
-    assert compared.linear < compared.constant
-    assert fitted.score(X[400:], label[400:]) > 0.7
-
-
 @pytest.mark.slow
 def test_copies_of_rows_are_held_out_together(rng):
     """Scattered copies would choose a model that remembers rows; all of a row are on one side."""
@@ -400,27 +290,6 @@ def test_copies_of_rows_are_held_out_together(rng):
     assert given[-1].alpha_ == 1e-2  # with a copy of each row in training, the smaller one
     with pytest.warns(BaselineWarning, match="copies"):  # sums that are kept have no folds of copies
         distrf.train(X[many], y[many], n_components=64, model=StreamingRidge([1e-6, 1e-3], keep_state=True))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_equal_rows_of_few_values_are_no_copies(rng, sparse):
-    from distrf.pipeline.sample import first_copies
-
-    X, y = rng.integers(0, 2, (400, 8)).astype(float), rng.normal(size=400)
-    own = np.arange(400)
-    rows = sp.csr_matrix if sparse else np.asarray
-    assert (first_copies(rows(X), y) == own).all()
-    assert (first_copies(rows(X[:5][own % 5]), own % 5) == own).all()
-    Z = rng.normal(size=(100, 3))[own % 100]
-    assert (first_copies(rows(Z), own % 100) == own % 100).all()
-
-
-def test_a_model_that_loses_to_the_linear_model_warns(rng):
-    X = rng.normal(size=(300, 40))
-    y = X @ rng.normal(size=40)
-    with pytest.warns(BaselineWarning, match="do not beat a linear model"):
-        fitted = distrf.train(X, y, map=RandomFourierFeatures(length_scale=0.5, n_components=64))
-    assert fitted.training_.warnings
 
 
 SHAPE = (700, 4)
@@ -462,15 +331,6 @@ def test_what_is_chosen_and_what_is_warned_of(y, options, chosen, warned):
         assert better >= 0
 
 
-@pytest.mark.parametrize("n", [9, 60])
-def test_noise_is_said_to_be_no_better_than_a_constant(rng, n):
-    X, y = rng.normal(size=(n, 20)), rng.normal(size=n)
-    with pytest.warns(BaselineWarning, match="constant" if n > 9 else "too few") as found:
-        fitted = distrf.train(X, y, n_components=64)
-    assert len(found) == 1
-    assert len(fitted.training_.warnings) == 1
-
-
 @pytest.mark.parametrize("lazy", [False, True])
 def test_rows_of_no_weight_decide_nothing(rng, lazy):
     X, y = rows(rng, 600)
@@ -481,16 +341,6 @@ def test_rows_of_no_weight_decide_nothing(rng, lazy):
     some = distrf.train(given[0], given[1], sample_weight=given[2], n_components=64)
     assert some.training_.baseline[0].rows.startswith("400 held-out")
     assert some.score(X[:400], y[:400]) > 0.8
-
-
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [(-np.ones(300), "got -1"), (np.zeros(300), "zero everywhere"), (np.ones(30), "for 300 rows")],
-)
-def test_weights_in_memory_are_refused_before_anything_is_decided(rng, monkeypatch, weight, message):
-    monkeypatch.setattr("distrf.pipeline.making.Race", None)
-    with pytest.raises(InputError, match=message):
-        distrf.train(*rows(rng, 300), sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -528,48 +378,6 @@ def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_wei
     assert compared.chosen < 0.5
 
 
-def test_labels_too_rare_to_be_given_warn(rng):
-    X = rng.normal(size=(1500, 3))
-    rare = rng.random(1500) < 1 / (1 + np.exp(4 - X[:, 0]))
-    with pytest.warns(BaselineWarning, match="are given the label 0.*class_weight"):
-        distrf.train(X, rare.astype(int), n_components=64)
-
-
-def test_one_weight_for_all_rows_is_refused(rng):
-    with pytest.raises(InputError, match="one entry for each row"):
-        distrf.train(*rows(rng), sample_weight=2.0)
-
-
-FITS = {
-    "make_model": lambda X, y: distrf.make_model(X, y),
-    "ridge": lambda X, y: StreamingRidge().fit(X, y),
-    "map": lambda X, y: distrf.RandomFourierFeatures(n_components=8).fit(X),
-}
-
-
-@pytest.mark.parametrize("fit", FITS)
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        ("when", "columns when are not: encode or drop them"),
-        ("kind", "columns kind are not: encode or drop them"),
-        ("age", "row 3, column 'age' is nan"),
-        ("count", "row 3, column 'count' is nan"),
-    ],
-)
-def test_columns_of_a_frame_that_are_no_numbers_are_named(rng, fit, column, message):
-    pd = pytest.importorskip("pandas")
-    X, y = rows(rng, 20)
-    columns = {
-        "when": pd.date_range("2020", periods=20),
-        "kind": pd.Categorical(["a", "b"] * 10),
-        "age": [1.0, 2.0, 3.0, np.nan] * 5,
-        "count": pd.array([1, 2, 3, None] * 5, dtype="Int64"),
-    }
-    with pytest.raises(InputError, match=message):
-        FITS[fit](pd.DataFrame(X, columns=list("abcde")).assign(**{column: columns[column]}), y)
-
-
 def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
     X, y = rows(rng, 20)
     with pytest.raises(InputError, match=r"got dtype object; X.astype\(float\) makes numbers of objects"):
@@ -579,7 +387,7 @@ def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
 # --- few rows, odd rows
 
 
-@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 @pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
 @pytest.mark.parametrize("d", [1, 4])
 def test_few_rows(rng, n, d):
@@ -588,12 +396,6 @@ def test_few_rows(rng, n, d):
     assert np.isfinite(fitted.predict(X)).all()
     lazy = distrf.train(da.from_array(X, chunks=(1, d)), da.from_array(y, chunks=1))
     assert np.isfinite(np.asarray(lazy.predict(X))).all()
-
-
-def test_few_labelled_rows(rng):
-    with pytest.warns(BaselineWarning, match="too few rows to hold any out"):
-        fitted = distrf.train(rng.normal(size=(4, 2)), ["a", "b", "a", "b"])
-    assert is_classifier(fitted[-1])
 
 
 def test_one_class_is_refused_and_a_constant_is_predicted(rng):
@@ -629,17 +431,6 @@ def test_odd_columns(rng, kind, dtype):
 
 
 @pytest.mark.parametrize("lazy", [False, True])
-def test_rows_with_missing_values_are_encoded(rng, lazy):
-    X, y = rows(rng)
-    X[::7, 2] = np.nan
-    made = distrf.train(da.from_array(X, chunks=(90, 5)) if lazy else X, y, n_components=64)
-    assert next(iter(made.named_steps)) == "table"
-    assert np.isfinite(made.predict(X)).all()
-    with pytest.raises(InputError, match=r"row [0-9]+, column 2 is nan"):
-        distrf.train(X, y, scale="none", n_components=64)
-
-
-@pytest.mark.parametrize("lazy", [False, True])
 def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
     """The row of the table, whichever sample it was found in."""
     y, X = rng.normal(size=20_000), np.zeros((20_000, 1))
@@ -652,62 +443,12 @@ def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
             sample_targets(lazy_y, 0, [0, 5, 13, 21])
 
 
-@pytest.mark.filterwarnings("ignore::distrf.pipeline.BaselineWarning")  # a linear model is better
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")  # a linear model is better
 @pytest.mark.parametrize("name", ["fourier", "nystroem", "tefm", "cnm", "learned", "binning", "tensor-sketch"])
 def test_maps_by_name(name):
     X, y = load_wine(return_X_y=True)
     fitted = distrf.train(X[::2], y[::2], map=name)
     assert fitted.score(X[1::2], y[1::2]) > 0.9
-
-
-LAPLACE = RandomLaplaceFeatures(n_components=16)
-
-
-@pytest.mark.parametrize(
-    "map_",
-    [
-        NystroemFeatures("exponential_semigroup", n_components=16),
-        NystroemFeatures(ReciprocalSemigroup(), n_components=16),
-        TEFM(LAPLACE, n_components=8),
-        WithColumns(TEFM(LAPLACE, n_components=8)),
-        Blockwise(make_pipeline(AdditiveChi2Sampler())),
-        Blockwise(make_union("passthrough", AdditiveChi2Sampler())),
-    ],
-    ids=lambda map_: repr(map_)[:40],
-)
-def test_rows_without_negative_entries_stay_so(rng, map_):
-    X = np.exp(rng.normal(size=(100, 4)) * [3, 1, 1, 1])
-    model = distrf.make_model(X, np.sqrt(X).sum(axis=1), map=map_, alpha=1e-6)
-    assert [name for name, _ in model.steps] == ["map", "model"]
-    model.fit(X, X[:, 0])
-    assert get_tags(model["map"]).input_tags.positive_only
-
-
-@pytest.mark.parametrize("name", ["ridge", "sgd-regressor"])
-def test_regression_families(name):
-    X, y = load_diabetes(return_X_y=True)
-    assert distrf.train(X[:300], y[:300], model=name).score(X[300:], y[300:]) > 0.3
-
-
-@pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
-def test_classification_families(name):
-    X, y = load_breast_cancer(return_X_y=True)
-    assert distrf.train(X[:400], y[:400], model=name, n_components=128).score(X[400:], y[400:]) > 0.93
-
-
-@pytest.mark.parametrize("make", [distrf.make_model, distrf.train])
-@pytest.mark.parametrize(
-    ("name", "remedy"),
-    [
-        ("length_scale", "set={'map__length_scale': 2.0} sets it"),
-        ("n_component", "did you mean 'n_components'?"),
-        ("zzz", "unexpected keyword 'zzz'"),
-    ],
-)
-def test_an_unknown_keyword_gets_the_one_that_may_be_meant(rng, make, name, remedy):
-    with pytest.raises(TypeError, match=re.escape(remedy)) as raised:
-        make(*rows(rng, 20), **{name: 3})
-    assert str(raised.value).startswith(f"{make.__name__}() got an unexpected keyword '{name}'")
 
 
 def test_unknown_names(rng):
@@ -717,27 +458,6 @@ def test_unknown_names(rng):
             distrf.make_model(X, y, **options)
     with pytest.raises(TypeError, match="gamma"):
         distrf.train(X, y, gamma=1.0)
-
-
-def test_features_are_as_many_as_rows_and_memory_allow():
-    from distrf.pipeline.options import auto_components
-
-    assert [auto_components(n, 0) for n in (10, 300, 4000, 9000, 10**5)] == [256, 512, 1024, 2048, 4096]
-    assert [auto_components(10**6, m) for m in (10**9, 600 * 2**20)] == [2048, 1024]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scale", ["auto", "none"])
-def test_a_data_frame_is_trained_on_and_its_names_are_kept(rng, scale):
-    """Also with nullable columns; no warning of names, neither in training nor in predicting."""
-    pd = pytest.importorskip("pandas")
-    X = pd.DataFrame(rng.normal(size=(300, 3)), columns=["a", "b", "c"])
-    y = np.sin(3 * X["a"]) + X["b"]
-    model = distrf.train(X, y, random_state=0, scale=scale)
-    assert model.score(X, y) > 0.5
-    assert list(model[0].feature_names_in_) == ["a", "b", "c"]
-    X["c"] = pd.array(rng.integers(5, size=300), dtype="Int64")
-    assert distrf.train(X, y, random_state=0, scale=scale).score(X, y) > 0.5
 
 
 @pytest.mark.slow
@@ -750,18 +470,3 @@ def test_columns_of_few_values_are_trained_on(rng):
     codes = rng.integers(0, 5, (300, 1)).astype(float)
     fitted = distrf.train(codes, codes[:, 0] ** 2, n_components=128, random_state=0)
     assert fitted.score(codes, codes[:, 0] ** 2) > 0.99
-
-
-def test_many_rows_get_a_shorter_length_scale(monkeypatch):
-    """What the trials chose is too long for many more rows; a number that was given stays."""
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 2)).astype(np.float32)
-    y = np.sin(3 * X[:, 0]) * X[:, 1]
-    few = distrf.make_model(X, y)
-    monkeypatch.setattr(making, "_MANY_ROWS", 1)
-    many = distrf.make_model(X, y)
-    before, after = (model.training_.chosen("length_scale") for model in (few, many))
-    assert after == pytest.approx(0.6 * before, rel=1e-5)
-    assert "600 rows tell finer" in str(many.training_)
-    assert few.training_.chosen("features") == many.training_.chosen("features")
-    assert distrf.make_model(X, y, set={"map__length_scale": 0.5}).training_.chosen("length_scale") is None

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import dask
 import dask.array as da
 import numpy as np
@@ -29,21 +27,6 @@ def machine(y=Y, rows=X, **options):
     features = RandomFourierFeatures(length_scale=2.0, n_components=32, random_state=0)
     model = StreamingRidgeClassifier if y.dtype.kind == "U" else StreamingRidge
     return make_pipeline(features, model(1e-3, **options)).fit(rows, y)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "add_rows", "append_rows", "connect", "evaluate", "featurize", "ingest", "load_model", "make_model", "permutation_importance",
-        "plan", "predict", "save_model", "train", "tune", "write_rows",
-    ],
-)  # fmt: skip
-def test_every_function_says_what_it_takes(name):
-    function = getattr(distrf, name)
-    assert {name} <= {*distrf.__all__} & {*dir(distrf)}
-    assert "Parameters\n" in inspect.getdoc(function)
-    for parameter, kind in inspect.signature(function).parameters.items():
-        assert kind.kind is kind.VAR_KEYWORD or parameter in inspect.getdoc(function), parameter
 
 
 def test_rows_to_parquet_and_csr_rows(tmp_path):

@@ -16,7 +16,7 @@ import distrf
 from distrf.errors import SpecMismatchError, StoreError
 from distrf.store.csv_format import USUAL, current_format
 
-OPTIONS = {"thousands": ".", "decimal": ",", "na_values": ["?"]}
+OPTIONS = {"decimal": ",", "na_values": ["?"]}
 #: Nothing is chosen.
 LINEAR = {"map": None, "model": distrf.StreamingRidge(1e-8)}
 
@@ -47,7 +47,7 @@ def test_a_model_knows_how_its_csv_was_read(tmp_path, table):
     copy = german(table, tmp_path / "t.dat")  # no name of CSV
     assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
     table.to_csv(tmp_path / "e.csv", index=False)  # of another country
-    assert distrf.evaluate(made, tmp_path / "e.csv", decimal=".", thousands=",")["r2"] > 0.999
+    assert distrf.evaluate(made, tmp_path / "e.csv", decimal=".")["r2"] > 0.999
 
 
 @pytest.mark.parametrize("write", [pd.DataFrame.to_csv, pd.DataFrame.to_parquet])

@@ -7,11 +7,10 @@ import inspect
 import pytest
 
 from distrf.errors import InputError
-from distrf.features import RandomFourierFeatures, StreamingScaler
-from distrf.parameters import CLASS_WEIGHT, COLUMNS, FLAG, NONE, SEED, number, one_of, whole
-from distrf.pipeline.options import Options, asked_scaler, choose_learner, unfitted_map
-from distrf.pipeline.settings import NOT_SET, read
-from distrf.pipeline.target import Target
+from distrf.maps import RandomFourierFeatures, StreamingScaler
+from distrf.parameters import CLASS_WEIGHT, COLUMNS, FLAG, NONE, SEED, number, one_of, read, whole
+from distrf.pipeline.options import NOT_SET, Options, asked_scaler, choose_learner, unfitted_map
+from distrf.pipeline.sample import Target
 from distrf.registry import MAPS, MODELS
 from distrf.ridge.alphas import ALPHAS
 

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
 from distrf import StreamingRidge, load_model, make_model, save_model
-from distrf.errors import InputError, StoreError
+from distrf.errors import InputError
 from distrf.pipeline.judge import ridge
 from distrf.tables.kinds import ColumnWarning
 
@@ -165,29 +165,24 @@ def test_rows_without_a_target_are_dropped_where_that_is_asked_for(tmp_path, tar
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path):
-    """It was refused for its length; of a lazy table it still is, with the counts."""
+def test_columns_beside_rows_that_are_dropped_are_dropped_with_them(tmp_path):
+    """Named weights and slices; values that are given are those of the rows that are left."""
     table = frame(300)[["age", "plan"]].assign(y=np.arange(300.0), w=np.arange(300.0) % 7)
     table.loc[::5, "y"] = np.nan
-    left, weight = table[table.y.notna()], table.w.to_numpy()
-    model = distrf.train(
-        table, target="y", kinds={"w": "drop"}, map=None, drop_missing_target=True, sample_weight=weight
-    )
-    same = distrf.train(left, target="y", map=None, sample_weight="w")
-    np.testing.assert_array_equal(model[-1].coef_, same[-1].coef_)
+    left, options = table[table.y.notna()], {"target": "y", "map": None, "sample_weight": "w"}
+    model = distrf.train(table, drop_missing_target=True, **options)
+    np.testing.assert_array_equal(model[-1].coef_, distrf.train(left, **options)[-1].coef_)
     wanted = distrf.evaluate(model, left, sample_weight=left.w, by="plan")
     table.to_parquet(tmp_path / "a.parquet")
-    for rows, weights in (
-        (table, {"sample_weight": weight}), (pa.Table.from_pandas(table), {"sample_weight": left.w}),
-        (tmp_path / "a.parquet", {"sample_weight": "w"}),
-    ):  # fmt: skip
-        found = distrf.evaluate(model, rows, by="plan", **weights)
+    for rows in (table, pa.Table.from_pandas(table), tmp_path / "a.parquet"):
+        found = distrf.evaluate(model, rows, by="plan", sample_weight="w")
         assert found["r2"] == pytest.approx(wanted["r2"])
         assert [part["rows"] for part in found["slices"]] == [part["rows"] for part in wanted["slices"]]
-    given = distrf.evaluate(model, table, sample_weight=weight, by=table.plan.to_numpy(object))
-    assert given["slices"] == wanted["slices"]
-    with pytest.raises(InputError, match="60 of 300 rows have no target and are left out, of a lazy table"):
-        distrf.evaluate(model, dd.from_pandas(table, npartitions=2), sample_weight=weight)
+    assert distrf.evaluate(model, table, sample_weight=left.w)["r2"] == pytest.approx(wanted["r2"])
+    with pytest.raises(InputError, match="got 300 and 240"):
+        distrf.evaluate(model, table, sample_weight=table.w)
+    with pytest.raises(InputError, match="240"):
+        distrf.evaluate(model, dd.from_pandas(table, npartitions=2), sample_weight="w")
 
 
 @pytest.mark.parametrize(
@@ -204,23 +199,6 @@ def test_what_stands_beside_rows_that_are_dropped_is_dropped_with_them(tmp_path)
 def test_refused(options, words):
     with pytest.raises(InputError, match=words):
         distrf.train(frame(100), **options)
-
-
-@pytest.mark.slow
-def test_a_store_is_trained_on_by_its_path(tmp_path):
-    X = np.random.default_rng(0).normal(size=(300, 3))
-    distrf.write_rows(X, tmp_path / "rows.zarr", X[:, 0])
-    options = {"n_components": 32, "random_state": 0}
-    made = distrf.train(tmp_path / "rows.zarr", **options)
-    same = distrf.train(*distrf.open_rows(tmp_path / "rows.zarr"), **options)
-    assert made[-1].coef_.tobytes() == same[-1].coef_.tobytes()
-    other = distrf.train(tmp_path / "rows.zarr", X[:, 1], **options)
-    assert other[-1].coef_.tobytes() != made[-1].coef_.tobytes()
-    said = r"kinds=: of Parquet, CSV and other .*; those of '.*rows.zarr' are read as numbers"
-    with pytest.raises(InputError, match=said):
-        distrf.train(tmp_path / "rows.zarr", kinds={"a": "id"}, **options)
-    with pytest.raises(StoreError, match="lengths"):
-        distrf.train(tmp_path / "rows.zarr", target="lengths", **options)
 
 
 def test_choices_are_made_with_one_thread_of_blas(monkeypatch):

@@ -76,7 +76,7 @@ def test_a_column_of_parquet_or_of_zarr_or_an_array(tmp_path):
         ({"target": "y", "weight": "w", "columns": ["a", "w"]}, "the weight 'w' is among columns="),
         ({"target": "label", "weight": "none", "columns": ["a"]}, "none"),
         ({"target": "y", "weight": "label", "columns": ["a"]}, "one number for each row; 'label' has shape"),
-        ({"zarr": True, "weight": "many"}, "one value for each of 600 rows; 'many' of"),
+        ({"zarr": True, "weight": "many"}, "one value a row; 'many' of"),
         ({"zarr": True, "weight": "none"}, "column 'none' is not in"),
     ],
 )
@@ -108,7 +108,7 @@ def test_the_row_of_a_bad_weight_is_named(tmp_path, bad, said):
     with pytest.raises(InputError, match=rf"got {said} in row 17; .*\[block: rows 400 to 599\]"):
         evaluate(model, rows, y, sample_weight=lazy)
     with pytest.raises(InputError, match=f"got {said} in row 417"):
-        tune(X, Y, map=None, alpha=1e-3, sample_weight=weight)
+        tune(X, Y, map=None, grid={"alpha": [1e-3]}, sample_weight=weight)
 
 
 # ---- what is judged ---------------------------------------------------------------------------------
@@ -121,9 +121,10 @@ def test_ridge_of_the_race(n, kind):
     Z = np.random.default_rng(1).normal(size=(n, 30)).astype(np.float32)
     y, w = Y[:n, None], WEIGHT[:n]
     times = w.astype(int)
-    weighted = ridge(kind(Z), y, w, [1e-2, 1.0])
-    repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, [1e-2, 1.0])
-    for alpha, scores, others in zip(weighted.alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
+    alphas = [1e-2, 1.0]
+    weighted = ridge(kind(Z), y, w, alphas)
+    repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, alphas)
+    for alpha, scores, others in zip(alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
         exact = StreamingRidge(alpha).fit(Z.astype(float), y[:, 0], w).predict(Z)
         np.testing.assert_allclose(scores[:, 0], exact, atol=2e-4)
         np.testing.assert_allclose(scores, others, atol=2e-4)
@@ -150,13 +151,6 @@ def test_choices_follow_the_weights(lazy):
         assert first.chosen == pytest.approx(score, abs=0.1)
         chosen = make_model(given[0], given[1], sample_weight=given[2], **options)
         assert repr(chosen) == repr(make_model(rows, y, sample_weight=weight, **options))
-
-
-def test_equal_weights_change_nothing():
-    plain = train(X, Y, n_components=64, random_state=0)
-    same = train(X, Y, sample_weight=np.full(N, 3.0), n_components=64, random_state=0)
-    assert plain.training_.choices == same.training_.choices
-    np.testing.assert_allclose(plain[-1].coef_, same[-1].coef_, rtol=1e-9, atol=1e-12)
 
 
 # ---- from the command to the model ------------------------------------------------------------------

@@ -153,3 +153,10 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
     )  # fmt: skip
     assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
     assert auto.memory.parts["features"] == largest.memory.parts["features"]
+
+
+def test_a_plan_of_labels_tells_of_the_fits_by_passes(files):
+    for model, rows in ((CLASSIFIER, "ten"), (NUMBERS, "numbers")):
+        made = distrf.plan(make_pipeline(fourier(), model), files / f"{rows}.zarr", job="train")
+        assert any("up to 50 passes of the logistic loss" in note for note in made.notes) == (rows == "ten")
+    assert distrf.StreamingLinearClassifier().max_passes == 50

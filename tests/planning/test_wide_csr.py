@@ -16,8 +16,8 @@ from distrf.execution.memory import Workers
 from distrf.execution.planned import PlannedRows
 from distrf.execution.row_blocks import row_bytes
 from distrf.execution.writing import write_rows
-from distrf.planning.job import plan_job
-from distrf.store import describe
+from distrf.planning import plan_job
+from distrf.store import Selection, open_source
 
 N, D, ENTRIES, BLOCK = 1200, 2**20, 20, 400
 MIB = 2**20
@@ -92,7 +92,9 @@ def test_entries_are_counted_not_files(tmp_path):
     assert stored_row_bytes(X) == pytest.approx(8 * rows.nnz / 600 + 4, rel=1e-3)
     assert row_bytes(X) == int(2 * stored_row_bytes(X))
     assert stored_row_bytes(X[:500]) == stored_row_bytes(X)
-    assert describe(str(tmp_path / "r.zarr")).nbytes == pytest.approx(8 * rows.nnz + 4 * 600, rel=1e-3)
+    assert open_source(tmp_path / "r.zarr", Selection()).nbytes == pytest.approx(
+        8 * rows.nnz + 4 * 600, rel=1e-3
+    )
 
 
 def test_entries_are_known_for_good(tmp_path):

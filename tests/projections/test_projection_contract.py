@@ -73,10 +73,13 @@ def test_any_shape_and_range(data):
     dtype = data.draw(dtypes)
     n, d, m = (data.draw(st.integers(1, top)) for top in (5, 140, 3000))
     start, stop = data.draw(ranges(m))
-    projection = make_projection(name, kernel, d, m, data.draw(seeds))
+    seed = data.draw(seeds)
+    projection, longer = (make_projection(name, kernel, d, rows, seed) for rows in (m, m + 320))
     X, W = np.random.default_rng(n).normal(size=(n, d)).astype(np.float32), projection.weights()
     got = phases(projection, X, start, stop, 0.7, dtype)
-    assert (abs(got - 0.7 * X.astype(float) @ W[start:stop].T) <= rounding(X, W, 0.7, dtype)).all()
+    # Rows that are not asked for share transforms with those that are.
+    bound = rounding(X, longer.weights(), 0.7, dtype)
+    assert (abs(got - 0.7 * X.astype(float) @ W[start:stop].T) <= bound).all()
 
 
 @names
@@ -91,7 +94,6 @@ def test_a_seed_is_the_whole_randomness(name):
 #: A row of the weights of this definition of each projection: a change here breaks stored specs.
 PINNED = {
     ("circulant", Matern(2.5), 32): [-2.1010790377118753, -1.1419381556209924, 0.8452565725221566],
-    ("circulant-paper", Matern(2.5), 32): [-2.1010790377118753, -1.1419381556209924, -0.8452565725221566],
     ("alternating_circulant", Matern(2.5), 32): [-0.9376606835151496, 0.6328217084831179, 0.1006633262004374],
     ("alternating_circulant-log2", Matern(2.5), 32): [-0.4636934887563311, 0.6328217084831179, -1.0487747453149918],
     ("fastfood", Matern(2.5), 20): [-0.9327311288881027, 1.2238715871033918, 0.5356546892634287],

@@ -8,8 +8,7 @@ import pytest
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
 from distrf.kernels.shift_invariant import KERNELS
-from distrf.projections import PROJECTIONS, make_projection
-from distrf.projections.auto import auto_projection
+from distrf.projections import PROJECTIONS, auto_projection, make_projection
 
 ISOTROPIC = [Gaussian(), Matern(0.5), Matern(1.5), Matern(2.5)]
 OTHERS = [Laplacian(), Cauchy(), ExponentialSemigroup(), ReciprocalSemigroup()]

@@ -6,7 +6,7 @@ from scipy import stats
 from scipy.linalg import hadamard
 
 from distrf.compiled.walsh_hadamard import hadamard_blocks, walsh_hadamard
-from distrf.kernels import Gaussian, Matern
+from distrf.kernels import Gaussian
 from distrf.projections import DenseProjection
 from distrf.projections.hadamard import FastfoodProjection, StructuredOrthogonalProjection
 
@@ -23,24 +23,6 @@ class TestTransform:
         walsh_hadamard(Y)
         bound = 4 * np.finfo(dtype).eps * np.sqrt(p) * np.linalg.norm(X, axis=1)[:, None]
         assert np.all(abs(Y - X.astype(float) @ hadamard(p)) <= bound)
-
-    @precisions
-    @pytest.mark.parametrize("p", [1, 8, 64, 4096, 2**15])
-    def test_is_exact_on_integers_and_an_involution(self, p, dtype):
-        X = np.random.default_rng(p).integers(-8, 9, size=(3, p)).astype(dtype)
-        Y = X.copy()
-        walsh_hadamard(Y)
-        assert np.array_equal(Y[:, 0], X.sum(axis=1))
-        walsh_hadamard(Y)
-        assert np.array_equal(Y, p * X)
-
-    @precisions
-    def test_a_row_does_not_depend_on_its_neighbours(self, dtype):
-        X = np.random.default_rng(0).normal(size=(7, 256)).astype(dtype)
-        alone, together = X[3:4].copy(), X.copy()
-        walsh_hadamard(alone)
-        walsh_hadamard(together)
-        assert np.array_equal(alone[0], together[3])
 
     @precisions
     def test_blocks_follow_the_formula(self, dtype):
@@ -78,23 +60,11 @@ class TestMatrix:
             W = np.sqrt(p) * H @ D1 @ H @ D2 @ H @ D3
             np.testing.assert_allclose(projection.weights(block * p, (block + 1) * p), W, atol=1e-12)
 
-    def test_sorf_blocks_are_orthogonal(self):
-        W = StructuredOrthogonalProjection(Gaussian(), 64, 192, 3).weights()
-        for block in range(3):
-            rows = W[block * 64 : (block + 1) * 64]
-            np.testing.assert_allclose(rows @ rows.T, 64 * np.eye(64), atol=1e-11)
-
     def test_padding_cuts_columns(self):
         # Ten columns of the d = 16 matrix: the same p, streams and blocks.
         for Make in BOTH:
             wide, narrow = Make(Gaussian(), 16, 40, 1).weights(), Make(Gaussian(), 10, 40, 1).weights()
             np.testing.assert_array_equal(narrow, wide[:, :10])
-
-    def test_matern_scales_rows(self):
-        for Make in BOTH:
-            gaussian, matern = Make(Gaussian(), 20, 70, 1).weights(), Make(Matern(1.5), 20, 70, 1).weights()
-            radii = np.concatenate([Matern(1.5).radii(1, block, 32) for block in range(3)])[:70]
-            np.testing.assert_allclose(matern, radii[:, None] * gaussian, rtol=1e-12)
 
 
 class TestLaw:

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from distrf.errors import InputError
-from distrf.kernels import Gaussian, Matern
+from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections import DenseProjection
 from distrf.projections import orthogonal as module
@@ -23,11 +23,6 @@ class TestMatrix:
             rows = W[block * d : (block + 1) * d]
             gram = rows @ rows.T
             np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-12 * d)
-
-    def test_matern_scales_rows(self):
-        gaussian, matern = (OrthogonalProjection(k, 20, 50, 1).weights() for k in (Gaussian(), Matern(1.5)))
-        radii = np.concatenate([Matern(1.5).radii(1, block, 20) for block in range(3)])[:50]
-        np.testing.assert_allclose(matern, radii[:, None] * gaussian, rtol=1e-12)
 
 
 class TestLaw:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import gzip
 import io
 import re
 import zipfile
@@ -18,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, csv_text, describe, facts, open_source
+from distrf.store import Selection, csv_source, csv_text, facts, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
@@ -95,7 +94,7 @@ def test_a_type_holds_all_values(tmp_path, where):
     assert source.shape[0] == many + 1
     if where == "file":
         strays = dict(source.strays)
-        assert strays["c4"] == strays["c5"] == f"'many' (row 30,001 of '{tmp_path}/0.csv')"
+        assert strays["c4"] == strays["c5"] == f"'many' (near row 30,001 of '{tmp_path}/0.csv')"
 
 
 @pytest.mark.parametrize("rows", [20, 200_000])
@@ -156,10 +155,10 @@ def test_first_lines(tmp_path):
         with pytest.raises((InputError, StoreError), match=message):
             open_table(path)
     (tmp_path / "a.tsv").write_bytes(b"a;b\n1\n")
-    assert describe(tmp_path / "a.tsv").columns == ["a;b"]
+    assert open_source(tmp_path / "a.tsv", Selection()).columns == ["a;b"]
     path.write_bytes(b",a\n0,1\n")
     with pytest.warns(UserWarning, match="has no name, as row labels of pandas: it is left out"):
-        assert describe(path).columns == ["a"]
+        assert open_source(path, Selection()).columns == ["a"]
     (tmp_path / "c.csv").write_text("a,c\n1,2\n")
     with pytest.raises(StoreError, match=r"same columns; '.*c.csv' has \['a', 'c'\], '.*a.csv' has"):
         open_rows(tmp_path / "*.csv")
@@ -191,18 +190,15 @@ def zipped(*texts):
     return packed.getvalue()
 
 
-@pytest.mark.parametrize("name", ["gz", "zip"])
-def test_packed_text(tmp_path, name):
-    text = b"x\n" + b"".join(b"%d\n" % k for k in range(50))
-    path = tmp_path / f"a.csv.{name}"
-    data = zipped(text) if name == "zip" else gzip.compress(text[:70]) + gzip.compress(text[70:])
-    path.write_bytes(data)
-    np.testing.assert_array_equal(run(open_rows(path)[0])[:, 0], np.arange(50))
-    path.write_bytes(data[: len(data) // 2 - 9])
-    with pytest.raises(StoreError, match=rf"a.csv.{name}' cannot be read as"):
+def test_an_archive_of_one_file(tmp_path):
+    path = tmp_path / "a.csv.zip"
+    path.write_bytes(zipped("x\n1\n2\n"))
+    np.testing.assert_array_equal(run(open_rows(path)[0]), [[1], [2]])
+    path.write_bytes(zipped("x\n1\n2\n")[:50])
+    with pytest.raises(StoreError, match=r"a.csv.zip' cannot be read as"):
         open_rows(path)
-    path.write_bytes(zipped(text, text))
-    with pytest.raises(StoreError, match=r"holds one file; .* holds \['0.csv', '1.csv'\]|cannot be read as"):
+    path.write_bytes(zipped("x\n1\n", "x\n2\n"))
+    with pytest.raises(StoreError, match=r"holds one file; .* holds \['0.csv', '1.csv'\]"):
         open_rows(path)
 
 
@@ -213,8 +209,6 @@ FORMATS = {
     "header": ("0.5,7\n1,2\n", {"header": True}, [[1, 2]]),
     "no header": ("1,2,3\n4,5,6\n", {"header": False}, [[1, 2, 3], [4, 5, 6]]),
     "decimal": ("a|b\n1,5|2\n", {"decimal": ","}, [[1.5, 2]]),
-    "thousands": ('a,b\n"1,234,567",2\n3,"4,000.5"\n', {"thousands": ","}, [[1234567, 2], [3, 4000.5]]),
-    "thousands and decimal": ("a;b\n1.234,5;2\n", {"thousands": "."}, [[1234.5, 2]]),
     "na_values": ("a,b\n1,-999\n?,2\n", {"na_values": ["?", -999]}, [[1, np.nan], [np.nan, 2]]),
     "encoding": ("Ü,b\r\n1,2\r\n".encode("utf-16"), {"encoding": "utf-16", "columns": ["Ü"]}, [[1]]),
 }
@@ -232,7 +226,6 @@ def test_what_cannot_be_said_of_text(tmp_path):
     for said, message in (
         ({"sep": "ab"}, r"sep must be a character such as"),
         ({"encoding": "klingon"}, r"encoding must be the name of an encoding"),
-        ({"thousands": ",", "decimal": ","}, "decimal= and thousands= are two marks"),
         ({"comment": ""}, "comment must be a mark"),
     ):
         with pytest.raises((ParameterError, InputError), match=message):

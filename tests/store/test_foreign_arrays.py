@@ -46,7 +46,7 @@ DIMENSIONS = {"_ARRAY_DIMENSIONS": ["a", "b"]}
 def test_encoded_arrays_are_refused(tmp_path, attributes, options, encoded):
     path = foreign(tmp_path / "a.zarr", attributes, **options)
     if encoded:
-        with pytest.raises(StoreError, match=r"encoded by the CF conventions \(.* = .*decode it first: xarray"):
+        with pytest.raises(StoreError, match=r"encoded by the CF conventions .*: .*decode it first: xarray"):
             open_rows(path)
     else:
         np.testing.assert_array_equal(open_rows(path)[0].compute(scheduler="sync"), X)
@@ -57,13 +57,11 @@ def test_missing_chunks_are_counted(tmp_path, options):
     path = foreign(tmp_path / "a.zarr", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        open_rows(path, strict=True)
+        open_rows(path)
     (path / {2: "X/1.0"}.get(options.get("zarr_format"), "X/c/1/0")).unlink()
     lost = 2 if "shards" in options else 1
     with pytest.warns(
-        UserWarning, match=rf"{lost} of 4 chunks of the array 'X' of .* fill value 0\.0.*--strict"
+        UserWarning, match=rf"{lost} of 4 chunks of the array 'X' of .* fill value 0\.0; restore"
     ):
         got, _ = open_rows(path)
     assert (got.compute(scheduler="sync") == 0).all(axis=1).sum() == 10 * lost
-    with pytest.raises(StoreError, match=rf"{lost} of 4 chunks .* not there"):
-        open_rows(path, strict=True)

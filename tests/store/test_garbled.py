@@ -14,10 +14,11 @@ import scipy.sparse as sp
 import zarr
 from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
+from stored_arrays import create_parts
 
-from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, append_rows, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
-from distrf.store import create_parts, find_format, finish_parts, write_parquet_block
+from distrf.store import find_format, finish, write_block
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(60, 3))
@@ -29,6 +30,7 @@ KINDS = {
     "store": ("store.zarr", "**/*", True),
     "store-metadata": ("store.zarr", "**/*.json", True),
     "sparse-store": ("sparse.zarr", "**/*", True),
+    "appended-store": ("appended.zarr", "**/*", True),
     "model": ("model", "**/*", True),
     "model-json": ("model", "model.json", True),
     "parts": ("parts.parquet", "part-*", True),
@@ -70,10 +72,12 @@ def whole(tmp_path_factory):
     folder_id, _ = create_parts(folder / "parts.parquet", {}, 2)
     for index in range(2):
         block = {"p": X[30 * index : 30 * index + 30]}
-        write_parquet_block(folder / "parts.parquet", index, block, folder_id=folder_id)
-    finish_parts(folder / "parts.parquet", folder_id=folder_id)
+        write_block(folder / "parts.parquet", index, block, store_id=folder_id)
+    finish(folder / "parts.parquet", store_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
+    ingest(folder / "rows.npz", folder / "appended.zarr", block_rows=20)
+    append_rows(X[:7] + 1, folder / "appended.zarr", Y[:7])
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):
         group = zarr.open_group(folder / name, mode="w", zarr_format=form)
         group.create_array("X", data=X, chunks=(20, 3))
@@ -141,8 +145,11 @@ def check(whole, folder, kind, seed):
     else:
         shutil.copy(source, path)
         place = path
-    fault = garble_pages if place.suffix == ".parquet" else garble
-    place.write_bytes(fault(place.read_bytes(), rng))
+    if rng.integers(8) == 0:
+        place.unlink()
+    else:
+        fault = garble_pages if place.suffix == ".parquet" else garble
+        place.write_bytes(fault(place.read_bytes(), rng))
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "(?s).*chunks of the array.*not there", UserWarning)

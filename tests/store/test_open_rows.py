@@ -153,7 +153,7 @@ def test_foreign_groups(tmp_path, zarr_format):
         open_rows(tmp_path / "f.zarr", target="short")
 
 
-def test_foreign_array_shards_and_missing_chunks(tmp_path):
+def test_foreign_array_of_shards(tmp_path):
     X = np.arange(80.0).reshape(40, 2)
     zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 2), shards=(8, 2))
     got, y = open_rows(tmp_path / "a.zarr", rows_per_block=16)
@@ -161,7 +161,3 @@ def test_foreign_array_shards_and_missing_chunks(tmp_path):
     np.testing.assert_array_equal(run(got), X)
     with pytest.raises(StoreError, match="chunks of 8 rows"):
         open_rows(tmp_path / "a.zarr", rows_per_block=12)
-    # In a foreign store a chunk that is not there means its fill value.
-    zarr.create_array(tmp_path / "b.zarr", shape=(10, 2), chunks=(5, 2), dtype="f4", fill_value=1)
-    with pytest.warns(UserWarning, match="2 of 2 chunks"):
-        assert (run(open_rows(tmp_path / "b.zarr")[0]) == 1).all()

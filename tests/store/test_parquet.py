@@ -3,34 +3,20 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
 
 import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from strategies import shapes
+from stored_arrays import create_parts
 
 from distrf import open_rows, open_table
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.execution.writing import write_parts
-from distrf.store import (
-    Selection,
-    create_parts,
-    describe,
-    finish_parts,
-    open_source,
-    table_layout,
-    write_parquet_block,
-)
+from distrf.store import Selection, finish, open_source, table_source, write_block
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import schema_of
-
-#: (rows, rows of a row group) of each of a few files.
-files = st.lists(shapes(30, 12), min_size=1, max_size=3)
 
 
 def run(x):
@@ -40,26 +26,6 @@ def run(x):
 def save(path, columns, row_group_size=7):
     pq.write_table(pa.table(columns), path, row_group_size=row_group_size)
     return path
-
-
-@given(sizes=files, rows_per_block=st.integers(1, 40), uniform=st.booleans())
-def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block, uniform):
-    folder = tmp_path_factory.mktemp("p")
-    n = sum(size for size, _ in sizes)
-    values, row = np.arange(2.0 * n).reshape(n, 2), 0
-    for number, (size, group) in enumerate(sizes):
-        a, b = values[row : row + size].T
-        save(folder / f"part-{number}.parquet", {"a": a, "b": b, "y": np.arange(row, row + size)}, group)
-        row += size
-    X, y = open_rows(folder, target="y", rows_per_block=rows_per_block, uniform=uniform)
-    if uniform:
-        assert set(X.chunks[0][:-1]) <= {rows_per_block}
-    assert max(X.chunks[0]) <= max(1, rows_per_block * 5 / 4)
-    assert X.chunks[0] == y.chunks[0]
-    np.testing.assert_array_equal(run(X), values)
-    np.testing.assert_array_equal(run(y), np.arange(n))
-    (optimised,) = dask.optimize(X + 1)
-    assert len(dict(optimised.__dask_graph__())) == X.npartitions
 
 
 @pytest.mark.parametrize(
@@ -75,36 +41,21 @@ def test_any_row_groups_and_blocks(tmp_path_factory, sizes, rows_per_block, unif
     ],
 )
 def test_which_rows_become_blocks(tmp_path, monkeypatch, group, bytes_of_block, said, blocks):
-    monkeypatch.setattr(table_layout, "BLOCK_BYTES", bytes_of_block or table_layout.BLOCK_BYTES)
+    monkeypatch.setattr(table_source, "BLOCK_BYTES", bytes_of_block or table_source.BLOCK_BYTES)
     save(tmp_path / "a.parquet", {"x": np.arange(100.0)}, group)
     assert open_rows(tmp_path / "a.parquet", **said)[0].chunks[0] == blocks
 
 
 @pytest.mark.parametrize(
     ("kinds", "expected"),
-    [
-        (["f4", "f4"], "f4"),
-        (["f8", "f8"], "f8"),
-        (["u1", "u1"], "u1"),
-        (["u1", "f4"], "f4"),
-        (["i2", "?"], "f4"),
-        (["?", "?"], "f4"),
-        (["f2", "f2"], "f4"),
-        (["i4", "f4"], "f8"),
-        (["i8", "i8"], "f8"),
-        (["f4", "f8"], "f8"),
-    ],
-)
+    [("f4 f4", "f4"), ("u1 u1", "u1"), ("i2 ?", "f4"), ("f2 f2", "f4"), ("i4 f4", "f8"), ("i8 i8", "f8"), ("f4 f8", "f8")],
+)  # fmt: skip
 def test_common_dtype(tmp_path, kinds, expected):
-    columns = {f"c{j}": np.array([0, 1, 1], kind) for j, kind in enumerate(kinds)}
-    save(tmp_path / "a.parquet", columns)
-    X, _ = open_rows(tmp_path / "a.parquet")
-    assert X.dtype == expected
-    block = run(X)
+    columns = {f"c{j}": np.array([0, 1, 1], kind) for j, kind in enumerate(kinds.split())}
+    block = run(open_rows(save(tmp_path / "a.parquet", columns))[0])
     assert block.dtype == expected
     assert block.flags.c_contiguous
     np.testing.assert_array_equal(block, [[0, 0], [1, 1], [1, 1]])
-    assert describe(tmp_path / "a.parquet").d == 2
 
 
 def test_columns_and_targets(tmp_path):
@@ -157,25 +108,16 @@ def test_other_schemas_and_broken_files(tmp_path):
 #: The columns of two files, and the type of all their rows.
 MIXED = {
     "integers, floats": ([1, 2], [0.5, None], pa.float64()),
-    "integers, decimals": ([1, 2], pa.array([Decimal("0.5"), None]), pa.float64()),
     "nulls, texts": (pa.nulls(2), ["a", "b"], pa.string()),
-    "texts, nulls": (["a", "b"], pa.nulls(2), pa.string()),
-    "categories, texts": (pa.array(["a", "b"]).dictionary_encode(), ["b", "c"], pa.string()),
     "texts, categories": (["a", "b"], pa.array(["b", "c"]).dictionary_encode(), pa.string()),
     "categories of other codes": (
         pa.DictionaryArray.from_arrays(pa.array([0, 1], "int8"), ["a", "b"]),
         pa.DictionaryArray.from_arrays(pa.array([0, 0], "int16"), ["c"]),
         pa.string(),
     ),
-    "texts of other layouts": (["a", "b"], pa.array(["c", None], pa.large_string()), pa.string()),
     "dates, times": (
         [dt.date(2020, 1, 1), None],
         [dt.datetime(2020, 1, 2, 3), dt.datetime(2020, 1, 2)],
-        pa.timestamp("us"),
-    ),
-    "other units": (
-        pa.array([dt.datetime(2020, 1, 1), None], pa.timestamp("s")),
-        [dt.datetime(2020, 1, 1, 0, 0, 0, 500), dt.datetime(2020, 1, 2)],
         pa.timestamp("us"),
     ),
 }
@@ -198,8 +140,10 @@ def test_files_with_other_types_in_one_block(tmp_path, name):
             run(table.rows())[:, [1]], coded(pa.table({"c": pa.array(values, kind)}), one)
         )
         X, _ = open_rows(tmp_path, columns=["x"], rows_per_block=3)
-        write_parts(str(tmp_path / "out"), {"x": X}, str(tmp_path / "*.parquet"), ["c"], {}, columns=["x"])
-    written = [pq.read_table(path) for path in sorted((tmp_path / "out").glob("*.parquet"))]
+        write_parts(
+            str(tmp_path / "made/out.parquet"), {"x": X}, str(tmp_path / "*.parquet"), ["c"], {}, columns=["x"]
+        )
+    written = [pq.read_table(path) for path in sorted((tmp_path / "made/out.parquet").glob("*.parquet"))]
     assert [part.schema.field("c").type for part in written] == [kind] * len(X.chunks[0])
     assert pa.concat_tables(written).column("c").to_pylist() == values
 
@@ -242,7 +186,7 @@ def test_part_files_with_keys(tmp_path):
     )
     keys = open_source(source, Selection(columns=["x"], rows_per_block=10)).key_blocks(["id", "day"])
     X, _ = open_rows(source, columns=["x"], rows_per_block=10)
-    out = tmp_path / "out"
+    out = tmp_path / "out.parquet"
     folder_id, pending = create_parts(out, {"model": 1}, len(keys))
     assert pending == [0, 1, 2]
     for index in (2, 0):
@@ -251,18 +195,18 @@ def test_part_files_with_keys(tmp_path):
         columns = {name: table.column(name) for name in table.column_names}
         prediction = np.where(block[:, 0] > 12, "yes", "no")
         written = {**columns, "prediction": prediction, "decision": np.c_[block, -block]}
-        assert write_parquet_block(out, index, written, folder_id=folder_id) == len(block)
+        assert write_block(out, index, written, store_id=folder_id) == len(block)
         if index == 2:
             assert create_parts(out, {"model": 1}, 3)[1] == [0, 1]
     with pytest.raises(StoreError, match="1 of 3 blocks"):
-        finish_parts(out, folder_id=folder_id)
+        finish(out, store_id=folder_id)
     assert create_parts(out, {"model": 1}, 3) == (folder_id, [1])
     with pytest.raises(SpecMismatchError, match=r"spec.model: 1 -> 2"):
         create_parts(out, {"model": 2}, 3)
-    write_parquet_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
+    write_block(out, 1, {"id": ["k"] * 10, "day": np.arange(10).astype("M8[D]"),
                                  "prediction": np.array(["no"] * 10), "decision": np.zeros((10, 2))},
-                        folder_id=folder_id)  # fmt: skip
-    finish_parts(out, folder_id=folder_id)
+                        store_id=folder_id)  # fmt: skip
+    finish(out, store_id=folder_id)
     assert (out / "_SUCCESS").exists()
     got = pq.read_table(out)
     assert got.column_names == ["id", "day", "prediction", "decision_0", "decision_1"]
@@ -278,12 +222,12 @@ def test_part_files_with_keys(tmp_path):
 
 
 def test_part_folder_refusals(tmp_path):
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other/file").touch()
+    (tmp_path / "other.parquet").mkdir()
+    (tmp_path / "other.parquet/file").touch()
     with pytest.raises(StoreError, match="must be free"):
-        create_parts(tmp_path / "other", {}, 1, overwrite=True)
+        create_parts(tmp_path / "other.parquet", {}, 1, overwrite=True)
     with pytest.raises(StoreError, match="no such store"):
-        write_parquet_block(tmp_path / "none", 0, {"a": [1]}, folder_id=None)
-    folder_id, _ = create_parts(tmp_path / "p", {}, 1)
+        write_block(tmp_path / "none.parquet", 0, {"a": [1]}, store_id=None)
+    folder_id, _ = create_parts(tmp_path / "p.parquet", {}, 1)
     with pytest.raises(InputError, match="occur twice"):
-        write_parquet_block(tmp_path / "p", 0, {"a_0": [1], "a": np.ones((1, 1))}, folder_id=folder_id)
+        write_block(tmp_path / "p.parquet", 0, {"a_0": [1], "a": np.ones((1, 1))}, store_id=folder_id)

@@ -1,21 +1,14 @@
-"""Every place may be in an object store: on S3, against moto, Ceph, or an endpoint of one's own.
+"""Every place may be in an object store: on S3, against moto or an endpoint of one's own.
 
-`DISTRF_TEST_S3=ceph` starts Ceph's gateway; `DISTRF_TEST_S3_URL` names a server, whose credentials are in the
-environment. All requests go through a proxy, which counts them and answers some with an error.
+`DISTRF_TEST_S3_URL` names a server, whose credentials are in the environment; `.ci/ceph` starts Ceph's gateway. All requests go through a proxy, which counts them and answers some with an error.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import pickle
 import re
-import signal
-import subprocess
-import sys
 import threading
 import uuid
-from contextvars import Context
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
@@ -27,25 +20,25 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 import zarr
-from s3_servers import endpoint, proxied
+from s3_servers import Proxy, endpoint
 from sklearn.pipeline import make_pipeline
 
 from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
     append_rows,
+    featurize,
     load_model,
     open_rows,
+    predict,
     save_model,
     write_rows,
 )
-from distrf.errors import InputError, InUseError, StoreError
-from distrf.pipeline import featurize, predict
+from distrf.errors import InputError, StoreError
 from distrf.store import (
     StoreInfo,
     create,
     finish,
-    job_lock,
     pending_blocks,
     read_model_folder,
     write_block,
@@ -75,11 +68,11 @@ NOWHERE = {
 
 
 @pytest.fixture(scope="module")
-def s3_endpoint(tmp_path_factory):
-    """Kind of the server, a proxy in front of it, and the environment that reaches it."""
-    with endpoint(tmp_path_factory.mktemp("s3")) as (kind, url, credentials), proxied(url) as proxy:
+def s3_endpoint():
+    """A proxy in front of the server, and the environment that reaches it."""
+    with endpoint() as (url, credentials), Proxy(url) as proxy:
         yield SimpleNamespace(
-            kind=kind, proxy=proxy, environment={**NOWHERE, "AWS_ENDPOINT_URL": proxy.url, **credentials}
+            proxy=proxy, environment={**NOWHERE, "AWS_ENDPOINT_URL": proxy.url, **credentials}
         )
 
 
@@ -102,7 +95,7 @@ def s3(s3_endpoint, monkeypatch):
     s3_endpoint.proxy.requests.clear()
     with dask.config.set(scheduler="synchronous"):
         yield SimpleNamespace(
-            url=f"s3://{bucket}", bucket=bucket, fs=fs, proxy=s3_endpoint.proxy, kind=s3_endpoint.kind,
+            url=f"s3://{bucket}", bucket=bucket, fs=fs, proxy=s3_endpoint.proxy,
             set=set_environment, environment=s3_endpoint.environment,
         )  # fmt: skip
     s3_endpoint.proxy.fault = lambda request: None
@@ -171,25 +164,6 @@ def test_parquet_and_models(s3):
     spec, arrays = read_model_folder(f"{s3.url}/model")
     assert spec == {"seed": 1}
     np.testing.assert_array_equal(arrays["w"], np.arange(4))
-
-
-def test_a_job_holds_its_output(s3):
-    """It is created under a condition, read and removed: three requests. Of a job that was killed it is taken when that is said."""
-    s3.proxy.requests.clear()
-    with job_lock.hold(f"{s3.url}/a/features.zarr"):
-        assert len(s3.proxy.requests) == 1
-        with pytest.raises(InUseError, match=f'"pid": {os.getpid()}'):
-            Context().run(write_rows, X, f"{s3.url}/a/features.zarr")
-        s3.proxy.requests.clear()
-    assert [request.method for request in s3.proxy.requests] == ["GET", "DELETE"]
-    assert everything(s3.fs, s3.bucket) == {}
-    s3.fs.pipe_file(
-        f"{s3.bucket}/a/.features.zarr.lock", json.dumps({"token": "other", "host": "far", "pid": 7}).encode()
-    )
-    with pytest.raises(InUseError, match=r"far.*remove .*\.features\.zarr\.lock.*overwrite=True"):
-        write_rows(X, f"{s3.url}/a/features.zarr")
-    write_rows(X, f"{s3.url}/a/features.zarr", overwrite=True)
-    assert s3.fs.ls(f"{s3.bucket}/a", detail=False) == [f"{s3.bucket}/a/features.zarr"]
 
 
 def test_credentials_stay_where_they_are(s3):
@@ -281,37 +255,6 @@ def test_read_over_http(tmp_path, handler):
         if handler is Listing:
             assert read_model_folder(f"{url}/model")[0] == {"seed": 1}
         server.shutdown()
-
-
-@pytest.mark.slow
-def test_killed_and_started_again(s3, tmp_path):
-    """The process that writes features dies by SIGKILL at a block; the next one goes on, to the same bytes."""
-    url = write(f"{s3.url}/a.zarr")
-    words = [
-        sys.executable,
-        "-m",
-        "distrf",
-        "featurize",
-        url,
-        f"{s3.url}/out.zarr",
-        "-D",
-        "8",
-        "--set",
-        "map__length_scale=2.0",
-    ]
-    words += ["--seed", "1", "--quiet"]
-    featurize_job = partial(subprocess.run, capture_output=True, text=True, timeout=200)
-    process = subprocess.Popen(words, start_new_session=True)
-    s3.proxy.fault = after(4, "PUT .*out.zarr/manifest/", lambda: os.killpg(process.pid, signal.SIGKILL))
-    assert process.wait(200) == -signal.SIGKILL
-    s3.proxy.fault = lambda request: None
-    assert 4 <= 16 - len(pending_blocks(f"{s3.url}/out.zarr")) < 16
-    assert "was killed" in featurize_job(words).stderr
-    assert featurize_job([*words, "--overwrite"]).returncode == 0
-    words[5] = f"{s3.url}/calm.zarr"
-    assert featurize_job(words).returncode == 0
-    out, calm = (everything(s3.fs, f"{s3.bucket}/{name}.zarr") for name in ("out", "calm"))
-    assert {k: v for k, v in out.items() if "/c/" in k} == {k: v for k, v in calm.items() if "/c/" in k}
 
 
 @pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])

@@ -17,7 +17,8 @@ import pytest
 
 from distrf.errors import InputError, StoreError
 from distrf.maps.table_missing import MISSING, UNREAD, is_missing
-from distrf.store.table_codes import as_arrow, coded
+from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, merged, schema_of
 
 UTC = dt.UTC
@@ -115,18 +116,6 @@ def test_nulls_and_copies_in_a_dictionary():
     assert codes(pa.chunked_array([first, second])) == expected
 
 
-def test_categories_of_numbers_are_their_values():
-    """Also in other orders of the dictionary."""
-    for values in ([30, 10, None, 30], [2.5, 0.5, None, 2.5]):
-        up = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None})))
-        down = pd.Series(values, dtype=pd.CategoricalDtype(sorted(set(values) - {None}, reverse=True)))
-        expected = [MISSING if v is None else float(v) for v in values]
-        for frame in (up, down):
-            table = as_arrow(pd.DataFrame({"c": frame}))
-            assert "dictionary" in schema_of(table.schema).columns[0].arrow
-            assert codes(table["c"]) == expected
-
-
 def test_negative_zero_is_zero():
     assert not np.signbit(codes([-0.0, 0.0])).any()
 
@@ -200,27 +189,15 @@ def test_integers_beyond_2_53_stay_apart_as_text():
     assert not ColumnType("c", str(pa.dictionary(pa.int32(), pa.string())), "text").digits
 
 
-def test_kinds_that_read_as_another():
-    assert codes([True, None], trained=pa.int64()) == [1.0, MISSING]
-    assert codes([1, None], trained=pa.bool_()) == [1.0, MISSING]
-    assert codes([1.0], trained=pa.decimal128(5, 1)) == [1.0]
-    assert codes([dt.date(2020, 1, 1)], trained=pa.timestamp("ns")) == [DAY]
-    for kind in (pa.int64(), pa.string(), pa.timestamp("s"), pa.time32("s"), pa.bool_()):
-        assert codes([None], pa.null(), trained=kind) == [MISSING]
-
-
 @pytest.mark.parametrize(
     ("trained", "found", "words"),
     [
         (pa.int64(), pa.string(), r"'c' holds text \(string\) and held numbers"),
         (pa.string(), pa.int64(), r"'c' holds numbers \(int64\) and held text"),
         (pa.timestamp("s"), pa.time32("s"), r"'c' holds times of day \(time32\[s\]\) and held dates"),
-        (pa.null(), pa.int64(), r"'c' holds numbers \(int64\) and held no values"),
         (pa.int64(), pa.list_(pa.int64()), r"'c' holds what cannot be read \(list<.*>\) and held numbers"),
         (pa.timestamp("s"), pa.timestamp("s", "UTC"), "'c' has a time zone now and had none"),
-        (pa.timestamp("s", "UTC"), pa.timestamp("s"), "'c' has no time zone now and had one"),
         (pa.timestamp("s", "UTC"), pa.date32(), "'c' has no time zone now and had one"),
-        (pa.date32(), pa.timestamp("s", "UTC"), "'c' has a time zone now and had none"),
         (pa.dictionary(pa.int8(), pa.timestamp("s")), pa.timestamp("s", "UTC"), "'c' has a time zone now"),
     ],
 )
@@ -228,19 +205,6 @@ def test_a_column_of_another_type_is_refused(trained, found, words):
     table = pa.table({"c": pa.nulls(2, found)})
     with pytest.raises(InputError, match=words + ".*; rename, add or convert columns, or train without them$"):
         coded(table, one(trained))
-
-
-def test_types_that_are_refused_are_named_in_one_message():
-    kinds = [
-        pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64()), pa.binary(),
-        pa.binary(4), pa.month_day_nano_interval(), pa.duration("s"), pa.dictionary(pa.int32(), pa.binary()), pa.uuid(),
-    ]  # fmt: skip
-    schema = pa.schema([("good", pa.int64()), *[(f"c{j}", kind) for j, kind in enumerate(kinds)]])
-    with pytest.raises(InputError, match="'drop'}, or make such columns") as error:
-        schema_of(schema)
-    assert all(f"'c{j}' ({kind})" in str(error.value) for j, kind in enumerate(kinds))
-    assert "good" not in str(error.value)
-    assert schema_of(schema, ["good"]).names == ["good"]
 
 
 def test_one_schema_for_several_tables():
@@ -280,19 +244,6 @@ def test_a_schema_goes_through_json():
     assert hash(schema) == hash(TableSchema.from_spec(schema.spec()))
 
 
-def test_columns_are_found_by_name():
-    table = pa.table({"b": [1, 2], "other": [[1], [2]], "a": ["x", "y"]})
-    got = coded(table, schema_of(table.schema, ["a", "b"]))
-    np.testing.assert_array_equal(got, [[hashed("x"), 1], [hashed("y"), 2]])
-    assert coded(table, schema_of(table.schema, [])).shape == (2, 0)
-    assert coded(table.slice(0, 0), schema_of(table.schema, ["a", "b"])).shape == (0, 2)
-
-
-def test_bytes_that_are_no_unicode_have_a_code():
-    broken = pa.array([b"\xff", b"a"]).view(pa.string())
-    assert codes(broken)[1] == hashed("a")
-
-
 def test_one_row_without_a_value_says_no_type():
     """As pandas makes it of a line of a CSV."""
     trained = schema_of(pa.schema([("t", "string"), ("d", pa.timestamp("s")), ("x", "double")]))
@@ -304,28 +255,29 @@ def test_one_row_without_a_value_says_no_type():
 
 
 @pytest.mark.parametrize(
-    ("values", "held"),
+    "values",
     [
-        (["a", 1, None, pd.NA], "int, str"),
-        ([1, "a"], "int, str"),
-        ([True, 2], "bool, int"),
-        ([2**70], "int"),
-        ([1j], "complex"),
-        (["\ud800"], "str"),
-        ([pd.Interval(0, 1), np.nan], "Interval"),
-        ([dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)], "date, datetime"),
-        ([pd.Timestamp("2020"), dt.date(2020, 1, 1)], "Timestamp, date"),
-        ([dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=UTC)], "datetime"),
-        ([dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1)], "datetime"),
-        ([dt.time(5), dt.time(5, tzinfo=UTC)], "time"),
-        ([dt.time(5, tzinfo=UTC)], "time"),
-        ([Decimal("Infinity"), Decimal(1)], "Decimal"),
+        ["a", 1, None, pd.NA],
+        [True, 2],
+        [2**70],
+        [1j],
+        ["\ud800"],
+        [pd.Interval(0, 1), np.nan],
+        [dt.date(2020, 1, 1), dt.datetime(2020, 1, 1, 5)],
+        [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 1, tzinfo=UTC)],
+        [dt.datetime(2020, 1, 1, tzinfo=UTC), dt.datetime(2020, 1, 1)],
+        [dt.time(5), dt.time(5, tzinfo=UTC)],
+        [dt.time(5, tzinfo=UTC)],
+        [Decimal("Infinity"), Decimal(1)],
     ],
+    ids=str,
 )
-def test_a_mixed_column_is_named(values, held):
+def test_a_mixed_column_is_named(values):
     frame = pd.DataFrame({"good": range(len(values)), "bad": pd.Series(values, dtype=object)})
     for rows in (frame, {"good": list(range(len(values))), "bad": values}):
-        with pytest.raises(InputError, match=rf"column 'bad' holds {held} \(.*; convert it, or leave it out$"):
+        with pytest.raises(
+            InputError, match=r"of one type; column 'bad' does not \(.*; convert it, or leave it out$"
+        ):
             as_arrow(rows)
 
 
@@ -339,23 +291,12 @@ def test_names_that_are_no_text():
             as_arrow(twice)
 
 
-def test_arrays_and_what_is_no_table():
-    X = np.array([[1.0, np.nan], [3, 4]])
-    table = as_arrow(X)
-    assert table.column_names == ["x0", "x1"]
-    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[1, MISSING], [3, 4]])
-    mixed = np.array([["a", 1], [None, 2]], object)
-    table = as_arrow(mixed)
-    np.testing.assert_array_equal(coded(table, schema_of(table.schema)), [[hashed("a"), 1], [MISSING, 2]])
-    for wrong in (X[0], [[1, 2]], "text", None, pd.Series([1])):
+def test_what_is_no_table():
+    for wrong in (np.ones((2, 2)), [[1, 2]], "text", None, pd.Series([1])):
         with pytest.raises(InputError, match=r"a table is a data frame.*; make one of it"):
             as_arrow(wrong)
-    with pytest.raises(InputError, match=r"same rows; received \{'a': 1, 'b': 2\}"):
-        as_arrow({"a": [1], "b": [1, 2]})
-    with pytest.raises(InputError, match="column 'a' holds int"):
+    with pytest.raises(InputError, match="column 'a' does not"):
         as_arrow({"a": 1})
-    with pytest.raises(InputError, match="column 'a' is the text 'abc'"):
-        as_arrow({"a": "abc"})
     lazy = da.ones((3, 2), chunks=1)
     with pytest.raises(InputError, match=r"received a lazy Array; open it with distrf.open_table"):
         as_arrow(lazy)

@@ -140,6 +140,10 @@ def test_remote_files(ending):
         X, y = open_rows(path, target="t", rows_per_block=3)
         np.testing.assert_array_equal(run(X).ravel(), np.arange(10.0))
         assert set(run(y)) == {"a"}
+    with fsspec.open(f"{url}/part-0.{ending}", "wb") as file:  # of the same size
+        write(file, pa.table({"x": np.arange(5.0) + 1, "t": ["a"] * 5}), ending)
+    with pytest.raises(StoreError, match="was written anew since it was opened; open it again"):
+        run(X)
     fsspec.filesystem("memory").rm(url.removeprefix("memory:/"), recursive=True)
 
 
@@ -205,3 +209,11 @@ def test_integers_that_become_one_number_are_refused_as_numbers(tmp_path, ending
         rows.set_column(0, "code", pa.array(codes // 8 * np.arange(1, 6, dtype=codes.dtype))),
     )
     assert len(np.unique(run(open_rows(tmp_path / f"b.{ending}")[0])[:, 0])) == 5
+
+
+@pytest.mark.parametrize("text", ['{"attributes": [1]}', '{"attributes": {"distrf": {}}}', "[", "3"])
+def test_a_spec_of_something_else_is_refused(tmp_path, text):
+    put(tmp_path / "part-000000.parquet", pa.table({"x": [1.0]}))
+    (tmp_path / "_spec.json").write_text(text)
+    with pytest.raises(StoreError, match=r"_spec.json' cannot be read as what distrf writes"):
+        open_rows(tmp_path)

@@ -1,1 +1,0 @@
-"""What a plan says beside what a job takes, and how both grow."""

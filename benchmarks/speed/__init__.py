@@ -1,1 +1,0 @@
-"""How fast maps and subspaces are made."""

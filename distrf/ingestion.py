@@ -1,0 +1,487 @@
+"""Any rows into a row store: resumable, and shuffled on request, out of core.
+
+In the shuffle row i gets the i-th raw Philox word; the new order sorts by (word, i). So it depends on the seed and the row index
+alone. Rows are scattered into a few buckets by ranges of their words, each bucket again while it is too large, and then sorted. A
+bucket is one file, which is opened once to be written: files grow with the rows, at most `FAN_OUT` are open, and the rows
+are written as often as their bytes have levels, twice for 128 GiB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from fsspec.implementations.local import LocalFileSystem
+
+from distrf import __version__
+
+from .errors import InputError, first_entry, first_not_finite
+from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
+from .progress import current_listener
+from .randomness import row_words
+from .store import file_lists, files, writer
+from .store.csv_format import reads_csv, said_format
+from .store.csv_source import CsvSource
+from .store.files import Options, Place
+from .store.formats import fingerprint, open_source
+from .store.matrix_files import SvmlightSource
+from .store.outputs import check_apart, check_writable, hold
+from .store.row_source import RowSource, Selection
+from .store.spec import content_of_files
+from .store.writer import existing_store
+from .store.zarr_arrays import joined
+from .store.zarr_layout import StoreInfo
+
+BLOCK_BYTES = 32 * 2**20
+BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurised
+PIECE_BYTES = 8 * 2**20
+BUCKET_BYTES = 32 * 2**20
+FAN_OUT = 64
+_FLOATS = ("float32", "float64", np.float32, np.float64)
+
+#: Words, row numbers, X, and y where there is one.
+_Record = list[Any]
+Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
+
+
+# Its keyword-only parameters are options of the command too.
+@reads_csv
+@ruled(
+    columns=COLUMNS,
+    sparse=one_of("csr", "dense") | NONE,
+    seed=whole(0),
+    block_rows=whole(1) | NONE,
+    n_features=whole(1) | NONE,
+    zero_based=FLAG | NONE,
+    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
+)
+def ingest(
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    target: str | None = None,
+    columns: Sequence[Any] | None = None,
+    sparse: str | None = None,
+    shuffle: bool = False,
+    seed: int = 0,
+    block_rows: int | None = None,
+    dtype: Any = None,
+    split: str | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    overwrite: bool = False,
+    append: bool = False,
+    storage_options: Options = None,
+) -> StoreInfo:
+    """Write a table as a row store; run again after an interruption, it resumes.
+
+    Parameters
+    ----------
+    source : str or PathLike
+        A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
+        glob), a Zarr store. Text may be packed. A few pieces are held in memory; members of
+        .npz are read whole.
+    out : str or PathLike
+        The Zarr store to write.
+    target : str or None, default=None
+        The column of the labels; the member of .npz or the array of Zarr (y where None is given); the number of
+        the column of .npy. An svmlight file has its labels always.
+    columns : sequence or None, default=None
+        Feature columns, by name or, without names, by number. None takes all.
+    sparse : {"csr", "dense"} or None, default=None
+        How X is stored: "csr" or "dense". None keeps dense sources dense, and CSR ones CSR below one quarter of
+        nonzeros.
+    shuffle : bool, default=False
+        Shuffle all rows (files sorted by date or class). Their order depends on `seed` and the row numbers alone.
+    seed : int, default=0
+        Seed of the shuffle.
+    block_rows : int or None, default=None
+        Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
+        or more.
+    dtype : {"float32", "float64"}, dtype or None, default=None
+        Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
+    split : str or None, default=None
+        Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
+    n_features : int or None, default=None
+        Columns of an svmlight file, where its rows have no entry in the last ones: those of the rows that a model was trained
+        on. None takes the highest index.
+    zero_based : bool or None, default=None
+        Whether the indices of an svmlight file count from 0. None: where a 0 occurs, and as those of the store with `append`.
+    overwrite : bool, default=False
+        Replace a store of other data or options.
+    append : bool, default=False
+        Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
+        type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
+        Until all is written the store has its old rows, and so it has for those that opened it before.
+    storage_options : dict or None, default=None
+        Options of fsspec, for URLs.
+
+    Returns
+    -------
+    StoreInfo
+        What the finished store holds.
+
+    Raises
+    ------
+    InputError
+        Infinite values, text features, unknown columns: with the row and the column. A parameter breaks
+        its rule.
+    SpecMismatchError
+        `out` holds a store of other data or options; with `append`, it holds these rows.
+    StoreError
+        `out` cannot be written.
+    """
+    source, out = (files.normalise(path, storage_options) for path in (source, out))
+    order = int(seed) if shuffle else None
+    files.refuse_root(source)
+    check_writable(out)
+    check_apart(out, [source])
+    existing_store(out)  # refuses a path that holds something else
+    selection = Selection(
+        target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
+    )
+    how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
+    if not append:
+        with hold(out):
+            return _create(source, out, selection, order, overwrite=overwrite, **how)
+    given = {"columns": columns, **how, "n_features": n_features}
+    if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+        raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    with hold(out):
+        return _append(source, out, selection, order)
+
+
+def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
+    """What tells the rows of a source from others: of an archive those of a split."""
+    split = "" if selection.split is None else f" {selection.split}"
+    return {
+        "name": os.path.basename(source),
+        "fingerprint": f"{fingerprint(source)}{split}",
+        "content": content_of_files(file_lists.all_files(source)),
+        "target": selection.target,
+        "shuffle": None if order is None else {"seed": order},
+    }
+
+
+def _create(
+    source: Place, out: Place, selection: Selection, order: int | None, *,
+    sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
+) -> StoreInfo:  # fmt: skip
+    """Write the rows of a table as a row store, or go on with it."""
+    rows = Prepared.open(source, selection, sparse, dtype)
+    spec: dict[str, Any] = {
+        "source": _part(source, selection, order),
+        "columns": None if selection.columns is None else list(selection.columns),
+    }
+    # How text is read, for an append.
+    if (counted := getattr(rows.source, "zero_based", None)) is not None:
+        spec["zero_based"] = counted
+    if csv := said_format():
+        spec["csv"] = csv
+    if block_rows is None:
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
+        block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
+    contents = StoreInfo.of(
+        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
+        target=selection.target, sparse=["X"] if rows.sparse else [],
+    )  # fmt: skip
+    provenance = {"source": source, "distrf": __version__}
+    return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+
+
+def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
+    """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
+    store = writer.appendable(out)
+    X, spec = store.arrays["X"], store.spec
+    dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
+    if counted is None and SvmlightSource.recognises(source):
+        if "zero_based" not in spec:
+            raise InputError(
+                f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+                "zero_based=True or False"
+            )
+        counted = spec["zero_based"]
+    target, columns = selection.target or store.target, store.columns or spec.get("columns")
+    selection = replace(selection, target=target, columns=columns, zero_based=counted)
+    part = _part(source, selection, order)  # before it is read
+    before, now = spec.get("csv", {}), said_format()
+    if CsvSource.recognises(source) and before != now:
+        raise InputError(
+            f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
+        )
+    sparse = "csr" if X.sparse else "dense"
+    rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
+    if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
+        rows = replace(rows, width=d)
+    kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
+    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes)
+    return _write(replace(rows, classes=rows.classes and info.classes), info, order)
+
+
+def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
+    """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
+    pending = set(writer.pending_blocks(info.path, store_id=info.id))
+    if pending:
+        listener = current_listener()
+        first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
+        first_rows = info.bounds(first)[1] - info.first_row
+        pieces = rows.read()
+        if seed is not None:
+            pieces = shuffled(pieces, rows.n_rows * (rows.row_bytes + 16), seed, scratch_of(info.path))
+        with closing(pieces):
+            for number, X, y in reblock(pieces, info.block_rows, first_rows):
+                index = first + number
+                if index in pending:
+                    block = {"X": X} if y is None else {"X": X, "y": y}
+                    writer.write_block(info.path, index, block, store_id=info.id)
+                if listener is not None:
+                    listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
+    return writer.finish(info.path, store_id=info.id)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows that can be read again and again, in order, as pieces of any size.
+
+    Parameters
+    ----------
+    source : RowSource
+    labels : RowSource, optional
+    sparse : bool
+        Whether X is CSR.
+    dtype : numpy.dtype
+        Of X.
+    width : int
+        Columns of X.
+    entries : int
+        Mean entries of a row of X.
+    classes : list of str, optional
+        Class names of text labels, which become int32 codes.
+    """
+
+    source: RowSource
+    labels: RowSource | None
+    sparse: bool
+    dtype: np.dtype
+    width: int
+    entries: int
+    classes: list[str] | None = None
+
+    @classmethod
+    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
+        """The rows at a path.
+
+        Parameters
+        ----------
+        path : str
+            Normalised.
+        selection : Selection
+        sparse : "csr", "dense" or None
+            None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
+        dtype : optional
+            Another floating-point type.
+
+        Returns
+        -------
+        Prepared
+
+        Raises
+        ------
+        StoreError
+            Nothing can be read there.
+        InputError
+            There are no such columns, target or split.
+        """
+        X = open_source(path, selection)
+        (n, d), labels = X.shape, X.target_source()
+        for source in (X, labels):
+            if source is not None:
+                source.check_missing()
+        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
+        csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
+        entries = max(1, stored // max(1, n)) if csr else d
+        return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
+
+    @property
+    def n_rows(self) -> int:
+        """All rows."""
+        return self.source.shape[0]
+
+    @property
+    def row_bytes(self) -> int:
+        """Mean bytes of a row of X."""
+        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
+
+    @property
+    def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """Shape of a row, and type, of X and y."""
+        arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
+        if self.labels is not None:
+            coded = self.classes is not None
+            arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
+        return arrays
+
+    def read_source(self) -> Iterator[tuple[Any, np.ndarray | None]]:
+        """The rows as the source has them."""
+        return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
+
+    def read(self) -> Pieces:
+        """The rows as the store keeps them.
+
+        Raises
+        ------
+        InputError
+            At a value that is not finite, or if rows are missing at the end.
+        """
+        row, names = 0, np.asarray(self.classes or [])
+        order = np.argsort(names)  # those of an append come last
+        for rows, y in self.read_source():
+            X = self._converted(rows)
+            if self.sparse:
+                bad = first_not_finite(X)
+            else:  # NaN of dense rows are missing values
+                infinite = np.isinf(X)
+                bad = first_entry(X, infinite) if infinite.any() else None
+            if bad is not None:
+                i, j, value = bad
+                name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
+                raise InputError(
+                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
+                )
+            if y is not None and self.classes is not None:
+                y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
+            if y is not None and (bad := first_not_finite(y)):
+                raise InputError(
+                    f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row"
+                )
+            row += X.shape[0]
+            yield X, y
+        if row != self.n_rows:
+            raise InputError(
+                f"the source changed while it was read: {self.n_rows} rows were counted, {row} were read; start again"
+            )
+
+    def _converted(self, X: Any) -> Any:
+        if sp.issparse(X):
+            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
+        X = X.toarray() if sp.issparse(X) and not self.sparse else sp.csr_array(X) if self.sparse else X
+        with np.errstate(over="ignore"):  # an overflow is reported with its row
+            return X.astype(self.dtype, copy=False)
+
+
+def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
+    """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
+
+    def block() -> tuple[Any, np.ndarray | None]:
+        rows, labels = zip(*waiting, strict=True)
+        return joined(rows), None if labels[0] is None else joined(labels)
+
+    waiting: list[tuple[Any, np.ndarray | None]] = []
+    count, index, full = 0, 0, first_rows
+    for X, y in pieces:
+        while X.shape[0]:
+            taken = min(full - count, X.shape[0])
+            waiting.append((X[:taken], None if y is None else y[:taken]))
+            X, y = X[taken:], None if y is None else y[taken:]
+            count += taken
+            if count == full:
+                yield index, *block()
+                waiting, count, index, full = [], 0, index + 1, block_rows
+    if waiting:
+        yield index, *block()
+
+
+def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
+    """The rows in a random order, which depends on the seed and the row numbers alone.
+
+    Parameters
+    ----------
+    pieces : iterator of (X, y)
+    n_bytes : int
+        Of all rows, about.
+    seed : int
+    folder : str
+        Local folder of the buckets: about as large as the rows, removed after reading.
+
+    Yields
+    ------
+    (X, y)
+    """
+
+    def records() -> Iterator[_Record]:
+        row = 0
+        for X, y in pieces:
+            last = row + X.shape[0]
+            yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
+            row = last
+
+    local = LocalFileSystem()
+    files.remove(local, folder)  # what a killed process left
+    os.makedirs(folder)
+    try:
+        for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
+            order = np.lexsort((numbers, words))
+            yield X[order], labels[0][order] if labels else None
+    finally:
+        files.remove(local, folder)
+
+
+def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], place: str) -> Iterator[_Record]:
+    """The rows in parts whose words rise from part to part; `words` are below the second and not below the first."""
+    low, high = words
+    if n_bytes <= 2 * BUCKET_BYTES or high - low < FAN_OUT:
+        found = list(records)
+        if found:
+            yield [joined(arrays) for arrays in zip(*found, strict=True)]
+        return
+    count = min(FAN_OUT, -(-n_bytes // BUCKET_BYTES))
+    edges = [low + (high - low) * b // count for b in range(count + 1)]
+    with ExitStack() as stack:
+        buckets = [stack.enter_context(open(f"{place}-{b}", "wb")) for b in range(count)]
+        for record in records:
+            bucket_of: Any = np.searchsorted(np.array(edges[1:-1], np.uint64), record[0], side="right")
+            order = np.argsort(bucket_of, kind="stable")
+            cuts = np.searchsorted(bucket_of[order], np.arange(count + 1))
+            for bucket in np.flatnonzero(np.diff(cuts)).tolist():
+                for array in record:
+                    _put(buckets[bucket], array[order[cuts[bucket] : cuts[bucket + 1]]])
+    for b in range(count):
+        name = f"{place}-{b}"
+        size = os.path.getsize(name)
+        yield from _sorted(_read(name, record), size, (edges[b], edges[b + 1]), name)
+
+
+def _put(file: Any, array: Any) -> None:
+    """Append an array to a file, of CSR rows their three arrays."""
+    for part in (array.data, array.indices, array.indptr) if sp.issparse(array) else (array,):
+        np.save(file, part, allow_pickle=False)
+
+
+def _read(name: str, like: _Record) -> Iterator[_Record]:
+    """The records of a bucket, whose arrays are as those of another record; it is removed after the last."""
+    with open(name, "rb") as file:
+        while file.peek(1):
+            record: _Record = []
+            for array in like:
+                if sp.issparse(array):
+                    parts = tuple(np.load(file) for _ in range(3))
+                    record.append(sp.csr_array(parts, shape=(len(parts[2]) - 1, array.shape[1])))
+                else:
+                    record.append(np.load(file))
+            yield record
+    os.unlink(name)
+
+
+def scratch_of(out: str) -> str:
+    """The folder in which rows of an output are shuffled: beside it and named after it, so that the next call removes what a killed one left."""
+    folder, base = os.path.split(out)
+    if not files.is_local(out):
+        folder, base = tempfile.gettempdir(), hashlib.sha256(out.encode()).hexdigest()[:16]
+    return os.path.join(folder, f".{base}.shuffle")

@@ -1,1 +1,0 @@
-"""Other tables into a row store: CSV, NumPy archives, svmlight, Parquet."""

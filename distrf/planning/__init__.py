@@ -1,1 +1,0 @@
-"""What a job will cost, composed from what the objects that will run say of themselves."""
