@@ -34,6 +34,7 @@ class Targets:
     shares : array of shape (c,), the share of each class in the weight of all rows; None if they were not counted
     units : array of shape (width,), factors on the centred targets of regression if their spreads are unlike; None is 1
     weight_unit : float, by which weights are divided, so that float32 products hold them, see `weight_unit`
+    mean_weight : float, of all rows, of the weights that `encode` returns
     """
 
     classes: np.ndarray | None
@@ -42,6 +43,7 @@ class Targets:
     shares: np.ndarray | None = None
     units: np.ndarray | None = None
     weight_unit: float = 1.0
+    mean_weight: float = 1.0
 
     @property
     def width(self) -> int:
@@ -270,9 +272,9 @@ def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | 
 
     Raises
     ------
-    InputError : fewer than two classes, labels that are not finite or not whole, an unknown label in class_weight
+    InputError : fewer than two classes, weights that are all zero where no classes are given, labels that are not finite or not whole, an unknown label in class_weight
     """
-    counts = class_counts(y, weight)
+    counts, given = class_counts(y, weight), classes is not None
     if classes is not None:
         check_labels(counts, classes)
         counts = {label: counts.get(label, 0.0) for label in classes.tolist()}
@@ -299,10 +301,13 @@ def class_targets(y: Any, weight: Any, class_weight: Any, classes: np.ndarray | 
     elif class_weight is not None:
         raise InputError(f"class_weight is None, 'balanced' or a dictionary, got {class_weight!r}")
     shares = np.array([counts[c] for c in labels]) * (1.0 if factors is None else factors)
-    unit = weight_unit(shares.sum() / max(y.shape[0], 1))
-    shares = shares / shares.sum() if shares.sum() > 0 else None
+    mean = float(shares.sum()) / max(y.shape[0], 1)
+    if not given and not mean > 0:
+        raise InputError("sample_weight must not be zero everywhere")
+    unit = weight_unit(mean)
+    shares = shares / shares.sum() if mean > 0 else None
     centre = np.zeros(1 if len(labels) == 2 else len(labels))
-    return Targets(classes, centre, factors, shares, weight_unit=unit)
+    return Targets(classes, centre, factors, shares, weight_unit=unit, mean_weight=mean / unit)
 
 
 def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None) -> Targets:
@@ -326,8 +331,9 @@ def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None)
     if not total > 0:
         if otherwise is None:
             raise InputError("sample_weight must not be zero everywhere")
-        return Targets(None, otherwise)
-    return Targets(None, np.atleast_1d(sums / total), weight_unit=weight_unit(total / y.shape[0]))
+        return Targets(None, otherwise, mean_weight=0.0)
+    unit = weight_unit(mean := float(total) / y.shape[0])
+    return Targets(None, np.atleast_1d(sums / total), weight_unit=unit, mean_weight=mean / unit)
 
 
 def read_numbers(y: Any, form: str) -> Any:

@@ -43,7 +43,7 @@ from ..parameters import (  # fmt: skip
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..sgd.rows import Rows, measure_weights, open_checkpoint
+from ..sgd.rows import Rows, open_checkpoint
 from ..sgd.schedules import Schedule
 from ..sgd.spectrum import with_epsilon
 from ..sgd.trainer import Rules, Trainer
@@ -211,7 +211,7 @@ class MapLearner:
         loss = loss_of(loss_name, targets, epsilon)
         seed = draw_seed(self.random_state)
         rows = Rows.of(X, y, weight, folds)
-        sample, y_sample, v = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
+        sample, y_sample, v, _ = rows.sample(min(SAMPLE, sum(rows.blocks)), seed)
         warn_if_far(sample)
         Y, v = targets.encode(y_sample, v)
         v = v if v is None or v.any() else None
@@ -243,11 +243,12 @@ class MapLearner:
         seed, n = draw_seed(self.random_state), X.shape[0]
         whole = Rows.of(X, np.zeros(n), weight)
         size = min(pair_rows(X.shape[1]), n)
-        sample, _, sample_weight = whole.sample(size, seed)
+        sample, _, sample_weight, _ = whole.sample(size, seed)
         warn_if_far(sample[:SAMPLE])
         start = starting_map(self, X, seed)
         unit = 1.0 if sample_weight is None else weight_unit(float(sample_weight.mean()))
-        targets = Targets(None, np.zeros(1), weight_unit=unit)
+        mean = 1.0 if sample_weight is None else float(sample_weight.mean()) / unit
+        targets = Targets(None, np.zeros(1), weight_unit=unit, mean_weight=mean)
         checkpoint = self._checkpoint(whole, targets, start, seed)
         missing = len(sampled_rows(n, size, seed, "sgd sample")) - len(sample)
         if missing:
@@ -294,7 +295,7 @@ class MapLearner:
         rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(start_parameters(work.layout, start)), rules,
-            measure_weights(rows, work.targets).mean, rows, validates, checkpoint=checkpoint, every=int(self.checkpoint_every),
+            work.targets.mean_weight, rows, validates, checkpoint=checkpoint, every=int(self.checkpoint_every),
         )  # fmt: skip
         trainer.resume()
         try:

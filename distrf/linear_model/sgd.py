@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..errors import InputError
 from ..losses import loss_rule
 from ..parameters import CLASS_WEIGHT, estimator, number, one_of, param
-from ..targets import Targets, check_labels, class_counts
+from ..targets import check_labels
 from ..typing import ArrayLike, ClassWeight
 from .base import LinearClassifier, LinearRegressor
 from .sgd_base import BaseSGD
@@ -116,19 +118,10 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             raise InputError("class_weight='balanced' needs all rows; give a dictionary to partial_fit")
         X, y, sample_weight = validate_fit(self, X, y, sample_weight, numeric=False, reset=first)
         if first:
-            self.classes_ = np.unique(np.asarray(classes))
-            if len(self.classes_) < 2:
-                raise InputError(f"a classifier needs at least 2 classes, got {self.classes_.tolist()}")
-        elif classes is not None and not np.array_equal(np.unique(np.asarray(classes)), self.classes_):
-            raise InputError(
-                f"classes={list(classes)} is not the same as on the last call to partial_fit, was {self.classes_}"
-            )
-        check_labels(class_counts(y, None), self.classes_)
-        factors = None
-        if self.class_weight is not None:
-            factors = np.array([float(self.class_weight.get(c, 1.0)) for c in self.classes_.tolist()])
-        width = 1 if len(self.classes_) == 2 else len(self.classes_)
-        self._partial_fit(X, y, sample_weight, Targets(self.classes_, np.zeros(width), factors))
+            self.classes_ = np.unique(np.asarray(list(classes)))  # type: ignore[arg-type]
+        elif classes is not None:
+            check_labels(list(classes), self.classes_)
+        self._partial_fit(X, y, sample_weight, self._encoded(y, sample_weight, self.classes_))
         return self
 
 
@@ -234,9 +227,10 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
             raise InputError(
                 f"y has {columns} columns, and had {len(np.atleast_2d(self.coef_))} in the last call"
             )
+        targets = self._encoded(y, sample_weight, getattr(self, "_centre", None))
         if first or not hasattr(self, "_centre"):
-            self._centre = self._encoded(y, sample_weight).centre
-        targets = Targets(None, self._centre)
+            self._centre = targets.centre
+        targets = replace(targets, centre=self._centre)
         self._partial_fit(X, y, sample_weight, targets)
         self._finish(targets, y.ndim == 1 and self.coef_.ndim == 2)
         return self

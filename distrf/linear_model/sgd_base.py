@@ -12,7 +12,7 @@ from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..folds import given_folds
-from ..losses import Loss
+from ..losses import Loss, Squared
 from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
@@ -20,12 +20,12 @@ from ..ridge.gram import GivenRule
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
-from ..sgd.optimizer import PreconditionedSGD, SGDState
-from ..sgd.rows import Rows, Weights, measure_weights, open_checkpoint
+from ..sgd.optimizer import MOMENTUM, SQUARED_MOMENTUM, PreconditionedSGD, SGDState
+from ..sgd.rows import Rows, open_checkpoint
 from ..sgd.schedules import Schedule, choose_batch_size, count_epochs, microbatch_rows, patience
 from ..sgd.spectrum import Spectrum, measure_spectrum
 from ..sgd.trainer import Rules, Trainer, TrainerState, warn_unconverged
-from ..targets import Targets, weight_unit
+from ..targets import Targets
 from ..typing import ArrayLike, RandomState
 from .base import LinearModel, loss_of
 from .calibration import learn_calibration
@@ -147,9 +147,7 @@ class BaseSGD(LinearModel):
             "history": self.history_,
         }
 
-    def _start(
-        self, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool = False
-    ) -> Trainer:
+    def _start(self, rows: Rows, targets: Targets, seed: int, stream: bool = False) -> Trainer:
         """The trainer of a fit: measures the spectrum, then sets schedule, optimizer and work, and resumes a checkpoint.
 
         stream : whether `partial_fit` calls: one epoch, and more rows will follow
@@ -157,7 +155,7 @@ class BaseSGD(LinearModel):
         checkpoint = open_checkpoint(
             None if stream else self.checkpoint, self._job, rows, targets, seed,
         )  # fmt: skip
-        spectrum = self._spectrum(checkpoint, rows, weights, targets, seed, stream)
+        spectrum = self._spectrum(checkpoint, rows, targets, seed, stream)
         loss = replace(loss_of(self.loss, targets, self._epsilon), epsilon=spectrum.epsilon)
         targets = replace(targets, units=spectrum.target_units)
         rows = rows.holding_out(0.0 if stream else self.held_out_share, seed)
@@ -172,9 +170,17 @@ class BaseSGD(LinearModel):
         first = np.zeros((rows.n_features + self.fit_intercept, targets.width))
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
+        n_epochs = 1 if stream else count_epochs(self.n_epochs, per_epoch)
+        waits, classes = (
+            patience(int(self.n_iter_no_change), self.n_epochs, n_epochs),
+            targets.classes is not None,
+        )
+        rules = Rules(
+            n_epochs, None if stream else self.tol, waits, classes, keep_best=not stream, guarded=True
+        )
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(first),
-            self._rules(per_epoch, targets, stream), weights.mean,
+            rules, targets.mean_weight,
             rows, bool(self.early_stopping) and n < sum(rows.blocks), whole, checkpoint, int(self.checkpoint_every),
             null_loss=spectrum.null_loss,
         )  # fmt: skip
@@ -187,25 +193,19 @@ class BaseSGD(LinearModel):
         return {name: value for name, value in known if name not in _FREE} | {"kind": "sgd"}
 
     def _spectrum(
-        self, checkpoint: Checkpoint, rows: Rows, weights: Weights, targets: Targets, seed: int, stream: bool
+        self, checkpoint: Checkpoint, rows: Rows, targets: Targets, seed: int, stream: bool
     ) -> Spectrum:
         """The spectrum, measured on a sample of the rows or read from the checkpoint."""
         loss = loss_of(self.loss, targets, self._epsilon)
 
         def measure(_: Any) -> dict[str, np.ndarray]:
             return measure_spectrum(
-                rows, targets, loss, weights, alpha=None if self.alpha == "auto" else float(self.alpha),
+                rows, targets, loss, alpha=None if self.alpha == "auto" else float(self.alpha),
                 choose_epsilon=self._epsilon == "auto", intercept=self.fit_intercept, directions=self.n_directions,
                 stream=stream, seed=seed,
             ).arrays  # fmt: skip
 
         return Spectrum.of(checkpoint.run(measure))
-
-    def _rules(self, per_epoch: int, targets: Targets, stream: bool) -> Rules:
-        n_epochs = 1 if stream else count_epochs(self.n_epochs, per_epoch)
-        waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
-        tol, classes = None if stream else self.tol, targets.classes is not None
-        return Rules(n_epochs, tol, waits, classes, keep_best=not stream, guarded=True)
 
     def _schedule(self, rows: Rows, trained: tuple[int, ...], batch_size: int, seed: int) -> Schedule:
         return Schedule(trained, max(1, batch_size), rows.block_bytes, seed, microbatch_rows(rows.n_features))
@@ -217,8 +217,9 @@ class BaseSGD(LinearModel):
         kinked = loss.smoothness is None or spectrum.preconditioner.smoothness < _NARROW * loss.smoothness
         decay = float(max(per_epoch, _STREAM_DECAY if stream else 1)) if kinked else None
         # The rows of the next call of `partial_fit` may differ from these, so it has no momentum.
+        momentum = 0.0 if stream else SQUARED_MOMENTUM if isinstance(loss, Squared) else MOMENTUM
         return PreconditionedSGD(
-            spectrum.preconditioner, spectrum.alpha, self.fit_intercept, not stream,
+            spectrum.preconditioner, spectrum.alpha, self.fit_intercept, momentum,
             not (whole and type(loss).is_smooth()), decay,
         )  # fmt: skip
 
@@ -266,7 +267,7 @@ class BaseSGD(LinearModel):
             self.classes_ = np.asarray(targets.classes)
         self.__dict__.pop("calibration_", None)
         rows, seed = Rows.of(X, y, weight, folds), draw_seed(self.random_state)
-        trainer = self._start(rows, measure_weights(rows, targets), targets, seed)
+        trainer = self._start(rows, targets, seed)
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
@@ -323,26 +324,25 @@ class BaseSGD(LinearModel):
         """One call of `partial_fit`. The first measures steps, alpha and epsilon on its rows; later ones go on from the one before."""
         self.check()
         rows, seed = Rows.of(X, y, weight), draw_seed(self.random_state)
-        weights = measure_weights(rows, targets, refuse=not hasattr(self, "coef_"))
-        if not weights.mean > 0:  # rows without weight teach nothing
+        if not targets.mean_weight > 0:  # rows without weight teach nothing
+            if not hasattr(self, "coef_"):
+                raise InputError("sample_weight must not be zero everywhere")
             return
         self.__dict__.pop("calibration_", None)  # of other weights
         n, before = sum(rows.blocks), getattr(self, "_stream", None)
         if before is None:
-            unit = weight_unit(weights.mean)
-            weights = Weights(weights.mean / unit, weights.largest / unit)
-            trainer = self._start(rows, weights, replace(targets, weight_unit=unit), seed, stream=True)
+            trainer = self._start(rows, targets, seed, stream=True)
             if hasattr(self, "coef_"):
                 self._warm(trainer, self.coef_, self.intercept_)
             trainer.training.history = list(getattr(self, "history_", []))
             optimizer: Any = trainer.optimizer
             alpha = n * optimizer.alpha if self.alpha == "auto" else None
             stream = Stream(
-                trainer.batches.work, optimizer, trainer.state, trainer.training, alpha, n, n * weights.mean,
+                trainer.batches.work, optimizer, trainer.state, trainer.training, alpha, n, n * targets.mean_weight,
                 trainer.schedule.batch_size, trainer.null_loss,
             )  # fmt: skip
         else:
-            more = n * weights.mean / before.work.targets.weight_unit
+            more = n * targets.mean_weight * targets.weight_unit / before.work.targets.weight_unit
             stream = replace(before, rows=before.rows + n, weight=before.weight + more)
             trainer = self._continue(stream, rows, seed)
         self._train(trainer)

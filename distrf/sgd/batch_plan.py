@@ -139,8 +139,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     # An epoch reads all blocks again for the rows that are held out, of which every block has some.
     reads = 2 if estimator.early_stopping else 1
     tasks = reads * rows.blocks + batches * batch_tasks(parts, workers.count * workers.threads)
-    # Drawn folds are counted, by block too.
-    short = 1 + (getattr(estimator, "class_weight", None) is not None) + 2 * bool(estimator.held_out_share)
+    short = 1 + 2 * bool(estimator.held_out_share)  # drawn folds are counted, by block too
     source = rows.source_bytes if block_rows == rows.block_rows else 0
     return rows.sample_costs(sample, blocks=len(blocks)) + Costs(
         (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts)),

@@ -84,18 +84,13 @@ class BatchWork:
         epoch: int,
         microbatch: Sequence[BlockRows],
     ) -> tuple[Any, ...]:
-        """(features, encoded targets, weights) of a microbatch; `loaded` are the blocks of its rows."""
-        return self._features(self.joined(loaded, epoch, microbatch), maps, slice(None))
-
-    def joined(self, loaded: Sequence[tuple[Any, ...]], epoch: int, microbatch: Sequence[BlockRows]) -> Any:
-        """(X, y, weight) of a microbatch, rows in the order of the epoch."""
+        """(features, encoded targets, weights) of a microbatch, rows in the order of the epoch; `loaded` are the blocks of its rows."""
         blocks = []
         for (X, y, weight, *folds), s in zip(loaded, microbatch, strict=True):
             rows = row_order(self.seed, epoch, s.block, X.shape[0], *folds)[s.first : s.last]
             blocks.append((X[rows], y[rows], None if weight is None else weight[rows]))
-        return (
-            blocks[0] if len(blocks) == 1 else tuple(stack_rows(column) for column in zip(*blocks, strict=True))
-        )
+        joined = blocks[0] if len(blocks) == 1 else tuple(map(stack_rows, zip(*blocks, strict=True)))
+        return self._features(joined, maps, slice(None))
 
     def _features(self, loaded: tuple[Any, ...], maps: Sequence[Any], rows: Any) -> tuple[Any, ...]:
         X, y, weight = loaded[:3]

@@ -13,9 +13,10 @@ import numpy as np
 
 from .preconditioner import Preconditioner
 
-#: Nesterov's momentum. Of ten problems (256 features) the loss after one epoch and after ten is about as low with .7 and .8, or lower, as
-#: with one that follows the curvature of the batches, and higher with 0 and .5.
-_MOMENTUM = 0.75
+#: Nesterov's momentum, of the squared loss and of others, of whose rows few bend. Of ten problems (256 features) the loss after one epoch
+#: and after ten is about as low with .7 and .8, or lower, as with one that follows the curvature of the batches, and higher with 0 and .5. But
+#: mnist, squared loss, 20,000 rows, 1,536 features: 94.1 % after one epoch with .5, 93.8 with .75.
+SQUARED_MOMENTUM, MOMENTUM = 0.5, 0.75
 #: The average weighs the weights after batch t by about t^8, so that about the last tenth of the batches counts (Shamir &
 #: Zhang, ICML 2013, Section 4).
 _AVERAGE_POWER = 8.0
@@ -96,7 +97,7 @@ class PreconditionedSGD(Optimizer):
     """The longest stable steps along the preconditioned gradient, with Nesterov's momentum, and the average of the weights.
 
     alpha : float, of the penalty alpha |u|^2 / 2; intercept : whether the last row of the weights is the intercept, which is not penalised
-    momentum : whether there is momentum; average : whether weights are averaged, as they must be where steps have noise
+    momentum : 0 is none; average : whether weights are averaged, as they must be where steps have noise
     decay : batches after which steps have become shorter by the root of two: they fall as 1 / sqrt(1 + t / decay), as they
         must where the loss has a kink. None: they do not fall
     """
@@ -104,7 +105,7 @@ class PreconditionedSGD(Optimizer):
     preconditioner: Preconditioner
     alpha: float
     intercept: bool
-    momentum: bool = True
+    momentum: float = MOMENTUM
     average: bool = True
     decay: float | None = None
 
@@ -122,8 +123,8 @@ class PreconditionedSGD(Optimizer):
         G[:D] += self.alpha * W[:D]
         move = self.eta(state, rows, whole) * self.preconditioner(G)
         if self.momentum:
-            state.velocity = _MOMENTUM * state.velocity - move
-            W = W + _MOMENTUM * state.velocity
+            state.velocity = self.momentum * state.velocity - move
+            W = W + self.momentum * state.velocity
         state.weights = W - move
         state.t += 1
         if self.average:

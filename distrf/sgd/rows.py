@@ -147,7 +147,7 @@ class Rows:
         reduction = ScoreReduction(work, weights, held, self.folds is not None)
         return _score(reduction, self.given, "validation" if held else "objective")
 
-    def sample(self, size: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    def sample(self, size: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
 
         Parameters
@@ -159,16 +159,12 @@ class Rows:
         -------
         Z : array of shape (s, D), float32 or float64
         y : array of shape (s,) or (s, C)
-        weight : array of shape (s,), or None
+        weight, folds : arrays of shape (s,), or None
 
         Raises
         ------
         InputError : no sampled row is finite
         """
-        return self.sample_with_folds(size, seed)[:3]
-
-    def sample_with_folds(self, size: int, seed: int) -> tuple[Any, ...]:
-        """What `sample` returns, and the folds of these rows, or None."""
         indices = sampled_rows(sum(self.blocks), size, seed, "sgd sample")
         Z, y, weight, finite = self.take(indices)
         Z = Z.toarray() if sp.issparse(Z) else Z  # type: ignore[attr-defined]
@@ -217,62 +213,6 @@ def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.n
 def two_dimensional(a: Any) -> Any:
     """A one-dimensional array as a single column."""
     return a[:, None] if a.ndim == 1 else a
-
-
-@dataclass(frozen=True)
-class Weights:
-    """Mean and largest weight of the rows, class weights included; both 1 where there are none."""
-
-    mean: float = 1.0
-    largest: float = 1.0
-
-
-def measure_weights(rows: Rows, targets: Targets, refuse: bool = True) -> Weights:
-    """Mean and largest weight of the rows, by one pass over y if there are weights.
-
-    Parameters
-    ----------
-    rows : Rows
-    targets : Targets, whose class weights are factors on the weights of the rows
-    refuse : bool, whether to raise an error if all weights are zero
-
-    Returns
-    -------
-    Weights.
-
-    Raises
-    ------
-    InputError : all weights are zero
-    """
-    if len(rows.arrays) == 2 and targets.class_weight is None:
-        return Weights()
-    total, largest = run_pass(
-        _WeightReduction(targets), list(rows.arrays[1:]), label="weights", block_rows=1 << 20
-    )
-    if refuse and not total > 0:
-        raise InputError("sample_weight must not be zero everywhere")
-    return Weights(float(total / sum(rows.blocks)), float(largest))
-
-
-@dataclass(frozen=True)
-class _WeightReduction:
-    targets: Targets
-    nbytes: int = 16
-    flops_per_row: float = 10.0
-
-    def initial(self) -> tuple[float, float]:
-        return 0.0, 0.0
-
-    def update(
-        self, state: tuple[float, float], first_row: int, y: Any, weight: Any = None
-    ) -> tuple[float, float]:
-        w = self.targets.encode(y, weight)[1]
-        if w is None:
-            return self.combine(state, (float(len(y)), 1.0))
-        return self.combine(state, (float(w.sum()), float(w.max(initial=0.0))))
-
-    def combine(self, left: tuple[float, float], right: tuple[float, float]) -> tuple[float, float]:
-        return left[0] + right[0], max(left[1], right[1])
 
 
 def open_checkpoint(

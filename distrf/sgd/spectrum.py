@@ -27,7 +27,7 @@ from .preconditioner import (
     split_rows,
     weighted_rows,
 )
-from .rows import Rows, Weights
+from .rows import Rows
 
 #: Largest entries of columns beyond which float32 does not hold sums of squares, and their ratio from which on there is a warning:
 #: the variance of the smaller column is then a millionth, and directions of so little are not preconditioned.
@@ -86,7 +86,7 @@ class Spectrum:
 
 
 def measure_spectrum(
-    rows: Rows, targets: Targets, loss: Loss, weights: Weights, *, alpha: float | None, choose_epsilon: bool, intercept: bool,
+    rows: Rows, targets: Targets, loss: Loss, *, alpha: float | None, choose_epsilon: bool, intercept: bool,
     directions: int | None, stream: bool, seed: int,
 ) -> Spectrum:  # fmt: skip
     """Draw a sample of the rows and measure on it all that a `Spectrum` holds.
@@ -95,7 +95,6 @@ def measure_spectrum(
     ----------
     rows, targets : Rows and Targets of the fit
     loss : Loss
-    weights : Weights of all rows
     alpha : float, of the penalty; None chooses it on the sample
     choose_epsilon : bool, whether that of the loss is chosen on the sample
     intercept : bool, whether the model has an intercept
@@ -112,7 +111,7 @@ def measure_spectrum(
     InputError : no sampled row is finite, or features are too large or too small for squares
     """
     n = sum(rows.blocks)
-    Z, y, weight, folds = rows.sample_with_folds(sample_size(n, rows.n_features), seed)
+    Z, y, weight, folds = rows.sample(sample_size(n, rows.n_features), seed)
     Y, weight = targets.encode(y, weight)
     weight = weight if weight is None or weight.sum() > 0 else None
     target_units = None if targets.classes is not None else _target_units(Y, weight)
@@ -126,9 +125,11 @@ def measure_spectrum(
     if alpha is None:
         alpha = sample_alpha(Z, Y, weight, n, seed, folds, loss, smoothness, apart)
     constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
-    longest = (rows.longest + constant**2) * weights.largest / weights.mean
+    largest = 1.0 if targets.class_weight is None else targets.class_weight.max()
+    largest = largest if len(rows.arrays) == 2 else np.inf  # that of the rows is not known
+    longest = (rows.longest + constant**2) * largest / targets.mean_weight
     whole = len(Z) >= n and not stream
-    Z = weighted_rows(Z, weight, constant, None if weight is None else weights.mean)
+    Z = weighted_rows(Z, weight, constant, None if weight is None else targets.mean_weight)
     together = 1 if stream else neighbours(n)  # rows that were drawn together may be alike
     split = split_rows(Z, together, whole, longest if shift is None else np.inf)
     preconditioner = make_preconditioner(

@@ -289,7 +289,7 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
     gained = (losses[-1 - _LAST] - losses[-1]) / null if p.epoch > _LAST and p.waited == 0 else 0.0
     if p.best_epoch == 0 and trainer.rules.keep_best:
         warning = (
-            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least): it is what is "
+            f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least): the constant is what is "
             "kept. If the columns do tell of y, scale them or bring in their tails, or take another loss or a larger alpha"
         )
     elif gained > _UNFINISHED:

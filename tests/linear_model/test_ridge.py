@@ -101,23 +101,6 @@ def test_classification(kind, dtype, classes, class_weight):
     assert np.asarray(ours.predict(given_)).tolist() == peer.predict(X.astype(np.float64)).tolist()
 
 
-@pytest.mark.parametrize("alpha", [1e-3, 0.5])
-def test_spectrum_and_factorisation_agree(monkeypatch, alpha):
-    X, y, w = problem(outputs=2)
-    by_factor = StreamingRidge(alpha).fit(X, y, w)
-    monkeypatch.setattr(normal_equations, "_EIGH_FACTOR", 0)
-    by_spectrum = StreamingRidge(alpha).fit(X, y, w)
-    assert by_factor.coef_.tobytes() != by_spectrum.coef_.tobytes()  # two ways indeed
-    np.testing.assert_allclose(by_spectrum.coef_, by_factor.coef_, rtol=1e-10)
-
-
-def test_no_penalty():
-    X, y, _ = problem()
-    ours = StreamingRidge(0.0).fit(X, y)
-    exact = np.linalg.lstsq(np.column_stack([X, np.ones(len(X))]), y, rcond=None)[0]
-    np.testing.assert_allclose(np.append(ours.coef_, ours.intercept_), exact, rtol=1e-9)
-
-
 @pytest.mark.parametrize("chunks", [None, 700])
 def test_no_penalty_in_single_precision(chunks):
     """Float32 products of more than 1,024 features left a singular matrix of noise: R^2 fell from .96 to -.5."""
@@ -260,12 +243,6 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
     assert ours.alpha_ == alphas[int(np.argmin(exact))]
     final = Ridge(ours.alpha_ * w.sum(), fit_intercept=intercept, solver="cholesky").fit(X, y, w)
     np.testing.assert_allclose(ours.coef_, final.coef_, rtol=1e-8)
-
-
-# ---- the same numbers everywhere --------------------------------------------------------------------
-
-
-# ---- pipelines, predictions, scores -----------------------------------------------------------------
 
 
 def test_a_fit_is_two_passes(tmp_path):

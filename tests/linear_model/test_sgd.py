@@ -169,7 +169,7 @@ def test_a_step(decay):
     Q = np.linalg.qr(rng.normal(size=(4, 2)))[0]
     shrink, alpha = np.array([0.9, 0.5]), 0.3
     P = np.eye(4) - Q @ np.diag(shrink) @ Q.T
-    optimizer = PreconditionedSGD(Preconditioner(Q, shrink, 0.5, 2.0), alpha, True, False, False, decay)
+    optimizer = PreconditionedSGD(Preconditioner(Q, shrink, 0.5, 2.0), alpha, True, 0.0, False, decay)
     state = optimizer.start(np.zeros((4, 2)))
     W = np.zeros((4, 2))
     for t in range(5):
@@ -270,14 +270,6 @@ def test_warnings_say_what_to_do():
         ConvergenceWarning, match=r"the loss still falls after 5 epochs: .* raise n_epochs \(now 5\)"
     ):
         slow.fit(X, y)
-    Z = rng.normal(size=(260, 200))
-    few = StreamingSGDRegressor(alpha=1e-9, early_stopping=True, validation_fraction=0.3, n_iter_no_change=40)
-    with pytest.warns(
-        ConvergenceWarning,
-        match=r"held-out rows fell from \S+ after the first epoch to \S+; the (first|constant) is",
-    ):
-        few.fit(Z, 0.3 * Z[:, 0] + rng.normal(size=260))
-    assert few.best_epoch_ <= 1
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

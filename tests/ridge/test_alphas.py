@@ -70,9 +70,6 @@ def test_nothing_above_rounding():
     assert alphas[0] == best_alpha(alphas, errors) == 10.0
 
 
-# ---- how folds are cut ------------------------------------------------------------------------------
-
-
 # ---- against fits that were made one by one ---------------------------------------------------------
 
 
@@ -192,6 +189,3 @@ def test_passes_go_below_the_grid(span):
     X, y = unlike(span)
     gram, passes = (StreamingRidge(solver=solver).fit(X, y).score(X, y) for solver in ("gram", "passes"))
     assert passes > gram - 0.01
-
-
-# ---- the command line -------------------------------------------------------------------------------
