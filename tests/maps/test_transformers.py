@@ -197,7 +197,7 @@ def test_same_bits(name, monkeypatch):
     assert shown(again) == shown(fitted)
     for one in range(3):  # other shapes go other ways through BLAS
         before, after = (t.transform(rows[one : one + 1]) for t in (fitted, again))
-        if name == "svd":  # its components are the first columns of a wider matrix: of a copy BLAS rounds otherwise
+        if name == "svd":  # components are columns of a wider matrix: of a copy BLAS rounds otherwise
             np.testing.assert_allclose(after, before, rtol=1e-14)
         else:
             equal(before, after)
