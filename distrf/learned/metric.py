@@ -42,7 +42,7 @@ from ..maps.base import FeatureMap
 from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
 from ..maps.phase_precision import times_root
-from ..maps.rules import SAMPLE, median_distance
+from ..maps.rules import SAMPLE, median_distance, resolve_length_scale
 from ..maps.tiles import FeatureTiles
 from ..maps.with_columns import WithColumnsMap, column_scale
 from ..parameters import (
@@ -369,7 +369,7 @@ class LearnedMetric(FeatureEstimator):
                 best, best_map, outer = k, map_, M
             if best != k or k == self.n_rounds or not M.any():
                 break
-            map_ = self._next(map_, M, sample)
+            map_ = self._next(map_, M, base, sample, seed)
         rounds[best]["best"] = True
         self.rounds_, self.map_ = rounds, self._sized(best_map)
         self.length_scale_, self.projection_ = best_map.length_scale, best_map.projection
@@ -432,13 +432,16 @@ class LearnedMetric(FeatureEstimator):
         most = {"full": np.inf, "auto": _FULL_UP_TO, "diagonal": 0}
         return map_.order is None and map_.n_features_in <= most[self.metric]
 
-    def _next(self, map_: FourierMap, M: np.ndarray, sample: np.ndarray) -> FourierMap:
+    def _next(self, map_: FourierMap, M: np.ndarray, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
         """The map of the next round."""
         if map_.order is not None:
             shares = np.sqrt(np.maximum(M, 0.0)) * sample.std(axis=0)
             shares /= shares.sum()
             return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
-        return replace(map_, root=metric_root(M, sample, map_.root, map_.kernel.metric))
+        root, length = metric_root(M, sample, map_.root, map_.kernel.metric), map_.length_scale
+        if isinstance(base.length_scale, str) and base.gamma is None:
+            length = resolve_length_scale(map_.kernel, base.length_scale, None, sample, seed, root)
+        return replace(map_, root=root, length_scale=length)
 
     @property
     def metric_(self) -> np.ndarray:

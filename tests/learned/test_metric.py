@@ -131,7 +131,7 @@ def most(columns):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "D", "times"), [(2500, 20, 256, 6), pytest.param(6000, 100, 1024, 2, marks=pytest.mark.slow)]
+    ("n", "d", "D", "times"), [(2500, 20, 256, 4), pytest.param(6000, 100, 1024, 2, marks=pytest.mark.slow)]
 )
 def test_three_columns_of_many_are_found(n, d, D, times):
     """By a weight for each, with an error like that of knowing them; a matrix has far more to learn from these rows."""
