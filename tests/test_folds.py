@@ -149,7 +149,7 @@ def test_batches_take_every_row_but_those_of_fold_0(name):
     load = memory_loader((X, numbers, folds), rows.blocks, True)
     for epoch in range(2):
         seen = [
-            work.joined([load(s.block) for s in microbatch], epoch, microbatch)[1]
+            work.take([load(s.block) for s in microbatch], (), epoch, microbatch)[1].ravel()
             for batch in schedule.batches(epoch)
             for microbatch in batch.microbatches
         ]

@@ -61,7 +61,8 @@ def malformed_line(draw: random.Random) -> list[str]:
     options = [p for p in command.params if p.param_type_name == "option" and p.name in kinds]
     fault = draw.choice(["value", "value", "value", "value", "unknown", "flag", "argument", "extra", "command"])
     if fault == "value":
-        unused = ("cluster",) if name in ("ingest", "inspect") else ()  # these run without one
+        # These run without a cluster.
+        unused = ("cluster", "memory_limit", "tls") if name in ("ingest", "inspect") else ()
         option = draw.choice([p for p in options if kinds[p.name] is not bool and p.name not in unused])
         values = BAD[kinds[option.name]]
         if option.name in ANY_TEXT:
