@@ -77,12 +77,8 @@ def _plain_table(frame: Any) -> pa.Table:
             f"a table is a data frame, an Arrow table or a mapping of columns; received {type(frame).__name__}; make one of it"
         )
     require_distinct(name for name, _ in pairs)
-    columns = {name: _array(values, name) for name, values in pairs}
-    if len(lengths := {len(column) for column in columns.values()}) > 1:
-        raise InputError(
-            f"the columns of a table have the same rows; received {sorted(lengths)}; cut or fill them"
-        )
-    return pa.table(columns)
+    with reworded(lambda error: InputError(f"columns have the same rows ({error}); cut or fill them")):
+        return pa.table({name: _array(values, name) for name, values in pairs})
 
 
 def _array(values: Any, name: str) -> pa.Array:
