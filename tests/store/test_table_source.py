@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import uuid
 
-import dask.array as da
 import fsspec
 import numpy as np
 import pandas as pd
@@ -221,8 +220,7 @@ def test_a_spec_of_something_else_is_refused(tmp_path, text):
 
 
 def test_text_that_is_read_in_two_ways_has_two_keys(tmp_path):
-    """Else one graph of both would have the rows of one of them twice."""
-    (tmp_path / "a.csv").write_text("x,z\n1,4\n2,5\n")
+    """Else a graph of both had the rows of one of them twice."""
+    (tmp_path / "a.csv").write_text("x\n1\n2\n")
     X, again, other = (open_rows(tmp_path / "a.csv", na_values=nulls)[0] for nulls in ((), (), ["2"]))
-    assert X.name == again.name
-    np.testing.assert_array_equal(run(da.concatenate([X, other])), [[1, 4], [2, 5], [1, 4], [np.nan, 5]])
+    assert X.name == again.name != other.name
