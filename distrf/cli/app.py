@@ -349,6 +349,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
+    lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 
