@@ -197,7 +197,7 @@ def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
         raise InputError(
             f"grid has values by name, {{'n_components': [1024, 4096]}}, got {grid!r}; what it does not name `train` chooses"
         )
-    values = {}
+    values: dict[str, list[Any]] = {}
     for name, given in grid.items():
         step, parameter = _step_of(name)
         if (step, parameter) in map(_step_of, values):
