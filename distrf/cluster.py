@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import importlib
 import os
 import signal
@@ -27,7 +28,28 @@ from .execution.workers import WITHOUT_WORKERS
 _KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}
 
 
-@contextmanager
+class Connection:
+    """An open connection to a cluster: `close`, or the end of a `with` block, ends it and what was started for it.
+
+    Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
+    """
+
+    def __init__(self, client: Any, opened: ExitStack):
+        self.client, self._opened = client, opened
+        atexit.register(self.close)  # which also holds what nobody keeps
+
+    def close(self) -> None:
+        """End the connection. A second call does nothing."""
+        atexit.unregister(self.close)
+        self._opened.close()
+
+    def __enter__(self) -> Any:
+        return self.client
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
 def connect(
     cluster: str | os.PathLike[str] | None = None,
     *,
@@ -35,8 +57,8 @@ def connect(
     n_workers: int | None = None,
     tls: str | os.PathLike[str] | None = None,
     timeout: float | None = None,
-) -> Iterator[Any]:
-    """Connect to a Dask cluster, for the length of a `with` block.
+) -> Connection:
+    """Connect to a Dask cluster, for the length of a `with` block or until `close`.
 
     Parameters
     ----------
@@ -57,10 +79,10 @@ def connect(
         Seconds to wait for the scheduler and its first worker. None is 30 s, and for the worker Dask's configuration
         `distrf.workers-timeout` (`DASK_DISTRF__WORKERS_TIMEOUT`) where it is set. `wait` of a spec file goes before it.
 
-    Yields
-    ------
-    distributed.Client or None
-        Which Dask uses by default meanwhile; None for "none".
+    Returns
+    -------
+    Connection
+        Whose `client` Dask uses by default meanwhile; a `with` block gets it. None for "none".
 
     Raises
     ------
@@ -77,8 +99,7 @@ def connect(
     with ExitStack() as stack:
         if cluster == "none":
             stack.enter_context(dask.config.set(scheduler="threads"))
-            yield None
-            return
+            return Connection(None, stack.pop_all())
         if cluster == "local":
             spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
         elif "://" not in cluster:
@@ -92,7 +113,7 @@ def connect(
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
         _wait(client, **{"workers": least, "timeout": patience} | spec.get("wait", {}))
-        yield client
+        return Connection(client, stack.pop_all())
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:

@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 #: {folder: (code lines, files)}; "distrf" has the files at its top.
 SIZES: dict[str, tuple[int, ...]] = {
     "benchmarks": (2557, 28),
-    "distrf": (2886, 24),
+    "distrf": (2896, 24),
     "distrf/cli": (631, 4),
     "distrf/compiled": (835, 12),
     "distrf/datasets": (127, 3),
@@ -37,7 +37,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/store": (3625, 23),
     "distrf/subspace": (603, 7),
     "distrf/tables": (815, 7),
-    "tests": (20848, 163),
+    "tests": (20857, 163),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
 LONG: dict[str, tuple[int, ...]] = {}  # fmt: skip

@@ -168,3 +168,16 @@ def test_none_is_threads_of_this_process(rows, tmp_path, cli):
     assert "workers, dashboard" in cli("train", rows, tmp_path / "b", cluster=True).err
     a, b = (distrf.load_model(tmp_path / name)[-1].coef_ for name in "ab")
     np.testing.assert_array_equal(a, b)
+
+
+def test_a_connection_without_a_with_block(two_worker_cluster):
+    with dask.config.set(scheduler="sync"):
+        connection = connect("none")
+        assert (connection.client, dask.config.get("scheduler")) == (None, "threads")
+        connection.close()
+        connection.close()
+        assert dask.config.get("scheduler") == "sync"
+    connection = connect(two_worker_cluster.scheduler_address)
+    assert current_client() is connection.client
+    connection.close()
+    assert connection.client.status == "closed"
