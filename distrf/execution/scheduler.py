@@ -159,7 +159,8 @@ def in_plain_words(client: Any) -> Iterator[None]:
     if client is None:
         yield
         return
-    from distributed.scheduler import KilledWorker, NoWorkerError  # which a job in threads does without
+    # A job in threads does without them.
+    from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
     try:
         yield
@@ -171,10 +172,10 @@ def in_plain_words(client: Any) -> Iterator[None]:
             f"{error.last_worker.address}; look in their logs. Most often memory ran out: give workers more (memory_limit=), or "
             "take smaller blocks or fewer components; distrf.plan says what a worker needs"
         ) from error
-    except NoWorkerError as error:
+    except (NoWorkerError, NoValidWorkerError) as error:  # the latter of tasks whose rows a worker holds, too
         raise ClusterError(
-            f"no worker has taken a task for {error.timeout:g} s: none is left, or all have paused since their memory is full; look "
-            "in their logs for why. Where others come later than that, set distrf.workers-timeout in Dask's configuration, or "
+            f"no worker has taken a task for {error.timeout:g} s: none is left or may take it, or all have paused since their memory is "
+            "full; look in their logs for why. Where others come later than that, set distrf.workers-timeout in Dask's configuration, or "
             "wait.timeout in the cluster spec"
         ) from error
     except (Exception, asyncio.CancelledError) as error:

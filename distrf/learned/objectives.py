@@ -7,7 +7,7 @@ and the intercepts c of a linear model on the features
 
 With g the slope of the loss at the scores w'z + c of a row, and h = w g, the derivative with respect to its
 phases is e = -sqrt(2/D) sin(Theta x + b) h, or -sqrt(2/D) sin(Theta x) h_cos + sqrt(2/D) cos(Theta x) h_sin, and
-the gradients are the sums over rows of z g' for w, g for c, e for b, and e x' for Theta (`maps.frequencies`
+the gradients are the sums over rows of z g' for w, g for c, e for b, and e x' for Theta (`maps.learned`
 has the circulant case). They are Eqs. 7, 9 and 17 of Yu et al. (2015), with the factor sqrt(2/k) that these drop.
 """
 

@@ -121,7 +121,9 @@ class StreamingSGDClassifier(LinearClassifier, BaseSGD):
             self.classes_ = np.unique(np.asarray(list(classes)))  # type: ignore[arg-type]
         elif classes is not None:
             check_labels(list(classes), self.classes_)
-        self._partial_fit(X, y, sample_weight, self._encoded(y, sample_weight, self.classes_))
+        # Training starts from 0: the shares of classes among the first rows may be far from those of all.
+        targets = replace(self._encoded(y, sample_weight, self.classes_), shares=None)
+        self._partial_fit(X, y, sample_weight, targets)
         return self
 
 

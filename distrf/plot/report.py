@@ -137,7 +137,7 @@ def write_report(
             "a report is of a model or its folder, or of what distrf.tune or distrf.evaluate returned, got "
             f"{type(result).__name__}"
         )
-    facts = made | {name: value for name, value in known.items() if name not in made}
+    facts = known | made if searched else made | known
     texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
     peaks = facts.get("peak_bytes_per_worker") or {}
     page = {

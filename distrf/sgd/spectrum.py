@@ -125,7 +125,7 @@ def measure_spectrum(
     if alpha is None:
         alpha = sample_alpha(Z, Y, weight, n, seed, folds, loss, smoothness, apart)
     constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
-    largest = 1.0 if targets.class_weight is None else targets.class_weight.max()
+    largest = 1.0 if targets.class_weight is None else targets.class_weight.max() / targets.weight_unit
     largest = largest if len(rows.arrays) == 2 else np.inf  # that of the rows is not known
     longest = (rows.longest + constant**2) * largest / targets.mean_weight
     whole = len(Z) >= n and not stream

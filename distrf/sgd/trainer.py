@@ -30,6 +30,8 @@ _DIVERGED = 3.0
 _ROSE = 0.02
 #: A solution whose loss exceeds this share of the constant's loss is compared with the constant on all rows.
 _DOUBTFUL = 0.9
+#: Nor does the loss of an epoch tell that of its last weights where a batch has had this many times the mean weight.
+_HEAVY = 2.0
 #: More epochs would help if the last `_LAST` of them gained more than the share `_UNFINISHED` of the constant's loss.
 _LAST, _UNFINISHED = 3, 0.01
 
@@ -44,6 +46,7 @@ class TrainerState:
     first_ratio : loss of the first batch over that of the constant, at least 1
     best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
     waited : epochs since the last one that was better by more than the tolerance
+    heaviest : the largest mean weight of a batch, in units of that of all rows
     """
 
     epoch: int = 0
@@ -58,6 +61,7 @@ class TrainerState:
     best: list[float] | None = None
     best_epoch: int = 0
     waited: int = 0
+    heaviest: float = 0.0
     stopped: bool = False
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -156,7 +160,10 @@ class Trainer:
         assert self.fallback is not None
         if self.whole and (p.best is None or self._measure(last, self._objective(last))[1] <= p.best):
             self.fallback, p.best_epoch = last.copy(), p.epoch
-        clear = p.best_epoch > 0 and p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * null
+        # One batch with most of the weight may undo what the loss of the epoch has measured.
+        clear = (
+            p.best_epoch > 0 and p.history[p.best_epoch - 1]["loss"] < _DOUBTFUL * null and p.heaviest < _HEAVY
+        )
         if not clear and null > 0 and not self._objective(self.fallback) < null:
             self.fallback, p.best_epoch = self.first, 0
 
@@ -202,9 +209,12 @@ class Trainer:
         p.null += sums.null
         p.weight += sums.weight
         most = _DIVERGED * (p.first_ratio or 1.0) * max(null, self.null_loss) + _TINY
+        p.heaviest = max(p.heaviest, weight / (batch.rows * self.mean_weight))
         too_long = self.rules.guarded and mean > most
         if too_long or not (np.isfinite(mean) and np.isfinite(sums.gradient.sum())):
             assert self.fallback is not None
+            if np.array_equal(self.state.weights, self.fallback):  # then no step from there is to blame
+                self.fallback, p.best, p.best_epoch = self.first.copy(), None, 0
             self.optimizer.back_off(self.state, self.fallback, mean)
             p.loss += max(sums.loss, sums.null) if np.isfinite(mean) else _DIVERGED * sums.null
             self._add_penalty(weight)

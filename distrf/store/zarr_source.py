@@ -98,13 +98,13 @@ class ZarrRows:
         return classes[block]
 
     def _current(self) -> StoreInfo | None:
-        """What a store of distrf says of itself, None of others. Raises StoreError where it was made anew; appended rows change nothing."""
+        """What a store of distrf says of itself, None of others. Raises StoreError where it was removed or made anew; appended rows change nothing."""
         if self.version is None:
             return None
-        store = None if zarr_layout.read_document(self.path) is None else read_store(self.path)
-        if store is None or not store.complete or self.version not in store.versions:
+        store = read_store(self.path)  # one request for a block
+        if not store.complete or self.version not in store.versions:
             raise StoreError(
-                f"the store {self.path!r} was removed or written again since it was opened; call open_rows again"
+                f"the store {self.path!r} was written again since it was opened; call open_rows again"
             )
         return store
 

@@ -18,7 +18,7 @@ import dask.array as da
 import fits
 import numpy as np
 import pytest
-from distributed import Client
+from distributed import Client, wait
 from distributed.core import Status
 from fits import cnm, own_cluster, ridge, sgd, tefm, write
 
@@ -71,19 +71,19 @@ def test_an_asynchronous_client():
     np.testing.assert_array_equal(asyncio.run(job()), fits.ridge(X, y))
 
 
-@pytest.mark.parametrize("workers", [0, 1])
-def test_a_job_ends_where_no_worker_takes_a_task(workers):
-    """None is left, or the only one has paused."""
+@pytest.mark.parametrize(("workers", "held"), [(0, False), (1, False), (1, True)])
+def test_a_job_ends_where_no_worker_takes_a_task(workers, held):
+    """None is left, or the only one has paused, which may hold the targets."""
     X, y = fits.made_rows(60, 20)
     with (
         dask.config.set({"distrf.workers-timeout": "300ms"}),
         own_cluster(workers, processes=False, memory_limit=0) as client,
     ):
+        if held:
+            wait(y := y.persist())
         for worker in client.cluster.workers.values():
             worker.status = Status.paused
-        with pytest.raises(
-            ClusterError, match=r"no worker has taken a task for 0.3 s: .*distrf.workers-timeout"
-        ):
+        with pytest.raises(ClusterError, match=r"no worker has taken a task for 0.3 s: .*workers-timeout"):
             ridge(X, y)
 
 

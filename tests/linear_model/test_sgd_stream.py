@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -84,3 +85,30 @@ def test_calls_have_the_same_targets():
         model = first(X, y)
         with pytest.raises(InputError, match="y has 2 columns, and had 1 in the last call"):
             model.partial_fit(X, np.c_[y, y])
+
+
+def test_a_stream_does_not_start_from_the_shares_of_its_first_rows():
+    """They are of one class here, so that later rows had to undo a constant of their own: 0.72 after three calls."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2500, 6))
+    y = (np.sin(2 * X[:, 0]) + X[:, 1] > 0.3).astype(int)
+    Z = RandomFourierFeatures(n_components=256, length_scale=1.0, random_state=0).fit_transform(X)
+    order = np.argsort(y[:1000], kind="stable")[:500]
+    order = np.r_[order, np.arange(1000, 2000)]
+    model = batches(StreamingSGDClassifier("logistic"), Z[order], y[order], 500, classes=[0, 1])
+    assert abs(model.intercept_[0]) < 1.0
+    assert model.score(Z[2000:], y[2000:]) > 0.8
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1e3])
+def test_the_unit_of_class_weights_does_not_count(unit):
+    """Rows of bounded length set the steps, by the largest weight over the mean one."""
+    rng = np.random.default_rng(0)
+    X = da.from_array(rng.normal(size=(20_000, 4)), chunks=(5000, 4))
+    y = (X[:, 0] + X[:, 1] > 0.3).astype(int)
+    Z = RandomFourierFeatures(n_components=256, length_scale=0.7, random_state=0).fit_transform(X)
+    models = [
+        StreamingSGDClassifier("squared", class_weight={0: u, 1: u}, n_epochs=1, tol=None).fit(Z, y)
+        for u in (1.0, unit)
+    ]
+    np.testing.assert_allclose(models[1].coef_, models[0].coef_, rtol=1e-2, atol=1e-3)
