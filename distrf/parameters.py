@@ -207,11 +207,9 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
-            try:
-                arguments = signature.bind(*given, **named).arguments
-            except TypeError as error:
-                raise TypeError(f"{function.__name__}() {error}") from None
-            for name, value in arguments.items():
+            if unknown := sorted(named.keys() - signature.parameters.keys()):
+                raise TypeError(f"{function.__name__}() got an unexpected keyword argument {unknown[0]!r}")
+            for name, value in signature.bind(*given, **named).arguments.items():
                 if name in rules:
                     rules[name].check(name, value)
             return function(*given, **named)

@@ -16,14 +16,13 @@ from sklearn.pipeline import Pipeline
 from .errors import InputError
 from .execution.labelled import plain_rows
 from .execution.memory import check_client
-from .parameters import FLAG, read
+from .parameters import FLAG, read, whole
 from .pipeline.making import can_judge, prepare, told_apart
 from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
 from .pipeline.rows import Rows, open_training, rows_with_target
 from .pipeline.sample import as_rows, as_targets, read_sample, see_target
 from .pipeline.training import Outputs, train
 from .randomness import draw_seed
-from .ridge.alphas import ALPHA
 from .store.csv_format import reads_csv
 
 __all__ = ["Trial", "Tuned", "tune"]
@@ -165,17 +164,14 @@ def tune(
             f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
     target = told_apart(target, sample, asked, split)
-    rows = replace(
-        rows, seen=dict.fromkeys(rows.seen, (read_y, form, target))
-    )  # `train` trains what was judged
+    # `train` trains what was judged, labels or numbers.
+    rows = replace(rows, seen=dict.fromkeys(rows.seen, (read_y, form, target)))
     made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
         asked_scaler(one)
-        D = getattr(
-            unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), "n_components", None
-        )
-        n = len(sample.y)
-        check_client(12 * n * int(D or 1) + 16 * min(n, int(D or 1)) ** 2, "tune")
+        map_, n = unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), len(sample.y)
+        D = int(getattr(map_, "n_components", None) or 1)
+        check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
     trials = []
     for point, one in zip(points, made, strict=True):
         started = time.perf_counter()
@@ -213,31 +209,19 @@ def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
         values[name] = _values(given)
         if not values[name]:
             raise InputError(f"tune needs at least one value for each parameter, got {name}={given!r}")
-        for value in values[name] if parameter == "alpha" and step == "model" else ():
-            ALPHA.check("alpha", value)
     return [dict(zip(values, point, strict=True)) for point in itertools.product(*values.values())]
 
 
 def _values(given: Any) -> list[Any]:
     """What a list, an array, a range, or a text of values between commas, holds; one value alone."""
     given = read(given) if isinstance(given, str) and given[:1] in ("[", "{") else given
-    given = (
-        given.split(",") if isinstance(given, str) else given.tolist() if hasattr(given, "tolist") else given
-    )
-    return [_value(value) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
-
-
-def _value(given: Any) -> Any:
-    """What a text stands for, 1e4 for a whole number; what is no text is itself."""
-    found = read(given)
-    return int(found) if isinstance(given, str) and isinstance(found, float) and found.is_integer() else found
+    given = given.split(",") if isinstance(given, str) else getattr(given, "tolist", lambda: given)()
+    return [read(value, whole(0)) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
 
 
 def _step_of(name: str) -> tuple[str, str]:
     """The step, and its parameter, that a name in a grid is of: of the map where it names no step."""
-    step, _, parameter = str(name).partition("__")
-    if name in ("alpha", "n_components"):
-        return ("model", "alpha") if name == "alpha" else ("map", name)
+    step, _, parameter = ("model__alpha" if name == "alpha" else str(name)).partition("__")
     return (step, parameter) if step in STEPS and parameter else ("map", str(name))
 
 

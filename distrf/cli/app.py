@@ -305,8 +305,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.report_to(given.get("report"), x, out)
     target = see_target(rows_with_target(data, "training")[1], asked.random_state, asked.model, data.seen)[2]
     pipeline = planned_pipeline(data, asked, target)
-    more = _of(given, *SPLIT, "drop_missing_target", "resume", "overwrite")
-    options = vars(asked) | more | {"out": out}
+    options = vars(asked) | _of(given, "drop_missing_target", "resume", "overwrite") | {"out": out}
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
@@ -344,8 +343,7 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
-    more = _of(given, "grid", "overwrite", "drop_missing_target")
-    options = vars(asked) | {"grid": {}} | more | {"out": out}
+    options = {"grid": {}, "out": out} | vars(asked) | _of(given, "grid", "overwrite", "drop_missing_target")
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]

@@ -134,8 +134,7 @@ class Session:
             result["warnings"] = texts
         if self.peaks:
             result["peak_bytes_per_worker"] = self.peaks
-        if self.report is not None:
-            result["report"] = self.report
+        result |= {} if self.report is None else {"report": self.report}
         if self.json:
             print(json.dumps(result, indent=2, default=str))
         else:

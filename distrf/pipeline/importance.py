@@ -194,9 +194,7 @@ def permutation_importance(
             baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
             found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
     except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(
-            f"the score {scoring!r} does not go with this model and these rows: {error}"
-        ) from error
+        raise InputError(f"the score {scoring!r} does not go with this model and rows: {error}") from error
     return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
 
 

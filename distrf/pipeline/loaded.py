@@ -163,9 +163,8 @@ def _coded(encoder: TableEncoder, rows: Any, y: Any, target: str | None, drop: b
         raise InputError(f"target={target!r} names a column in place of y, or of open_table; give one of them")
     kinds = [ColumnKind(column["name"], column["kind"], column["why"]) for column in encoder.columns_]
     schema = encoder.reading_schema
-    return coded_rows(
-        rows, opened_table(rows, drop and target is not None, target=target, schema=schema), schema, kinds, y
-    )
+    table = opened_table(rows, drop and target is not None, target=target, schema=schema)
+    return coded_rows(rows, table, schema, kinds, y)
 
 
 def predictor(model: Any) -> Loaded:

@@ -122,6 +122,7 @@ class Race:
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
         self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
+        self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
             self.classes, self.codes = np.unique(sample.y, return_inverse=True)
@@ -339,11 +340,6 @@ class Race:
             unit = 1.0 if candidate.mapped else self.scales[candidate.units] ** 2
             return [alpha / unit for alpha in self.alphas]
         return list(ALPHAS) if near is None else around(near)
-
-    @property
-    def fewer(self) -> int:
-        """Features with which metrics are tried."""
-        return min(_REFINED, self.rungs[-1][1])
 
     def _in_metrics(self, best: Candidate, found: Judged) -> tuple[Candidate, Judged]:
         """The best candidate in the last of its learned metrics that did better; itself where none did.

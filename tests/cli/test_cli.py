@@ -134,15 +134,8 @@ def test_plan_that_does_not_fit(cli, files):
 
 def test_train_and_evaluate(cli, files, model):
     scored = json.loads(cli("evaluate", model, files / "test.zarr", "--json", cluster=True).out)
-    assert {
-        "score",
-        "accuracy",
-        "classes",
-        "model",
-        "rows",
-        "seconds",
-        "peak_bytes_per_worker",
-    } <= scored.keys()
+    wanted = {"score", "accuracy", "classes", "model", "rows", "seconds", "peak_bytes_per_worker"}
+    assert wanted <= scored.keys()
     assert "slices" not in scored
     assert scored["rows"] == 360
     pipeline = distrf.load_model(model)

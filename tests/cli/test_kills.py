@@ -27,33 +27,11 @@ COMMANDS = {
     "predict": [],
     "ridge": ["-D", 512, "--alpha", "1e-6,1e-3", "--set", "model__cv=3", "--seed", 1],
     "passes": ["-D", 512, "--model", "logistic", "--set", "model__tol=1e-7", "--alpha", 1e-4, "--seed", 1],
-    "sgd": [
-        "-D",
-        512,
-        "--model",
-        "sgd-classifier",
-        "--set",
-        "model__n_epochs=4",
-        "--seed",
-        1,
-        "--set",
-        "model__checkpoint_every=8",
-    ],
+    "sgd": ["-D", 512, "--model", "sgd-classifier", "--set", "model__n_epochs=4", "--seed", 1, "--set", "model__checkpoint_every=8"],
     "tefm": ["-D", 64, "--map", "tefm", "--set", "map__base__n_components=512", "--alpha", 1e-4, "--seed", 1],
     "cnm": ["-D", 16, "--map", "cnm", "--set", "map__n_epochs=3", "--seed", 1],
-    "learned": [
-        "-D",
-        256,
-        "--map",
-        "learned",
-        "--set",
-        "map__n_rounds=2",
-        "--set",
-        "map__base__n_components=256",
-        "--seed",
-        1,
-    ],
-}
+    "learned": ["-D", 256, "--map", "learned", "--set", "map__n_rounds=2", "--set", "map__base__n_components=256", "--seed", 1],
+}  # fmt: skip
 VICTIMS = ("client", "worker", "workers", "group")
 ROWS = 20_000
 #: Differ from run to run: when and how a model was made.

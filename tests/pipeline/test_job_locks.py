@@ -77,11 +77,6 @@ def test_a_place_in_use_is_refused_before_a_cluster_starts(cli, tmp_path, monkey
     write_rows(X, tmp_path / "rows.zarr", X[:, 0])
     save_model(StreamingRidge(1.0).fit(X, X[:, 0]), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.console.Session.connected", lambda *_, **more: pytest.fail("connected"))
-    words = [
-        command,
-        *([tmp_path / "m"] if command == "predict" else []),
-        tmp_path / "rows.zarr",
-        tmp_path / "out",
-    ]
+    words = [command, *[tmp_path / "m"] * (command == "predict"), tmp_path / "rows.zarr", tmp_path / "out"]
     with hold(tmp_path / "out"):
         assert "being written by another job" in Context().run(cli, *words, code=1).err

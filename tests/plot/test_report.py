@@ -41,16 +41,8 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         assert tag not in {"script", "link", "iframe", "object"}
-        assert {name for name, _ in attrs} <= {
-            "lang",
-            "charset",
-            "name",
-            "content",
-            "class",
-            "open",
-            "src",
-            "alt",
-        }
+        harmless = {"lang", "charset", "name", "content", "class", "open", "src", "alt"}
+        assert {name for name, _ in attrs} <= harmless
         self.images += [value for name, value in attrs if name == "src"]
         self.open += [] if tag in {"meta", "img", "br"} else [tag]
 
