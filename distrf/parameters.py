@@ -207,7 +207,11 @@ def ruled(**rules: Rule) -> Callable[[_Function], _Function]:
 
         @functools.wraps(function)
         def checked(*given: Any, **named: Any) -> Any:
-            for name, value in signature.bind(*given, **named).arguments.items():
+            try:
+                arguments = signature.bind(*given, **named).arguments
+            except TypeError as error:
+                raise TypeError(f"{function.__name__}() {error}") from None
+            for name, value in arguments.items():
                 if name in rules:
                     rules[name].check(name, value)
             return function(*given, **named)

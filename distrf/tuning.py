@@ -6,7 +6,8 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
+from inspect import signature
 from typing import Any
 
 from sklearn.base import is_classifier
@@ -85,9 +86,9 @@ class Tuned:
         """Says which best values are the smallest or the largest that were tried: better ones may lie beyond."""
         notes = []
         for name, best in self.best.parameters.items():
-            values = {trial.parameters[name] for trial in self.trials}
+            values = [trial.parameters[name] for trial in self.trials]
             numbers = all(isinstance(value, (int, float)) for value in values)
-            if numbers and len(values) > 2 and best in (min(values), max(values)):
+            if numbers and len(set(values)) > 2 and best in (min(values), max(values)):
                 end = "smallest" if best == min(values) else "largest"
                 notes.append(f"{name} {best:g} is the {end} that was tried; better ones may lie beyond")
         return notes
@@ -142,6 +143,8 @@ def tune(
         A trial does not fit into memory.
     """
     FLAG.check("overwrite", overwrite)
+    for name in options.keys() - signature(train).parameters.keys() | options.keys() & {"resume"}:
+        raise TypeError(f"tune() got an unexpected keyword argument {name!r}")
     options["random_state"] = seed = draw_seed(options.get("random_state", 0))
     of_model = {field.name: options.pop(field.name) for field in fields(Options) if field.name in options}
     asked, rows = Options(**of_model), X
@@ -152,8 +155,8 @@ def tune(
     if rows.y is None:
         rows_with_target(rows, "training")  # which says what to do
     X = as_rows(rows.X)
-    y, _, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
-    y, weight = as_targets(X, y), plain_rows(rows.weights, "sample_weight")
+    read_y, form, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
+    y, weight = as_targets(X, read_y), plain_rows(rows.weights, "sample_weight")
     asked = asked.with_encoder(rows.encoder)
     split = split_for(X, y, asked, target=target, **rows.held)
     sample = read_sample(X, y, seed, weight, rows.encoder is not None, split)
@@ -162,6 +165,9 @@ def tune(
             f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
     target = told_apart(target, sample, asked, split)
+    rows = replace(
+        rows, seen=dict.fromkeys(rows.seen, (read_y, form, target))
+    )  # `train` trains what was judged
     made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
         asked_scaler(one)
@@ -191,9 +197,11 @@ def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
         raise InputError(
             f"grid has values by name, {{'n_components': [1024, 4096]}}, got {grid!r}; what it does not name `train` chooses"
         )
-    values = {}
+    values: dict[str, list[Any]] = {}
     for name, given in grid.items():
         step, parameter = _step_of(name)
+        if (step, parameter) in map(_step_of, values):
+            raise InputError(f"{name} is in grid= by another name, too; leave one out")
         if step == "model" and parameter != "alpha":
             raise InputError(
                 f"grid has alpha and parameters of the map, the scaling or the table, not {name!r}: ridge judges, whatever the model is"
@@ -216,7 +224,13 @@ def _values(given: Any) -> list[Any]:
     given = (
         given.split(",") if isinstance(given, str) else given.tolist() if hasattr(given, "tolist") else given
     )
-    return [read(value) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
+    return [_value(value) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
+
+
+def _value(given: Any) -> Any:
+    """What a text stands for, 1e4 for a whole number; what is no text is itself."""
+    found = read(given)
+    return int(found) if isinstance(given, str) and isinstance(found, float) and found.is_integer() else found
 
 
 def _step_of(name: str) -> tuple[str, str]:

@@ -156,3 +156,5 @@ def test_a_function_checks_its_arguments_by_rules():
     ):
         with pytest.raises(ParameterError, match=message):
             made(1, **wrong)
+    with pytest.raises(TypeError, match=r"^made\(\) got an unexpected keyword argument 'm'"):
+        made(1, m=2)

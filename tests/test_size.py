@@ -17,32 +17,30 @@ ROOT = Path(__file__).parents[1]
 #: {folder: (code lines, files)}; "distrf" has the files at its top.
 SIZES: dict[str, tuple[int, ...]] = {
     "benchmarks": (2557, 28),
-    "distrf": (2871, 24),
-    "distrf/cli": (628, 4),
+    "distrf": (2886, 24),
+    "distrf/cli": (631, 4),
     "distrf/compiled": (835, 12),
     "distrf/datasets": (127, 3),
     "distrf/execution": (2039, 15),
     "distrf/kernels": (358, 6),
     "distrf/learned": (923, 7),
-    "distrf/linear_model": (1149, 11),
+    "distrf/linear_model": (1150, 11),
     "distrf/maps": (2643, 20),
     "distrf/metrics": (159, 2),
     "distrf/newton": (580, 6),
-    "distrf/pipeline": (2492, 14),
+    "distrf/pipeline": (2498, 14),
     "distrf/plot": (266, 3),
     "distrf/projections": (557, 8),
     "distrf/ridge": (643, 6),
     "distrf/scores": (560, 7),
-    "distrf/sgd": (1576, 11),
+    "distrf/sgd": (1583, 11),
     "distrf/store": (3625, 23),
     "distrf/subspace": (603, 7),
     "distrf/tables": (815, 7),
-    "tests": (20775, 163),
+    "tests": (20848, 163),
 }  # fmt: skip
 #: {function of the package of more than 60 code lines: its lines}.
-LONG: dict[str, tuple[int, ...]] = {
-    "distrf.pipeline.training.train": (63,),
-}  # fmt: skip
+LONG: dict[str, tuple[int, ...]] = {}  # fmt: skip
 LIMIT = 60
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 

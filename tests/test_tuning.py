@@ -6,6 +6,7 @@ import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import is_classifier
 from sklearn.metrics import r2_score
 
 from distrf import (
@@ -14,6 +15,7 @@ from distrf import (
     StreamingRidge,
     StreamingSGDClassifier,
     load_model,
+    train,
     tune,
 )
 from distrf.datasets import load_digits_split
@@ -96,8 +98,23 @@ def test_the_same_anywhere(client):
 
 
 def test_the_end_of_a_list_is_said():
-    tuned = search(X, NUMBERS, {"alpha": "1e-6,1e-2,9", "n_components": 64})
+    lengths = [[length] * 63 + [1.0] for length in (2.0, 3.0, 4.0)]  # lists have no largest one
+    tuned = search(X, NUMBERS, {"alpha": "1e-6,1e-2,9", "n_components": "6.4e1", "length_scale": lengths})
     assert tuned.notes == ["alpha 1e-06 is the smallest that was tried; better ones may lie beyond"]
+
+
+def test_what_was_judged_is_trained():
+    """Whole numbers that the sample takes for labels: with eight features they would be numbers by a tenth of a nat."""
+    rng = np.random.default_rng(23)
+    rows, classes = rng.normal(size=(400, 3)), rng.integers(4, 8)
+    score = rows[:, 0] + np.sin(3 * rows[:, 1]) * rng.uniform(0, 2)
+    codes = np.digitize(score, np.quantile(score, np.linspace(0, 1, classes + 1)[1:-1]))
+    order = rng.permutation(classes)
+    y = np.where(rng.random(400) < rng.uniform(0, 0.5), order[codes], codes)
+    tuned = tune(rows, y, grid={"n_components": [8, 16]})
+    assert (tuned.metric, is_classifier(tuned.model)) == ("negative log loss", True)
+    assert "taken for labels: log loss" in tuned.model.training_.choices[0].why
+    assert not is_classifier(train(rows, y, n_components=tuned.best.parameters["n_components"]))
 
 
 SPOILED = X.copy()
@@ -114,6 +131,7 @@ SPOILED[:, 3] = np.nan
         (X, Y, {"model__cv": [3, 5]}, {}, "not 'model__cv': ridge judges"),
         (X, Y, {"alpha": [-1.0]}, {}, "alpha must be"),
         (X, Y, {"alpha": [1.0]}, {"alpha": 2.0}, "alpha is in grid= and is 2.0 by an option"),
+        (X, Y, {"length_scale": [1.0], "map__length_scale": [2.0]}, {}, "map__length_scale is in grid= by another name"),
         (X, Y, {"map__gamma": [1.0]}, {"set": {"map__gamma": 2.0}}, "map__gamma is in grid= and is 2.0"),
         (X, None, GRID, {}, "needs a target"),
         (X, Y[:50], GRID, {}, "as many rows as X, got 50 and 1437"),
@@ -126,3 +144,9 @@ SPOILED[:, 3] = np.nan
 def test_refusals(X, y, grid, options, message):
     with pytest.raises((InputError, MemoryPlanError), match=message):
         search(X, y, grid, "ridge-classifier", **options)
+
+
+@pytest.mark.parametrize("name", ["resume", "n_rows"])
+def test_what_train_does_not_take_or_tune_does_not(name):
+    with pytest.raises(TypeError, match=rf"^tune\(\) got an unexpected keyword argument '{name}'"):
+        search(X, Y, GRID, **{name: 100})

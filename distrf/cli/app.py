@@ -305,7 +305,8 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.report_to(given.get("report"), x, out)
     target = see_target(rows_with_target(data, "training")[1], asked.random_state, asked.model, data.seen)[2]
     pipeline = planned_pipeline(data, asked, target)
-    options = vars(asked) | _of(given, *SPLIT, "resume", "overwrite") | {"out": out}
+    more = _of(given, *SPLIT, "drop_missing_target", "resume", "overwrite")
+    options = vars(asked) | more | {"out": out}
     result: Given = {"model": out, "rows": data.n}
     if outputs.done:
         fit(data, **options)  # of this job, or an error
@@ -343,10 +344,12 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
     session.report_to(given.get("report"), x, out)
     session.need_no_workers(data)
-    options = vars(asked) | {"grid": {}} | _of(given, "grid", "overwrite") | {"out": out}
+    more = _of(given, "grid", "overwrite", "drop_missing_target")
+    options = vars(asked) | {"grid": {}} | more | {"out": out}
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
+    lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
 

@@ -422,7 +422,7 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     return Table(layout.coded, y, sum(place.lengths), target, None, place)
 
 
-def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int, np.ndarray | None]:
+def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int]:
     """A table without its rows that have no target.
 
     Parameters
@@ -435,8 +435,6 @@ def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int, np.
     table : Table
     dropped : int
         Rows that have none: null, NaN or an empty text.
-    kept : array of bool of shape (n,), or None
-        Of rows in memory, which have one.
 
     Raises
     ------
@@ -444,18 +442,18 @@ def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int, np.
         As of `open_table`, or no row has a target.
     """
     if isinstance(data, (str, os.PathLike)):
-        return *_open_labelled_files(os.fspath(data), target, given), None
+        return _open_labelled_files(os.fspath(data), target, given)
     if is_dask_collection(data):
         found = [data[label] for label in data.columns if str(label) == target]
         absent = [column.isna() | column.eq("") for column in found]
         missing = int(sum(computed(*(rows.sum() for rows in absent))))
-        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing, None
+        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing
     rows = as_arrow(data)
     if target not in rows.column_names:
-        return open_table(rows, target=target, **given), 0, None  # which is an error
+        return open_table(rows, target=target, **given), 0  # which is an error
     kept = frames.present_rows(rows, target)
     _require_rows(int(kept.sum()), target)
-    return open_table(rows.filter(kept), target=target, **given), int((~kept).sum()), kept
+    return open_table(rows.filter(kept), target=target, **given), int((~kept).sum())
 
 
 def _require_rows(n: int, target: str) -> None:

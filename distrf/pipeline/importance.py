@@ -21,6 +21,7 @@ from ..execution.row_blocks import align_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, SEED, ruled, whole
 from ..randomness import draw_seed
+from ..scores.errors import ProbabilitySums
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
@@ -189,7 +190,7 @@ def permutation_importance(
         # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
         with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "X does not have valid feature names")
-            scorer = get_scorer(scoring)
+            scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
             baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
             found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
     except (ValueError, TypeError, AttributeError) as error:
@@ -197,6 +198,13 @@ def permutation_importance(
             f"the score {scoring!r} does not go with this model and these rows: {error}"
         ) from error
     return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
+
+
+def _negative_log_loss(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
+    """That of scikit-learn, which refuses rows that lack a class of the model, as a sample may lack a rare one."""
+    probabilities, sums = model.predict_proba(X), ProbabilitySums(np.asarray(model.classes_))
+    sums.add(np.asarray(y), probabilities, sample_weight)
+    return -sums.scores()["log_loss"]
 
 
 class _InBlocks:

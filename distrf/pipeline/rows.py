@@ -318,7 +318,7 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Table:
     """A table, without its rows that have no target if these are dropped, which a warning counts."""
     if isinstance(data, Table) or not drop:
         return data if isinstance(data, Table) else open_table(data, **given)
-    table, dropped, _ = open_labelled(data, **given)
+    table, dropped = open_labelled(data, **given)
     if dropped:
         text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
         is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource

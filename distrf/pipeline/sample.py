@@ -209,9 +209,8 @@ def read_sample(
     weight: Any = None,
     coded: bool = False,
     split: Split | None = None,
-    most: int = _ROWS,
 ) -> Sample:
-    """At most so many seeded rows. Raises InputError for a sampled row that is not finite, and names it, and for
+    """A seeded sample of the rows. Raises InputError for a sampled row that is not finite, and names it, and for
     weights in memory that no fit would take.
 
     weight : of the rows, shape (n,), by which they are judged: those of weight 0 are left out
@@ -227,7 +226,7 @@ def read_sample(
         if not len(counted):
             raise InputError("sample_weight must not be zero everywhere; give rows that count a positive one")
     n = n if counted is None else len(counted)
-    size = min(n, most if d <= _WIDE else min(most, _WIDE_ROWS))
+    size = min(n, _ROWS if d <= _WIDE else _WIDE_ROWS)
     sparse = blocks_are_csr(X)
     if not sparse:
         size = max(min(n, 100), min(size, _BYTES // (8 * d)))

@@ -137,14 +137,7 @@ def train(
         differences, and the constant is delivered unless a map was asked for; a map that was asked for is beaten by a linear
         model on the columns; the target is the same in all sampled rows.
     """
-    if isinstance(y, str):
-        raise InputError(
-            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
-        )
-    if resume and out is None:
-        raise InputError(
-            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
-        )
+    _check_given(y, out, resume)
     asked = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
     rows = X
     if not isinstance(X, Rows):
@@ -178,6 +171,17 @@ def train(
             outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
             outputs.forget_state()
     return pipeline
+
+
+def _check_given(y: Any, out: Any, resume: bool) -> None:
+    if isinstance(y, str):
+        raise InputError(
+            f"y has one target for each row, got {y!r}; a column of a table is named by target={y!r}"
+        )
+    if resume and out is None:
+        raise InputError(
+            "resume=True needs out=, the folder of the model, beside which the state of its fit is"
+        )
 
 
 def fit_prepared(pipeline: Pipeline, split: Split | None, X: Any, y: Any, sample_weight: Any = None) -> None:

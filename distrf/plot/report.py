@@ -120,7 +120,7 @@ def write_report(
     known, searched = dict(facts or {}), isinstance(result, Tuned)
     if searched:
         section, made = "Search", result.to_dict()
-        made["trials"] = [trial | trial["parameters"] for trial in made["trials"]]
+        made["trials"] = [trial["parameters"] | trial for trial in made["trials"]]
         made |= {made["metric"]: result.best.score} | result.best.parameters
     elif isinstance(result, Evaluation):
         section, made = "Scores", dict(result)
@@ -137,7 +137,7 @@ def write_report(
             "a report is of a model or its folder, or of what distrf.tune or distrf.evaluate returned, got "
             f"{type(result).__name__}"
         )
-    facts = made | known
+    facts = known | made if searched else made | known
     texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
     peaks = facts.get("peak_bytes_per_worker") or {}
     page = {

@@ -77,7 +77,8 @@ def _plain_table(frame: Any) -> pa.Table:
             f"a table is a data frame, an Arrow table or a mapping of columns; received {type(frame).__name__}; make one of it"
         )
     require_distinct(name for name, _ in pairs)
-    return pa.table({name: _array(values, name) for name, values in pairs})
+    with reworded(lambda error: InputError(f"columns have the same rows ({error}); cut or fill them")):
+        return pa.table({name: _array(values, name) for name, values in pairs})
 
 
 def _array(values: Any, name: str) -> pa.Array:
@@ -88,6 +89,8 @@ def _array(values: Any, name: str) -> pa.Array:
         )
 
     with reworded(meant):
+        if isinstance(values, (str, bytes)):
+            raise TypeError("it is one text, of which Arrow would take the letters")
         array = pa.array(values, from_pandas=True)
         if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
             times = [

@@ -188,13 +188,13 @@ class SvmlightSource(RowSource):
         """By the ending of the name."""
         return path.endswith(_ENDINGS)
 
-    def blocks(self) -> Iterator[Any]:
+    def read(self, first: int = 0, last: int = 0) -> Any:
         """Not of such text; see `stream`."""
         raise InputError(
             f"the rows of {self.path!r} can only be read from the first to the last; make a store of them with `distrf ingest`"
         )
 
-    read = blocks  # type: ignore[assignment]
+    blocks = read
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> SvmlightSource:

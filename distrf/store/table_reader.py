@@ -10,6 +10,7 @@ rows of 16 columns.
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -196,8 +197,9 @@ class TableRows:
         return tuple(dict.fromkeys(group.origin for group in self.groups))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet.
-        groups = [group[1:] for group in self.groups]
+        # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet. But how it was read has: the
+        # name of the file tells.
+        groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
         return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
 

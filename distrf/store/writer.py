@@ -27,10 +27,10 @@ from .zarr_arrays import Node, create_nodes, joined, open_nodes
 from .zarr_layout import MANIFEST, PARTS, StoreInfo, info, read_store, write_store, writing
 
 
-def _output(path: str | os.PathLike[str]) -> Output:
-    """Parquet or Zarr, by the ending of the path. Raises StoreError for that of another format."""
+def _output(path: str | os.PathLike[str], parts: bool = True) -> Output:
+    """Parquet, where it may be, or Zarr, by the ending of the path. Raises StoreError for that of another format."""
     path = files.normalise(path)
-    if to_parquet(path):
+    if parts and to_parquet(path):
         return Output(path, "part files written by distrf", PARTS)
     check_zarr_ending(path)
     return Output(path, "a distrf store", "zarr.json")
@@ -70,9 +70,7 @@ def create(
         Another job makes the store anew at the same time.
     """
     versions = [fingerprint_of_spec(contents.made)]
-    if contents.kind != "parts":
-        check_zarr_ending(os.fspath(path))
-    output = _output(path)
+    output = _output(path, contents.kind == "parts")
     wanted = replace(contents, provenance=dict(provenance or {}), versions=versions)
     begun = output.begin(wanted, overwrite)
     if begun.kind != "parts":
@@ -101,9 +99,7 @@ def existing_store(path: str | os.PathLike[str], *, parts: bool = False) -> Stor
     StoreError
         The path holds something else, or ends like another format.
     """
-    if not parts:
-        check_zarr_ending(os.fspath(path))
-    return _output(path).existing()
+    return _output(path, parts).existing()
 
 
 def appendable(path: str | os.PathLike[str]) -> StoreInfo:

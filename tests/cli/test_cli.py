@@ -197,6 +197,16 @@ def test_inspect(cli, files, model, tmp_path):
     assert json.loads(cli("inspect", tmp_path / "other.zarr", "--json").out)["rows"] == 5
 
 
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_rows_that_were_left_out_are_left_out_of_an_evaluation(cli, tmp_path, command):
+    x = np.random.default_rng(0).normal(size=100)
+    y = pa.array(np.sin(2 * x), mask=np.arange(100) % 10 == 0)
+    pq.write_table(pa.table({"x": x, "y": y}), tmp_path / "a.parquet")
+    grid = ["--grid", "n_components=8,16"] if command == "tune" else ["-D", 8]
+    cli(command, tmp_path / "a.parquet", tmp_path / "m", "--target", "y", "--drop-missing-target", *grid)
+    assert json.loads(cli("evaluate", tmp_path / "m", tmp_path / "a.parquet", "--json").out)["rows"] == 90
+
+
 def test_a_search_trains_its_winner(cli, files, tmp_path):
     """On all rows; the same command finds the same again; the end of a list is said; few rows need no workers."""
     options = "--map fourier --seed 3 --set model__fit_intercept=true --scale divide --set scale__divisor=16 --cluster none --json"

@@ -26,6 +26,7 @@ from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
 from distrf.randomness import row_words
+from distrf.store import Selection, open_source
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -237,6 +238,12 @@ def test_svmlight_text(tmp_path, case):
     else:
         ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", sparse="dense", **options)
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
+
+
+def test_svmlight_has_no_blocks(tmp_path):
+    (tmp_path / "a.svm").write_bytes(TEXT)
+    with pytest.raises(InputError, match="from the first to the last; make a store"):
+        open_source(tmp_path / "a.svm", Selection()).read(0, 1)
 
 
 def test_svmlight_behind_rows_of_another_format(tmp_path):

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from sklearn.compose import ColumnTransformer
 from sklearn.inspection import permutation_importance as theirs
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 
@@ -79,6 +80,10 @@ def test_a_rare_class_is_judged_by_its_probabilities(rng):
     assert (found.scoring, found.names[found.order[0]]) == ("neg_log_loss", "x0")
     assert found.importances_mean[0] > 5 * found.importances_std[0] > 0
     assert permutation_importance(StreamingRidgeClassifier(1.0).fit(rows, y), rows, y).scoring == "accuracy"
+    common = permutation_importance(model, rows[~y], y[~y])  # a sample may have no row of it
+    assert common.baseline == pytest.approx(
+        -log_loss(y[~y], model.predict_proba(rows[~y]), labels=[False, True])
+    )
 
 
 HASHED = sp.csr_array(([1.0], ([0], [5000])), shape=(N, 5001))  # a million of them never came to an end
@@ -95,7 +100,7 @@ HASHED = sp.csr_array(([1.0], ([0], [5000])), shape=(N, 5001))  # a million of t
         ({"y": np.full(N, "a")}, "holds text"),
         ({"columns": ["a"]}, "columns= names the columns of rows at a path"),
         ({"X": HASHED}, "of at most 5,000 columns; the rows have 5,001; look at the weights"),
-        ({"y": LABELS, "scoring": "neg_log_loss"}, r"'neg_log_loss' does not go .* predict_proba"),
+        ({"y": LABELS, "scoring": "neg_log_loss"}, r"'neg_log_loss' does not go .*'predict_proba'"),
     ],
 )
 def test_what_is_refused(options, message):

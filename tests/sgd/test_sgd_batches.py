@@ -20,7 +20,6 @@ from distrf import (
     StreamingSGDClassifier,
     StreamingSGDRegressor,
 )
-from distrf.execution import row_blocks
 from distrf.execution.row_blocks import mapped_from
 from distrf.folds import drawn_folds
 from distrf.sgd import dask_batches as batches_module
@@ -105,9 +104,8 @@ class CountLoads(SchedulerPlugin):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [120, 240])
-def test_a_window_of_blocks_is_resident(client, batch_size, monkeypatch):
+def test_a_window_of_blocks_is_resident(client, batch_size):
     """Two shuffle windows of 16 blocks, of 200; features of three batches beside the one in work."""
-    monkeypatch.setattr(row_blocks, "_FEW", 1000)  # tiny blocks are not merged
     Z, y = problem(6000, 30)
     assert len(Z.chunks[0]) == 200
     client.register_plugin(CountLoads(), name="count-loads")

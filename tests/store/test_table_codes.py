@@ -295,8 +295,9 @@ def test_what_is_no_table():
     for wrong in (np.ones((2, 2)), [[1, 2]], "text", None, pd.Series([1])):
         with pytest.raises(InputError, match=r"a table is a data frame.*; make one of it"):
             as_arrow(wrong)
-    with pytest.raises(InputError, match="column 'a' does not"):
-        as_arrow({"a": 1})
+    for values, said in ((1, "'a' does not"), ("abc", "'a' does not"), ([1], "columns have the same rows")):
+        with pytest.raises(InputError, match=said):
+            as_arrow({"a": values, "b": [1, 2, 3]})
     lazy = da.ones((3, 2), chunks=1)
     with pytest.raises(InputError, match=r"received a lazy Array; open it with distrf.open_table"):
         as_arrow(lazy)

@@ -217,3 +217,10 @@ def test_a_spec_of_something_else_is_refused(tmp_path, text):
     (tmp_path / "_spec.json").write_text(text)
     with pytest.raises(StoreError, match=r"_spec.json' cannot be read as what distrf writes"):
         open_rows(tmp_path)
+
+
+def test_text_that_is_read_in_two_ways_has_two_keys(tmp_path):
+    """Else a graph of both had the rows of one of them twice."""
+    (tmp_path / "a.csv").write_text("x\n1\n2\n")
+    X, again, other = (open_rows(tmp_path / "a.csv", na_values=nulls)[0] for nulls in ((), (), ["2"]))
+    assert X.name == again.name != other.name
