@@ -24,7 +24,7 @@ from .maps.estimator import FeatureEstimator
 T = TypeVar("T")
 #: Estimators beside the frozen maps, by the kind of the map: their place.
 _FAMILIES = {
-    kind: f"distrf.maps.{file}:{names.split()[1]}" for kind, (file, names) in FAMILIES.items() if " " in names
+    kind: f"distrf.maps.{file}:{estimator}" for kind, (file, _, estimator) in FAMILIES.items() if estimator
 }
 _MAPS = {kind: place for kind, place in _FAMILIES.items() if kind not in ("scaling", "with-columns")} | {
     "cnm": "distrf.learned.estimators:CompactNonlinearMap",

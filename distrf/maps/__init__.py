@@ -7,6 +7,6 @@ from ..lazy import exports
 from .base import FAMILIES, MAPS, FeatureMap, check_rows, map_from_spec, working_dtype
 
 __getattr__, _names = exports(
-    __name__, {f".{file}": names for file, names in FAMILIES.values()} | {".estimator": "FeatureEstimator"}
+    __name__, {f".{file}": " ".join(of) for file, *of in FAMILIES.values()} | {".estimator": "FeatureEstimator"}
 )
 __all__ = [*_names, "MAPS", "FeatureMap", "check_rows", "map_from_spec", "working_dtype"]

@@ -357,23 +357,23 @@ def _below(inner: str, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray
     }
 
 
-#: The families: their file, their frozen map and, where it stands beside it, their estimator.
-FAMILIES = {
-    "fourier": ("fourier", "FourierMap RandomFourierFeatures"),
-    "laplace": ("laplace", "LaplaceMap RandomLaplaceFeatures"),
-    "binning": ("binning", "BinningMap RandomBinningFeatures"),
-    "tensor-sketch": ("tensor_sketch", "TensorSketchMap TensorSketchFeatures"),
-    "nystroem": ("nystroem", "NystroemMap NystroemFeatures"),
-    "tefm": ("tefm", "SubspaceMap TEFM"),
-    "learned": ("learned", "LearnedFourierMap"),
-    "scaling": ("scaling", "ScalingMap StreamingScaler"),
-    "blockwise": ("blockwise", "BlockwiseMap Blockwise"),
-    "with-columns": ("with_columns", "WithColumnsMap WithColumns"),
-    "table": ("table", "TableMap"),
+#: The families, by kind: file, frozen map and, where it stands beside it, estimator.
+FAMILIES: dict[str, tuple[str, str, str]] = {
+    "fourier": ("fourier", "FourierMap", "RandomFourierFeatures"),
+    "laplace": ("laplace", "LaplaceMap", "RandomLaplaceFeatures"),
+    "binning": ("binning", "BinningMap", "RandomBinningFeatures"),
+    "tensor-sketch": ("tensor_sketch", "TensorSketchMap", "TensorSketchFeatures"),
+    "nystroem": ("nystroem", "NystroemMap", "NystroemFeatures"),
+    "tefm": ("tefm", "SubspaceMap", "TEFM"),
+    "learned": ("learned", "LearnedFourierMap", ""),
+    "scaling": ("scaling", "ScalingMap", "StreamingScaler"),
+    "blockwise": ("blockwise", "BlockwiseMap", "Blockwise"),
+    "with-columns": ("with_columns", "WithColumnsMap", "WithColumns"),
+    "table": ("table", "TableMap", ""),
 }
 #: Frozen maps by their `kind`.
 MAPS: Registry[type[FeatureMap]] = Registry(
-    {kind: f"{__package__}.{file}:{names.split()[0]}" for kind, (file, names) in FAMILIES.items()}
+    {kind: f"{__package__}.{file}:{frozen}" for kind, (file, frozen, _) in FAMILIES.items()}
 )
 
 

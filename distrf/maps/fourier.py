@@ -176,9 +176,9 @@ class FourierMap(SeededMap):
         return 0 if self.root is None else (8 + itemsize) * self.root.size
 
     def _sum_of_weights(self) -> float:
-        """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1."""
-        m = self.n_frequencies
-        head, tail = self.projector.weights(0, 1)[0, :64], self.projector.weights(m - 1, m)[0, -64:]
+        """Sum of the first 64 coordinates of the first frequency and the last 64 of the last, at l = 1; of all of few columns."""
+        m, most = self.n_frequencies, 64 if self.order is None else self.n_features_in
+        head, tail = self.projector.weights(0, 1)[0, :most], self.projector.weights(m - 1, m)[0, -most:]
         return float(head.sum() + tail.sum())
 
 

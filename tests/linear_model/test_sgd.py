@@ -296,8 +296,7 @@ def test_where_few_rows_weigh_most_the_constant_is_kept_and_said(weights, n_epoc
     Z = RandomFourierFeatures(n_components=128, length_scale=1.0, random_state=0).fit_transform(X)
     w = np.random.default_rng(0).pareto(1.0, size=len(y)) + 1
     if weights == "one row":
-        w = np.ones(len(y))
-        w[17_779] = 1e7
+        w = np.where(np.arange(len(y)) == 17_779, 1e7, 1.0)
     with pytest.warns(ConvergenceWarning, match="no epoch was better than a constant"):
         model = StreamingSGDRegressor(n_epochs=n_epochs, alpha=1e-5).fit(Z, y, w)
     assert model.best_epoch_ == 0

@@ -233,6 +233,12 @@ def test_columns_are_drawn_by_weight():
     assert not drawn[:, 3].any()
 
 
+def test_the_checksum_of_few_columns_of_many_tells_seeds():
+    """The first 64 columns of a frequency are zeros then, of every seed."""
+    map_ = FourierMap(784, 512, Gaussian(), 1.0, "quasi", "paired", 5, order=2)
+    assert len({replace(map_, seed=seed).checksum() for seed in range(20)}) == 20
+
+
 @pytest.mark.parametrize("d", [1, 3, 40])
 def test_a_frequency_is_the_same_in_every_map(d):
     """Feature k depends on the seed and on k, not on how many features there are."""
