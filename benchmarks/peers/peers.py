@@ -35,7 +35,8 @@ from benchmarks.tables.arrays import TEST_ROWS, load
 from benchmarks.tables.tables import METRIC_SETS
 
 ROOT = Path(__file__).parents[2]
-LIMIT = 4 * 2**30
+#: Bytes that a job may take.
+LIMIT = {"features": 4 * 2**30, "ridge": 4 * 2**30, "tables": 12 * 2**30}
 #: Seconds between two looks at a process.
 LOOK = 0.05
 THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
@@ -98,7 +99,8 @@ def measure(job: str, method: str, folder: str, options: dict[str, Any], seconds
     except RuntimeError as error:
         return record | {"failed": str(error)}
     words = [job, method, folder, json.dumps(options)]
-    return record | watched([str(python), str(Path(__file__).parent / "job.py"), *words], peer, seconds)
+    command = [str(python), str(Path(__file__).parent / "job.py"), *words]
+    return record | watched(command, peer, seconds, LIMIT[job])
 
 
 def surroundings(peer: str) -> dict[str, str]:
@@ -108,7 +110,7 @@ def surroundings(peer: str) -> dict[str, str]:
     return kept | ({"PYTHONPATH": str(ROOT)} if peer == "distrf" else {})
 
 
-def watched(command: list[str], peer: str, seconds: float, limit: int = LIMIT) -> Record:
+def watched(command: list[str], peer: str, seconds: float, limit: int) -> Record:
     """Run a command; returns the JSON of its last line, or {"failed": why}."""
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         process = subprocess.Popen(
