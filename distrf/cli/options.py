@@ -77,7 +77,6 @@ OPTIONS: dict[str, Any] = {
     "zero_based": _text("Whether svmlight text counts from 0: yes or no."),
     "append": _flag("--append", "Append the rows to the store that is there."),
     "again": _flag("--again", "Take rows that are there already once more."),
-    "what": _text("Plan train, which is usual, or featurize.", "JOB", "--for"),
     "workers": _number("Number of workers, else that of the cluster."),
     "classes": _number("Number of classes, where it is known."),
     "resume": _flag("--resume", "Go on where a job was stopped; done is success."),
@@ -105,8 +104,8 @@ SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
 MODEL = ("model", "alpha", *MAP)
 ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
-#: What a job of `train` or `featurize` says of its outputs, which a plan does without.
-_OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
+#: What a job of `train` says of its outputs, which a plan does without.
+_OUTPUTS = ("out", "resume", "overwrite", "report")
 
 
 # ---- texts as values ----
@@ -177,8 +176,8 @@ def load_job(path: str, command: Any) -> dict[str, Any]:
     known = {p.name: p for p in command.params if p.name not in ("job", "help")}
     entries = {str(key).replace("-", "_"): value for key, value in _entries(path).items()}
     named = entries.pop("command", command.name)
-    if command.name == "plan" and named in ("train", "featurize"):
-        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS} | {"what": named}
+    if command.name == "plan" and named == "train":
+        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS}
     elif named != command.name:
         raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")
     found = {}
