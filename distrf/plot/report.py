@@ -144,7 +144,7 @@ def write_report(
         "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         "warnings": dict.fromkeys(itertools.chain(*texts)),
-        "figures": [] if searched else _figures(result),
+        "figures": _figures(result) if isinstance(result, Evaluation) else [],
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
         "environment": {
@@ -159,7 +159,7 @@ def write_report(
     files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
 
 
-def _figures(result: Any) -> list[tuple[str, str]]:
+def _figures(result: Evaluation) -> list[tuple[str, str]]:
     """(caption, PNG in base64) of all that there is to draw."""
     drawn = []
     for name, display in displays(result).items():
