@@ -139,10 +139,9 @@ def demo(session: Session, given: Given) -> None:
     Examples:
       distrf demo
     """
-    from ..datasets.demo import check_places, demo
+    from ..datasets.demo import demo
 
     given = by_rules(demo, given)
-    check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
     session.finish(result, console.facts("distrf demo", result))
@@ -310,7 +309,7 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     session.finish(result, console.training(f"model {out}", result), fitted, title)
 
 
-@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite", "report")
+@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     """Search a grid on a sample, train the best on all rows.
 
@@ -327,7 +326,6 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     asked = _asked(given)
     data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
-    session.report_to(given.get("report"), x, out)
     session.opened(data)
     options = {"grid": {}, "out": out} | vars(asked) | _of(given, "grid", "overwrite", "drop_missing_target")
     with session.on_cluster():
@@ -335,10 +333,10 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
-    session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}")
+    session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 
-@command("target", "weight", "csv", "again", "report")
+@command("target", "weight", "csv", "again")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -352,13 +350,12 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     from ..pipeline.loaded import as_pipeline
     from ..store import read_spec
 
-    session.report_to(given.get("report"), x, model)
     session.plan_jobs()
     estimator = as_pipeline(add_rows(model, x, **_reading(given), **_of(given, "again")))[-1]
     rows = read_spec(model)["added"][-1]["rows"]
     counts = {"rows": rows, "rows_known": session.data.n - rows, "rows_in_all": estimator.state_.rows}
     result = {"model": model, **counts, **estimator.facts()}
-    session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}")
+    session.finish(result, console.facts(f"model {model}", result))
 
 
 @command("keys", "probabilities", "interval", "csv", "overwrite")
@@ -379,7 +376,7 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 
@@ -395,17 +392,12 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     from ..pipeline.loaded import predictor
 
     session.report_to(given.get("report"), x, model)
-    sampled = by_rules(permutation_importance, _of(given, "n_rows"))
-    if sampled and "importance" not in given:
-        raise typer.BadParameter("--n-rows is of --importance: add that, or leave --n-rows out")
     trained, title = predictor(model), f"{model} on {x}"
     data = trained.open(x, needs_target=True, **_reading(given))
-    if "by" in given:
-        data.column(given["by"])  # lazy; one that is not there is an error now
     with session.connected("evaluate", trained.pipeline, data):
         found = evaluate(trained, data, **_of(given, "by"))
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
-            lost = permutation_importance(trained, data, **sampled)
+            lost = permutation_importance(trained, data)
             result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title)

@@ -83,7 +83,6 @@ OPTIONS: dict[str, Any] = {
     "overwrite": _flag("--overwrite", "Replace an output of other data or options."),
     "report": _text("Write a page of figures and scores: report.html.", PATH),
     "grid": _pairs("Values to search: alpha=1e-6,1e-4 map__gamma=1,2."),
-    "n_rows": _number("Rows that --importance looks at."),
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),

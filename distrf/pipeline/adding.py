@@ -22,13 +22,9 @@ def _growing(model: Any) -> Loaded:
     loaded = Loaded.of(model)
     last = loaded.pipeline[-1]
     if not hasattr(last, "state_"):
-        name = "the model" if loaded.path is None else f"the model {loaded.path!r}"
-        keeps = "keep_state" in getattr(last, "parameter_rules", {})
-        again = "train it again with set={'model__keep_state': True}"
-        other = f"only ridge keeps sums: {again} and model='ridge' or 'ridge-classifier'"
         raise InputError(
-            f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
-            f"{again if keeps else other}"
+            f"rows are added to the sums of the rows before, which only ridge keeps, and this {type(last).__name__} has none; "
+            "train it again with set={'model__keep_state': True} and model='ridge' or 'ridge-classifier'"
         )
     return loaded
 

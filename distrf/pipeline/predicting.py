@@ -106,8 +106,7 @@ def _write(
     model: Any, X: Any, out: str, keys: Any, columns: Any, probabilities: bool | str, interval: float | None, overwrite: bool
 ) -> Written:  # fmt: skip
     """Write predictions. Raises before anything is read for an output that cannot be written or would destroy others."""
-    store.check_apart(out, [path_of(X)])
-    store.check_apart(out, [path_of(model)], than="the model")
+    store.check_apart(out, [path_of(X), path_of(model)])
     store.check_writable(out)
     store.existing_store(out, parts=True)
     trained = predictor(model)

@@ -161,9 +161,7 @@ def featurize(
     """
     path, like = path_of(X), path_of(map)
     store.check_apart(save_map, [path], what="save_map=")
-    store.check_apart(out, [path])
-    store.check_apart(out, [like], than="the map that is taken")
-    store.check_apart(out, [save_map], than="save_map=")
+    store.check_apart(out, [path, like, save_map])
     store.check_writable(os.fspath(out), save_map)
     store.existing_store(os.fspath(out))  # of others: refused now
     if save_map is not None:

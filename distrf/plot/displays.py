@@ -16,17 +16,7 @@ from ..scores.models import ClassifierSums, RegressorSums
 _WRITTEN = 15
 
 
-class Displays(dict[str, Any]):
-    """{name: display}, each with `plot(ax=)`. A name that is not there is an InputError with those that are."""
-
-    def __missing__(self, name: str) -> Any:
-        raise InputError(
-            f"there is no {name!r} to draw, but {', '.join(self) or 'nothing'}; a classifier has calibration if it was "
-            "trained with calibrate=True, curves for two classes, a matrix of at most 100"
-        )
-
-
-def displays(result: Evaluation) -> Displays:
+def displays(result: Evaluation) -> dict[str, Any]:
     """Make scikit-learn's displays of an evaluation, from sums over all rows. Nothing is drawn.
 
     Parameters
@@ -38,13 +28,13 @@ def displays(result: Evaluation) -> Displays:
     -------
     dict of str to display
         Each has `plot(ax=)`. Of labels "confusion_matrix" (up to 100 classes), "roc_curve" and "precision_recall_curve" (of
-        two), and "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of
+        two), and "calibration", where the model has probabilities; of numbers "prediction_error", for a uniform sample of
         1,000 rows.
 
     Raises
     ------
     InputError
-        The result is no evaluation; or later, where a display is asked for that is not there.
+        The result is no evaluation.
 
     Examples
     --------
@@ -61,7 +51,7 @@ def displays(result: Evaluation) -> Displays:
     if not isinstance(result, Evaluation):
         raise InputError(f"displays are of what distrf.evaluate returned, got {type(result).__name__}")
     sums = result.sums
-    return Displays(_of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums))
+    return _of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums)
 
 
 def new_figure() -> Any:

@@ -69,8 +69,7 @@ def test_the_rare_first_class_is_the_positive_one(rows):
     precision, recall, _ = metrics.precision_recall_curve(y == "a rare one", -model.decision_function(X))
     np.testing.assert_allclose((curve.precision, curve.recall), (precision, recall))
     assert curve.pos_label == "a rare one"
-    with pytest.raises(InputError, match=r"no 'calibration' to draw, but confusion_matrix.*calibrate=True"):
-        found["calibration"]
+    assert "calibration" not in found
 
 
 def test_many_classes__a_matrix_without_numbers(rows):

@@ -165,13 +165,6 @@ def test_commands(cli, tables):
         assert words in page.text
 
 
-def test_a_search__its_trials_and_how_rows_were_split(cli, tables, tmp_path):
-    words = ["tune", tables / "train.parquet", tmp_path / "m", "--target", "y", "--grid", "n_components=8,16"]
-    said = cli(*words, "--split", "blocks", "--report", tmp_path / "t.html").out
-    assert "split: blocks (5 folds of runs" in said
-    assert "Trials, 2 n components score seconds 8 -" in Page(tmp_path / "t.html").text
-
-
 def test_missing_matplotlib__names_the_extra_before_anything_runs(cli, tables, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     before, given = {*tables.iterdir()}, ["train", tables / "train.parquet", tables / "m", "--target", "y"]
