@@ -14,13 +14,13 @@ import numpy as np
 import zarr
 
 from ..errors import DistrfError, InputError, StoreError, did_you_mean
-from . import files, zarr_layout
+from . import files
 from .file_lists import version_of
 from .files import Place
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .spec import fingerprint_of_files, fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
-from .zarr_layout import StoreInfo, read_store
+from .zarr_layout import StoreInfo, info, stored
 
 _METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
 #: Attributes of the CF conventions: numbers are packed, or some stand for missing ones. NaN as text and as xarray encodes it.
@@ -101,7 +101,7 @@ class ZarrRows:
         """What a store of distrf says of itself, None of others. Raises StoreError where it was removed or made anew; appended rows change nothing."""
         if self.version is None:
             return None
-        store = read_store(self.path)  # one request for a block
+        store = info(self.path)  # one request for a block
         if not store.complete or self.version not in store.versions:
             raise StoreError(
                 f"the store {self.path!r} was written again since it was opened; call open_rows again"
@@ -143,11 +143,11 @@ class OpenStore:
     def open(cls, path: str, selection: Selection) -> OpenStore:
         """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
         path = files.normalise(path)
-        if zarr_layout.read_document(path) is None:
+        ours = stored(path)
+        if ours is None:
             files.require(path)
             node = open_group(path, "r")
             return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        ours = read_store(path)
         if not ours.complete:
             raise StoreError(
                 f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
@@ -338,9 +338,9 @@ class ZarrSource(RowSource):
     def fingerprint(cls, path: str) -> str:
         """What a store of distrf was made from; of another its path and metadata."""
         path = files.normalise(path)
-        ours = zarr_layout.made_from(path)
+        ours = stored(path)
         if ours is not None:
-            return fingerprint_of_spec(ours)
+            return fingerprint_of_spec(ours.made)
         fs, root = files.filesystem(path)
         if not fs.isdir(root):
             return fingerprint_of_files([path])
@@ -350,8 +350,8 @@ class ZarrSource(RowSource):
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
-        made = zarr_layout.made_from(files.normalise(path))
-        parts = made["spec"].get("parts") if made else None
+        ours = stored(path)
+        parts = ours.spec.get("parts") if ours else None
         if not parts:
             return super().part_fingerprints(path)
         return [(part["fingerprint"], part["rows"]) for part in parts]

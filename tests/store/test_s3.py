@@ -26,8 +26,8 @@ from sklearn.pipeline import make_pipeline
 from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
-    append_rows,
     featurize,
+    ingest,
     load_model,
     open_rows,
     predict,
@@ -258,19 +258,22 @@ def test_read_over_http(tmp_path, handler):
 
 
 @pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])
-def test_rows_are_appended_in_place(s3, failed):
+def test_rows_are_appended_in_place(s3, tmp_path, failed):
     """Also where the store refuses a request half-way: the old rows remain, and the same call goes on."""
     url = write_rows(X[:25], f"{s3.url}/a.zarr", Y[:25]).info.path
     before, _ = open_rows(url)
+    np.savez(tmp_path / "more.npz", X=X[25:], y=Y[25:])
     if failed:
         s3.proxy.fault = after(2, f"PUT .*a.zarr/.*{failed}", lambda: 403)
         with pytest.raises(StoreError, match="PermissionError"):
-            append_rows(X[25:], url, Y[25:])
+            ingest(tmp_path / "more.npz", url, append=True)
         s3.proxy.fault = lambda request: None
         np.testing.assert_array_equal(open_rows(url)[0].compute(), X[:25])
-    assert append_rows(X[25:], url, Y[25:]).info.n_rows == 160
+    assert ingest(tmp_path / "more.npz", url, append=True).n_rows == 160
     rows, y = open_rows(url)
     np.testing.assert_array_equal(rows.compute(), X)
     np.testing.assert_array_equal(y.compute(), Y)
     np.testing.assert_array_equal(before.compute(), X[:25])
-    assert not [name for name in everything(s3.fs, f"{s3.bucket}/a.zarr") if "manifest" in name]
+    assert not [
+        name for name in everything(s3.fs, f"{s3.bucket}/a.zarr") if "manifest" in name or "append.json" in name
+    ]
