@@ -29,7 +29,6 @@ from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
-from .store.files import Options, Place
 from .store.formats import fingerprint, open_source
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
@@ -78,7 +77,6 @@ def ingest(
     zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
-    storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
 
@@ -120,8 +118,6 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
-    storage_options : dict or None, default=None
-        Options of fsspec, for URLs.
 
     Returns
     -------
@@ -138,7 +134,7 @@ def ingest(
     StoreError
         `out` cannot be written.
     """
-    source, out = (files.normalise(path, storage_options) for path in (source, out))
+    source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
     files.refuse_root(source)
     check_writable(out)
@@ -158,7 +154,7 @@ def ingest(
         return _append(source, out, selection, order)
 
 
-def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
+def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
     split = "" if selection.split is None else f" {selection.split}"
     return {
@@ -171,7 +167,7 @@ def _part(source: Place, selection: Selection, order: int | None) -> dict[str, A
 
 
 def _create(
-    source: Place, out: Place, selection: Selection, order: int | None, *,
+    source: str, out: str, selection: Selection, order: int | None, *,
     sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
@@ -196,7 +192,7 @@ def _create(
     return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
-def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
+def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     old = writer.appendable(out)
     X, spec = old.arrays["X"], old.spec

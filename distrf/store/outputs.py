@@ -17,7 +17,7 @@ import locket
 
 from ..errors import InputError, InUseError, StoreError
 from . import file_lists, files
-from .files import Place, is_local
+from .files import is_local
 
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
@@ -104,16 +104,16 @@ def check_apart(
                 )
 
 
-def _places(path: Place) -> list[str]:
+def _places(path: str) -> list[str]:
     """Where an input is: every file that a glob stands for."""
     return [_place(name) for name in (file_lists.all_files(path) if files.is_glob(path) else [path])]
 
 
-def _place(path: Place) -> str:
+def _place(path: str) -> str:
     """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
     if is_local(path):
         return os.path.realpath(path)
-    fs, root = files.filesystem(Place(path.rsplit("::", 1)[-1], path.options))
+    fs, root = files.filesystem(path.rsplit("::", 1)[-1])
     return str(fs.unstrip_protocol(root)).rstrip("/")
 
 

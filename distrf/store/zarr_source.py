@@ -16,7 +16,6 @@ import zarr
 from ..errors import DistrfError, InputError, StoreError, did_you_mean
 from . import files
 from .file_lists import version_of
-from .files import Place
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .spec import fingerprint_of_files, fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
@@ -34,7 +33,7 @@ class ZarrRows:
 
     Parameters
     ----------
-    path : Place
+    path : str
         Of the store.
     array : str
         Name of the array; "" for a store that is a single array.
@@ -48,7 +47,7 @@ class ZarrRows:
         Integer codes become the class names of the store.
     """
 
-    path: Place
+    path: str
     array: str
     version: str
     ours: bool
@@ -59,10 +58,6 @@ class ZarrRows:
     def paths(self) -> tuple[str, ...]:
         """What is read."""
         return (self.path,)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        # Credentials do not change the data, and have no place in a key.
-        return ("ZarrRows", str(self.path), self.array, self.version, self.columns, self.decode)
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``: an array, or a ``csr_array`` of a CSR store.
@@ -277,12 +272,12 @@ class ZarrSource(RowSource):
         return super().nbytes
 
 
-def _reader(path: Place, name: str, ours: StoreInfo | None, **options: Any) -> ZarrRows:
+def _reader(path: str, name: str, ours: StoreInfo | None, **options: Any) -> ZarrRows:
     """What reads the array of a name, and names this version of the data: of others by their metadata."""
     if ours is not None:
         return ZarrRows(path, name, fingerprint_of_spec(ours.made), True, **options)
     metadata = [f"{path}/zarr.json", f"{path}/{name}/zarr.json", f"{path}/{name}/.zarray"]
-    return ZarrRows(path, name, version_of([Place(file, path.options) for file in metadata]), False, **options)
+    return ZarrRows(path, name, version_of(metadata), False, **options)
 
 
 def _find(path: str, arrays: Any, name: str) -> Any:
