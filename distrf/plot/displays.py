@@ -21,7 +21,7 @@ from ..scores.ranking import Ranking
 
 #: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas; bars.
 _WRITTEN, _CURVES, _BARS = 15, 10, 20
-_OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_score": "score on held-out rows"}
+_OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_loss": "loss of held-out rows"}
 
 
 class Displays(dict[str, Any]):
@@ -237,11 +237,11 @@ def _of_model(pipeline: Any) -> dict[str, Any]:
         lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
         found["spectrum"] = _lines(lines, ("direction l", "share of the energy |F|²"), log="y")
     if history := getattr(model, "history_", None):
-        for name, key in (("epochs", "loss"), ("validation", "validation_score")):
+        for name, key in (("epochs", "loss"), ("validation", "validation_loss")):
             scored = [entry for entry in history if entry[key] is not None]
             line = [entry["epoch"] for entry in scored], [entry[key] for entry in scored]
             if scored:
-                found[name] = _lines({key: line}, ("epoch", _OF_EPOCHS[key]), log="y" * (key == "loss"))
+                found[name] = _lines({key: line}, ("epoch", _OF_EPOCHS[key]), log="y")
     elif getattr(model, "cv_errors_", None) is not None:
         alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
         errors = np.asarray(model.cv_errors_)

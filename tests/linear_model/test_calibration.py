@@ -273,7 +273,7 @@ def test_sgd_leaves_out_the_rows_it_calibrates_with(early_stopping, kind):
     errors = np.abs(y - model.predict(X))[left]
     np.testing.assert_allclose(model.calibration_[:, 0], np.sort(errors), atol=1e-9)
     assert model.history_[0]["rows"] == 900 - len(left)
-    assert (model.history_[0]["validation_score"] is None) != early_stopping
+    assert (model.history_[0]["validation_loss"] is None) != early_stopping
 
 
 # ---- coverage and reliability on fresh rows -----------------------------------------------------------

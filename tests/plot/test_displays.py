@@ -126,10 +126,10 @@ def test_alphas__mark_the_chosen_one(ax, rows, alphas):
 
 
 @pytest.mark.filterwarnings("ignore:.*still falls")  # four epochs are few
-def test_epochs__loss_and_score(rows):
+def test_epochs__losses_of_training_and_of_held_out_rows(rows):
     X, z = rows
     model = StreamingSGDClassifier(early_stopping=True, n_epochs=4, tol=None, batch_size=100).fit(X, z > 0)
-    found, keys = displays(make_pipeline(model)), {"epochs": "loss", "validation": "validation_score"}
+    found, keys = displays(make_pipeline(model)), {"epochs": "loss", "validation": "validation_loss"}
     assert list(found) == list(keys)
     for name in found:
         (line,) = found[name].plot().ax_.lines
