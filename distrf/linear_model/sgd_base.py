@@ -16,7 +16,7 @@ from ..losses import Loss, Squared
 from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..ridge.gram import GivenRule
+from ..ridge.gram import FIRST_GIVEN
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
@@ -266,7 +266,7 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            held = fold_scores(trainer.rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
+            held = fold_scores(trainer.rows, targets, FIRST_GIVEN, [solution, None], seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=4)

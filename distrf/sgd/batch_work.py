@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,8 @@ from ..errors import InputError, first_not_finite
 from ..execution.segments import add_block
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..targets import Targets, checked_weights
+from ..maps.base import ArraysApart
+from ..targets import Targets
 from .schedules import Batch, BlockRows, row_order, scored_rows
 
 #: This many sums of microbatches are added in one task; the client adds the results.
@@ -39,7 +40,7 @@ class LoadReduction:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
         if bad := first_not_finite(y):
-            raise InputError(f"y must be finite, but row {bad[0]} is not")
+            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
         folds = (np.asarray(more[-1]),) if self.folded else ()
         weight = more[0] if len(more) > len(folds) else None
         return X, y, None if weight is None else np.asarray(weight), *folds
@@ -146,14 +147,14 @@ class BatchWork:
 
 
 @dataclass(frozen=True)
-class LossReduction:
+class LossReduction(ArraysApart):
     """Adds up weights and losses of rows at given weights of the model, which each worker gets once.
 
     held : whether rows of fold 0 are summed, or the others; folded : whether there are folds, the last array
     """
 
     work: BatchWork
-    weights: np.ndarray | None
+    weights: np.ndarray | None = field(compare=False)
     held: bool
     folded: bool
     nbytes: int = 16
@@ -162,29 +163,14 @@ class LossReduction:
     def flops_per_row(self) -> float:
         return 0.0 if self.weights is None else 4.0 * self.weights.size
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {} if self.weights is None else {"weights": self.weights}
-
-    def without_arrays(self) -> LossReduction:
-        return replace(self, weights=None)
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LossReduction:
-        return replace(self, weights=arrays["weights"])
-
     def initial(self) -> np.ndarray:
         return np.zeros(2)
 
     def update(self, state: np.ndarray, first_row: int, X: Any, y: Any, *more: Any) -> np.ndarray:
         assert self.weights is not None
-        X, y = check_rows(X, X.shape[1]), np.asarray(y)
-        if bad := first_not_finite(y):
-            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
-        rows = np.arange(len(y))
-        if self.folded:
-            rows, more = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held), more[:-1]
-        weight = checked_weights(more[0], y, first_row) if more else None
-        return state + self.work.losses((X, y, weight), rows, self.weights)
+        block = LoadReduction(X.shape[1], self.folded).update(None, first_row, X, y, *more)
+        rows = np.flatnonzero((block[3] == 0) == self.held) if self.folded else np.arange(len(y))
+        return state + self.work.losses(block[:3], rows, self.weights)
 
     def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return left + right

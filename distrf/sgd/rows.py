@@ -32,7 +32,7 @@ from ..folds import GivenFolds, drawn_folds
 from ..maps import working_dtype
 from ..targets import Targets
 from .batch_work import BatchWork, LocalBatches, LossReduction, memory_loader
-from .dask_batches import DaskBatches, held_loader, lazy_loader
+from .dask_batches import DaskBatches, lazy_loader
 
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
 #: client cost 20 ms each in messages.
@@ -202,8 +202,8 @@ class Rows:
         if not self.lazy:
             return LocalBatches(memory_loader(arrays, self.blocks, folded), (), work)
         if (client := self.workers_client()) is None:
-            load = lazy_loader if current_client() is None else held_loader
-            return LocalBatches(load(arrays, folded), self.maps, work)
+            load = lazy_loader(arrays, folded, at_once=current_client() is not None)
+            return LocalBatches(load, self.maps, work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
