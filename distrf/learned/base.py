@@ -131,7 +131,7 @@ class MapLearner:
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, rounded to one of 2, 3, ... neighbouring rows.
     n_iter_no_change : int, default=20
-        With early stopping, training stops after so many epochs without a better score on held-out rows.
+        With early stopping, training stops after so many epochs without a lower loss of held-out rows.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training; the same call resumes from it, and ends with the same bits.
     checkpoint_every : int, default=200
@@ -147,7 +147,7 @@ class MapLearner:
     map_ : LearnedFourierMap
         The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
     history_ : list of dict
-        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_loss", "seconds", "rows"
         and "batches".
     n_iter_ : int
         Epochs.
@@ -291,8 +291,7 @@ class MapLearner:
             work.layout, reach(sample), schedule.count(0) * n_epochs, spreads, unit, prior
         )
         validates = usable < sum(rows.blocks)
-        tol, classes = 0.0 if validates else None, work.targets.classes is not None
-        rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
+        rules = Rules(n_epochs, 0.0 if validates else None, int(self.n_iter_no_change), validates)
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(start_parameters(work.layout, start)), rules,
             work.targets.mean_weight, rows, validates, checkpoint=checkpoint, every=int(self.checkpoint_every),

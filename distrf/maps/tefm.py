@@ -135,10 +135,7 @@ class TEFM(FeatureEstimator):
     explained_energy_ : array of shape (l,)
         Share of |F|^2, not centred, along each direction.
     residual_ : float
-        |F - F Q Q'| / |F|, estimated on 1,000 rows.
-    residual_interval_ : array of shape (2,)
-        Approximate 95 % confidence bounds of `residual_`. They are too narrow where a few rows have most of
-        the energy, see `distrf.subspace.spectrum.Residual`.
+        |F - F Q Q'| / |F|, estimated on 1,000 rows: too small where a few other rows have most of the energy.
     solver_ : str
         The solver in use.
     solver_reason_ : str
@@ -239,8 +236,7 @@ class TEFM(FeatureEstimator):
         ).find(X, base)
         self.singular_values_ = subspace.singular_values
         self.explained_energy_ = subspace.explained_energy
-        self.residual_ = subspace.residual.value
-        self.residual_interval_ = np.array([subspace.residual.low, subspace.residual.high])
+        self.residual_ = subspace.residual
         self.solver_, self.solver_reason_ = subspace.solver, subspace.reason
         self.n_passes_ = subspace.passes
         scale = None
