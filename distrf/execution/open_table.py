@@ -81,11 +81,6 @@ class Table:
         """Columns that are features."""
         return len(self.schema.columns)
 
-    @property
-    def strays(self) -> dict[str, str]:
-        """Of columns of a CSV that are text, but nearly all numbers: a text that is none, and its line."""
-        return dict(self.place.source.strays) if isinstance(self.place, _Files) else {}
-
     def rows(self, schema: TableSchema | None = None) -> Any:
         """The features as coded rows: one float64 number a value (see `distrf.store.table_codes`).
 
