@@ -203,14 +203,14 @@ def _roc(ranking: Ranking) -> tuple[float, Any, Any]:
     """The area, and the curve's x and y."""
     y, score, weight = ranking.weighted_labels
     fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
-    return ranking.roc_auc()[0], fpr, tpr
+    return ranking.roc_auc(), fpr, tpr
 
 
 def _precision(ranking: Ranking, of_others: bool = False) -> tuple[float, Any, Any]:
     y, score, weight = ranking.weighted_labels
     y, score = (~y, -score) if of_others else (y, score)
     precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
-    return ranking.average_precision(of_others)[0], recall, precision
+    return ranking.average_precision(of_others), recall, precision
 
 
 def _worst(curves: dict[Any, tuple[float, Any, Any]], labels: tuple[str, str]) -> Drawing:

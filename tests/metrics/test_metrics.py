@@ -29,42 +29,32 @@ def labelled(labels, missing):
     return y, p
 
 
-#: (names, targets, predictions, options, of scikit-learn's alone)
+#: (names, targets, predictions, options of scikit-learn's alone)
 TABLE = [
-    *((["root_mean_squared_error", "mean_absolute_error", "r2_score"], Y[at], ERRORS[at], {}, {}) for at in (np.s_[:], np.s_[:, 0])),
+    *((["root_mean_squared_error", "mean_absolute_error", "r2_score"], Y[at], ERRORS[at], {}) for at in (np.s_[:], np.s_[:, 0])),
     *(
-        (names, *labelled(labels, missing), options, {})
+        (["accuracy_score"], *labelled(labels, missing), {})
         for labels in (["ape", "bee", "crow"], [3, 1, 7], [False, True]) for missing in (False, True)
-        for names, options in (
-            (["accuracy_score", "balanced_accuracy_score", "confusion_matrix"], {}),
-            *((["precision_recall_fscore_support"], {"average": average}) for average in ("macro", "weighted", None)),
-        )
     ),
-    *((["confusion_matrix"], *labelled(["ape", "bee", "crow"], False), {"labels": some}, {}) for some in (["crow", "ape"], ["eel", "bee", "ape"])),
-    *((["average_precision_score"], YES, P[:, 2], {"pos_label": label}, {}) for label in ("no", "yes")),
-    (["log_loss", "brier_score_loss"], CODES, P, {}, {}),
-    (["roc_auc_score"], CODES, P, {}, {"multi_class": "ovr"}),
-    (["average_precision_score"], CODES, P, {}, {}),
-    *((["log_loss", "roc_auc_score"], YES, P[:, 2].astype(dtype), {}, {}) for dtype in (np.float32, np.float64)),
-    (["brier_score_loss"], YES, P[:, 2], {}, {"pos_label": "yes"}),
+    (["log_loss"], CODES, P, {}),
+    (["roc_auc_score"], CODES, P, {"multi_class": "ovr"}),
+    *((["log_loss", "roc_auc_score"], YES, P[:, 2].astype(dtype), {}) for dtype in (np.float32, np.float64)),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("weight", [None, W], ids=["alike", "weighted"])
-@pytest.mark.parametrize(("names", "y", "predicted", "options", "theirs"), TABLE)
+@pytest.mark.parametrize(("names", "y", "predicted", "theirs"), TABLE)
 @pytest.mark.filterwarnings("ignore")  # of scikit-learn, that labels are missing
-def test_scores__equal_scikit_learn(names, y, predicted, options, theirs, weight):
+def test_scores__equal_scikit_learn(names, y, predicted, theirs, weight):
     weight = (
         None if "multi_class" in theirs else weight
     )  # scikit-learn's mean over classes is by their rows there
     lazy = [None if a is None else da.from_array(a, chunks=(k, *a.shape[1:])) for a, k in ((y, 50), (predicted, 71), (weight, 92))]  # fmt: skip
     for name in names:
-        expected = getattr(reference, name)(y, predicted, sample_weight=weight, **options, **theirs)
+        expected = getattr(reference, name)(y, predicted, sample_weight=weight, **theirs)
         for *arrays, w in ((y, predicted, weight), lazy, (y.tolist(), lazy[1], weight)):
-            ours = getattr(metrics, name)(*arrays, sample_weight=w, **options)
-            for a, b in zip(ours, expected, strict=True) if isinstance(ours, tuple) else [(ours, expected)]:
-                rtol = 1e-5 if predicted.dtype == np.float32 else 1e-12  # scikit-learn adds float32
-                assert (a is b is None) or np.allclose(a, b, rtol=rtol, atol=1e-15), name
+            rtol = 1e-5 if predicted.dtype == np.float32 else 1e-12  # scikit-learn adds float32
+            assert getattr(metrics, name)(*arrays, sample_weight=w) == pytest.approx(expected, rel=rtol), name
 
 
 @pytest.mark.parametrize("outputs", [(), (3,)])
@@ -88,15 +78,12 @@ def test_scores_of_decision_values__equal_scikit_learn(classes, decimals, weight
     y, y_score = rng.permutation(np.arange(60) % classes), np.round(rng.normal(size=(60, classes)), decimals)
     y_score, w = y_score[:, 0] if classes == 2 else y_score, rng.integers(0, 3, 60) / 4 if weighted else None
     each = [(y, y_score)] if classes == 2 else [(y == k, y_score[:, k]) for k in range(classes)]
-    expected = [np.mean([reference.roc_auc_score(*pair, sample_weight=w) for pair in each])]
-    expected.append(reference.average_precision_score(y, y_score, sample_weight=w))
+    expected = np.mean([reference.roc_auc_score(*pair, sample_weight=w) for pair in each])
     for arrays in ((y, y_score), [da.from_array(a, chunks=(13, *a.shape[1:])) for a in (y, y_score)]):
-        scores = metrics.roc_auc_score, metrics.average_precision_score
-        ours = [score(*arrays, sample_weight=w) for score in scores]
-        np.testing.assert_allclose(ours, expected, rtol=1e-12, atol=1e-15)
+        assert metrics.roc_auc_score(*arrays, sample_weight=w) == pytest.approx(expected, rel=1e-12)
 
 
-TWO, HALF, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500)
+TWO, HALF = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9])
 
 
 @pytest.mark.parametrize(
@@ -111,16 +98,12 @@ TWO, HALF, MANY = np.array([0, 1, 1]), np.array([0.1, 0.4, 0.9]), np.arange(1500
         ("accuracy_score", (TWO, TWO), {"sample_weight": np.zeros(3)}, "positive sum"),
         ("accuracy_score", (TWO, TWO), {"sample_weight": [-1, 1, 1]}, "sample_weight must hold"),
         ("accuracy_score", ([0.0, np.nan], [0.0, 1.0]), {}, "labels must be finite"),
-        ("confusion_matrix", (MANY, MANY), {}, "at most 1,000 labels, got 1,500"),
-        ("precision_recall_fscore_support", (TWO, TWO), {"average": "micro"}, "average must be"),
         ("roc_auc_score", ([1, 1], [0.1, 0.2]), {}, "of two labels"),
         ("roc_auc_score", ([1, 1], [0.1, 0.2]), {"labels": [0, 1]}, "1 lacks them"),
         ("roc_auc_score", (TWO, HALF[:2]), {}, "got .3,. and .2,."),
         ("roc_auc_score", (TWO, [0.1, np.nan, 0.2]), {}, "scores must be finite"),
         ("roc_auc_score", (TWO, np.ones((3, 3))), {}, "column a class"),
         ("roc_auc_score", (TWO, ["a", "b", "c"]), {}, "scores must be numeric"),
-        ("average_precision_score", (TWO, HALF), {"labels": [1, 5], "pos_label": 5}, "5 lacks them"),
-        ("average_precision_score", (TWO, HALF), {"pos_label": 7}, "pos_label must be one of the labels"),
         ("log_loss", (TWO, 2 * HALF), {}, "between 0 and 1"),
         ("log_loss", ([0, 1, 2], np.full((3, 3), 0.5)), {}, "sum to 1"),
         ("log_loss", ([0, 1, 2], HALF), {}, "is of two labels"),
