@@ -69,7 +69,9 @@ def test_scores_are_exact_where_bins_are_enough(shape, n, m, share, weighted, se
     assert len(found.first) <= m
     error = np.abs(ours(found) - exact(scores, positive, weight))
     pairs = (found.positive * found.negative)[found.first < found.last].sum()
-    assert error[0] <= pairs / found.positive.sum() / found.negative.sum() / 2 + 1e-12  # pairs in one bin may be in any order
+    assert (
+        error[0] <= pairs / found.positive.sum() / found.negative.sum() / 2 + 1e-12
+    )  # pairs in one bin may be in any order
     if len(np.unique(scores)) <= m:
         assert (error <= 1e-12).all()
         assert found.level == 0
