@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import map_features
 from ..execution.sampling import sampled_rows
 from ..folds import GivenFolds, given_folds
 from ..kernels.base import kernel_with
@@ -22,7 +22,7 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
-from ..maps import FeatureMap, working_dtype
+from ..maps import FeatureMap
 from ..maps.estimator import apply_map
 from ..maps.fourier import GAMMA, KERNEL, NU, PHASE, FourierMap
 from ..maps.learned import STRUCTURES, LearnedFourierMap, count_learned
@@ -409,6 +409,4 @@ class CompactModel(MapLearner, LinearModel):
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):
             return apply_map(self.map_, X, self.n_jobs)
-        dtype = working_dtype(X.dtype)
-        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+        return map_features(self.map_, X)

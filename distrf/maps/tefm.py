@@ -265,7 +265,7 @@ class TEFM(FeatureEstimator):
             f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
             f"{finder.choice.reason}"
         )
-        costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
+        costs = finder.costs(rows)
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=(note,))
 
