@@ -396,7 +396,7 @@ class CompactModel(MapLearner, LinearModel):
         targets = self._encoded(y, weight)
         layout, p = self._learn(X, y, weight, targets, self.loss, given_folds(X, folds))
         learned = layout.split(p)
-        self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
+        self.coef_ = np.ascontiguousarray(learned.w.T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre
         self._finish(targets, y.ndim == 1)
         return self

@@ -457,6 +457,14 @@ def dense(X: Rows) -> np.ndarray:
     return X if isinstance(X, np.ndarray) else X.toarray()
 
 
+def stored_entries(X: Rows, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The arrays of CSR rows in a dtype; those of an array, which holds all entries in order, need no columns."""
+    if isinstance(X, np.ndarray):
+        n, d = X.shape
+        return np.ascontiguousarray(X, dtype=dtype).ravel(), None, np.arange(0, n * d + 1, max(d, 1))
+    return X.data.astype(dtype, copy=False), X.indices, X.indptr
+
+
 def few_entries(X: Rows) -> bool:
     """Whether CSR rows hold so few entries that products over the entries cost less than dense ones."""
     return not isinstance(X, np.ndarray) and bool(X.nnz < 0.05 * np.prod(X.shape))

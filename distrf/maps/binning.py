@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import kernel_with
@@ -18,7 +17,7 @@ from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
 from ..typing import RandomState, Rows
-from .base import FeatureMap, SeededMap, check_rows, row_tiles, working_dtype
+from .base import FeatureMap, SeededMap, check_rows, row_tiles, stored_entries, working_dtype
 from .estimator import FeatureEstimator
 from .fourier import GAMMA, KERNEL
 from .phase_precision import phase_dtype
@@ -125,21 +124,22 @@ class BinningMap(SeededMap):
         -------
         Array of shape (n, P), uint64.
         """
+        from ..compiled.binning import bin_hashes  # late, with Numba
+
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
             grids, hashes = (
                 self._cached_grids(first, last),
                 np.empty((X.shape[0], last - first), dtype=np.uint64),
             )
-            if isinstance(X, np.ndarray):
-                for a, b in row_tiles(X.shape[0], _TILE):
-                    bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
-            else:
-                bin_hashes_csr(X.data.astype(np.float64), X.indices, X.indptr, *grids, hashes)
+            for a, b in row_tiles(X.shape[0], _TILE):
+                bin_hashes(*stored_entries(X[a:b], np.dtype(np.float64)), *grids, hashes[a:b])
             out[:, first:last] = hashes
         return out
 
     def columns(self, X: Rows, start: int, stop: int) -> sp.csr_array:
+        from ..compiled.binning import signed_columns
+
         X = check_rows(X, self.n_features_in)
         dtype, double = working_dtype(X.dtype), np.dtype(np.float64)
         X = X if isinstance(X, np.ndarray) else sp.csr_array(X)

@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import as_float64, kernel_with, parameter_rule
@@ -120,6 +119,8 @@ class FourierMap(SeededMap):
         )
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba
+
         # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _SINGLE_SCALES.allows(self.length_scale)
         dtype = out.dtype if single else np.dtype(np.float64)

@@ -31,16 +31,14 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
-import scipy.sparse as sp
 
-from ..compiled.count_sketches import count_sketch, count_sketch_csr
 from ..errors import InputError
 from ..kernels.dot_product import Polynomial
 from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
 from ..typing import RandomState, Rows
-from .base import SeededMap, all_finite, row_tiles
+from .base import SeededMap, all_finite, row_tiles, stored_entries
 from .estimator import FeatureEstimator
 from .rules import DOT_GAMMA, resolve_gamma
 
@@ -91,18 +89,17 @@ class TensorSketchMap(SeededMap):
         return weights.astype(dtype)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.count_sketches import count_sketch  # late, with Numba
+
         p, D, dtype = self.kernel.degree, self.n_components, out.dtype
         places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
         weights = weight_cache.get((self, "weights", dtype.str), lambda: self._weights(dtype))
-        X = X if isinstance(X, np.ndarray) else sp.csr_array(X, dtype=dtype)
+        values, indices, indptr = stored_entries(X, dtype)
         tile = max(1, min(256, _TILE_BYTES // (p * D * dtype.itemsize)))
         buffer = np.empty((tile, p, D), dtype=dtype)
         for a, b in row_tiles(X.shape[0], tile):
             sketch = buffer[: b - a]
-            if isinstance(X, np.ndarray):
-                count_sketch(np.ascontiguousarray(X[a:b], dtype=dtype), places, weights, sketch)
-            else:
-                count_sketch_csr(X.data, X.indices, X.indptr[a : b + 1], places, weights, sketch)
+            count_sketch(values, indices, indptr[a : b + 1], places, weights, sketch)
             features = sketch[:, 0]
             if p > 1:
                 with np.errstate(over="ignore", invalid="ignore"):  # refused below

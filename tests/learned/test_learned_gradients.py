@@ -144,7 +144,7 @@ def test_features_of_training_are_those_of_the_map(structure, phase, D, dtype):
     map_ = LearnedFourierMap(d, D, phase, structure, 3, None, None, theta, b / (2 * np.pi) if len(b) else None)
     features = CosineFeatures(layout, p, np.dtype(dtype))
     scores = features.scores(features.forward(X.astype(dtype))[0])
-    expected = map_(X) @ layout.interleaved(w) + c
+    expected = map_(X) @ w + c
     np.testing.assert_allclose(scores, expected, atol=1e-4 if dtype == np.float32 else 1e-12)
 
 
