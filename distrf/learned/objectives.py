@@ -122,11 +122,8 @@ class CompactWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
-        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight.
-
-        map_moves : whether the gradient of the map is computed; else it is 0
-        """
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         features = CosineFeatures(self.layout, W, dtype)
@@ -143,10 +140,8 @@ class CompactWork(BatchWork):
             sums.w[:] += Z.T @ slope
             if len(sums.c):
                 sums.c[:] += slope.sum(axis=0, dtype=np.float64)
-            if map_moves:
-                features.backward(slope @ features.w.T, intermediates)
-        if map_moves:
-            features.add_gradient(sums)
+            features.backward(slope @ features.w.T, intermediates)
+        features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
     def score(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
@@ -176,7 +171,7 @@ class KernelWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))

@@ -275,12 +275,12 @@ class LearnedFourierMap(FeatureMap):
         return np.sqrt(np.einsum("ij,ij->j", self.frequencies, self.frequencies) / len(self.frequencies))
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        if self.kernel is None or self.length_scale is None:
+        if self.kernel is None:
             raise InputError(
                 "these frequencies were learned for a loss and approximate no given kernel; "
                 "objective='kernel' learns those of one"
             )
-        return self.kernel(X, Y, self.length_scale)
+        return super().exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.linear.work()

@@ -34,12 +34,12 @@ import scipy.fft
 
 from ..errors import InputError
 from ..kernels.dot_product import Polynomial
-from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
+from ..parameters import estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
-from ..typing import RandomState, Rows
+from ..typing import Rows
 from .base import SeededMap, all_finite, row_tiles, stored_entries
-from .estimator import FeatureEstimator
+from .estimator import DrawnFeatures
 from .rules import DOT_GAMMA, resolve_gamma
 
 #: Bytes of the sketches of one tile of rows: so few that the FFT finds them in the cache.
@@ -112,9 +112,6 @@ class TensorSketchMap(SeededMap):
                 "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
             )
 
-    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        return self.kernel(X, Y)
-
     def work(self) -> tuple[float, float]:
         p, D, d = self.kernel.degree, self.n_components, self.n_features_in
         transforms = (p + 1) * 2.5 * D * np.log2(max(D, 2)) if p > 1 else 0.0
@@ -133,7 +130,7 @@ class TensorSketchMap(SeededMap):
 
 
 @estimator
-class TensorSketchFeatures(FeatureEstimator):
+class TensorSketchFeatures(DrawnFeatures):
     """Random features of the polynomial kernel (gamma x.y + coef0)^degree by TensorSketch.
 
     A row takes O(d + D log D) operations, a CSR row O(nonzeros + D log D). The fitted map is a seed.
@@ -149,10 +146,6 @@ class TensorSketchFeatures(FeatureEstimator):
         Weight of the lower powers against the highest. 0 leaves the highest alone.
     n_components : int, default=1024
         D, the number of features. Products of small primes are fastest, since D is the length of an FFT.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
@@ -182,8 +175,6 @@ class TensorSketchFeatures(FeatureEstimator):
     gamma: float | str = param(default="norm", rule=DOT_GAMMA)
     coef0: float = param(default=1.0, rule=number(0))
     n_components: int = param(default=1024, rule=whole())
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> TensorSketchMap:
         gamma = resolve_gamma(self.gamma, X, seed)
