@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.csr_products import add_transposed_product
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
 
@@ -56,6 +55,8 @@ def add_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
     F : array or CSR matrix of shape (m, D)
     """
     if sp.issparse(F):
+        from ..compiled.csr_products import add_transposed_product  # late, with Numba
+
         add_transposed_product(F, G, out)
         return
     step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * max(1, G.shape[1])))
@@ -126,7 +127,7 @@ class SRHTSketch(Sketch):
         return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
     def add(self, first: int, F: Any, out: np.ndarray) -> None:
-        from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+        from ..compiled.walsh_hadamard import add_hadamard_samples  # late, with Numba
 
         sample_block, sample_row = self.samples()
         for block, a, b in self._blocks(first, first + F.shape[0]):
