@@ -98,7 +98,7 @@ def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
     return {(base_of(kind), getattr(kind, "tz", None)) for kind in kinds} - {("empty", None)}
 
 
-def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
+def converted(name: str, text: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -110,7 +110,7 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
 
     Returns
     -------
-    Place
+    str
         Of a name that tells the version of the file and how it is read.
 
     Raises
@@ -121,7 +121,7 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
-    place = files.Place(f"{folder}/{fingerprint_of_spec(spec)}.parquet", folder.options)
+    place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place

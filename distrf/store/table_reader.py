@@ -194,8 +194,7 @@ class TableRows:
         return tuple(dict.fromkeys(group.origin for group in self.groups))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet. But how it was read has: the
-        # name of the file tells.
+        # Where CSV became Parquet has no place in a key. But how it was read has: the name of the file tells.
         groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
         return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
@@ -356,16 +355,16 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
+def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     """The row groups and columns of files of Parquet, by their footers.
 
     Parameters
     ----------
     path : str
         Where the data set is.
-    names : sequence of Place
+    names : sequence of str
         The files.
-    origins : sequence of Place
+    origins : sequence of str
         The files of CSV that they were made of, or the same.
     """
 

@@ -80,7 +80,7 @@ class TableSource(RowSource):
         return file_lists.holds(path, file_lists.PARQUET)
 
     @classmethod
-    def files(cls, path: str) -> list[files.Place]:
+    def files(cls, path: str) -> list[str]:
         """The files of a path, in the order of the rows."""
         return file_lists.list_files(path, cls.endings, cls.kind)
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..errors import InputError, input_errors, warn
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import align_rows, check_dask_rows, map_features
 from ..execution.sampling import sampled_rows, take_rows
 from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
@@ -345,9 +345,7 @@ class TableEncoder(FeatureEstimator):
     def _apply(self, map_: TableMap, rows: Any) -> Any:
         if not is_dask_collection(rows):
             return apply_map(map_, rows, self.n_jobs)
-        dtype = map_.out_dtype(rows.dtype)
-        widest = max(map_.entries_per_row * dtype.itemsize, 8 * rows.shape[1])
-        return map_rows(map_, split_rows(rows, rows_per_block(widest)), map_.n_components, dtype)
+        return map_features(map_, rows)
 
     def _planned_map(self, d: int) -> FeatureMap:
         return TableMap.of_encodings(d, planned_encodings(self._planned_kinds(d), self._choices(0)))
