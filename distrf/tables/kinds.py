@@ -117,12 +117,20 @@ def infer_kinds(
         unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
+        kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
+    if not any(kind.used for kind in kinds):
         left = listed(f"{kind.name!r}: {kind.why}" for kind in kinds)
         raise InputError(
-            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}} for levels, "
-            "'number' or 'date'"
+            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
         )
     return kinds
+
+
+def _as_number(kind: ColumnKind) -> ColumnKind:
+    """A column of ascending numbers where there is no other one."""
+    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; say kinds={{{kind.name!r}: 'date'}} where it is a time"
+    column = kind.column and replace(kind.column, base="number")
+    return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
