@@ -61,11 +61,11 @@ class Evaluation(dict[str, Any]):
         self.sums = sums
 
     def __repr__(self) -> str:
-        """The first score and the others, one a line, rounded, without those that are not defined and bounds of nothing."""
+        """The first score and the others, one a line, rounded, without those that are not defined."""
         first, lists = self["score"], [name for name, value in self.items() if isinstance(value, (list, dict))]
         known: dict[str, Any] = {first: self[first]}
         for name, value in self.items():
-            if not (value is None or name in ("score", *lists) or (name.endswith("_error") and not value)):
+            if value is not None and name not in ("score", *lists):
                 known.setdefault(name, repr(value) if name == "positive" else value)  # a class, not a fact
         known |= {"also holds": ", ".join(lists)} if lists else {}
         width = max(map(len, known))
@@ -139,9 +139,9 @@ def evaluate(
     -----
     AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
     rare; of more it is the mean over the classes, each against the rest, ranked by its probability if the model has such. Up to 65,536 distinct values (262,144 of all
-    classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
-    "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
-    classes "calibration" is of the largest probability.
+    classes together) they are exact. Beyond, values are counted in bins, which changes the scores
+    by some millionths. More than 512 classes are not ranked. Of more than two classes "calibration" is of the largest
+    probability.
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]

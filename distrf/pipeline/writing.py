@@ -63,54 +63,6 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         )
 
 
-@ruled(out=PLACE)
-def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None) -> Written:
-    """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
-
-    The block that the old rows left unfinished is written anew, and further ones behind it. Until all are there, and if the job
-    is killed, the store has its old rows. Rows that were opened before stay as they are; open them again to have the new ones.
-
-    Parameters
-    ----------
-    X : array, CSR matrix or Dask array of shape (n, d)
-        Rows, of any chunks.
-    out : str or PathLike
-        The Zarr store, complete.
-    y : array of shape (n,) or (n, C), or None, default=None
-        Targets, where the store has some. Labels that it does not know join its classes.
-
-    Returns
-    -------
-    Written
-        `info` of the longer store, and how many of its `blocks` this call `computed`.
-
-    Raises
-    ------
-    InputError
-        NaN or infinity, rows of another width or type, or y of another length.
-    SpecMismatchError
-        The store has these rows.
-    StoreError
-        There is no such store.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from distrf import append_rows, open_rows, write_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = write_rows(np.zeros((5, 2)), f"{folder}/rows.zarr")
-    ...     longer = append_rows(np.ones((3, 2)), f"{folder}/rows.zarr")
-    ...     open_rows(f"{folder}/rows.zarr")[0].compute()[:, 0]
-    array([0., 0., 0., 0., 0., 1., 1., 1.])
-    """
-    out, rows = os.fspath(out), Rows(X, y)
-    part = {"fingerprint": rows.description["data"]}
-    X, y = rows.rows()
-    with hold(out):
-        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part)
-
-
 @reads_csv
 @ruled(out=PLACE)
 def featurize(

@@ -93,12 +93,12 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     for ranking in [state for state in sums.rankings.states if sums.two and state.defined]:  # one at most
         y, score, weight = ranking.weighted_labels
         fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
-        options: dict[str, Any] = {"roc_auc": ranking.roc_auc()[0], "pos_label": _plain(sums.classes[1])}
+        options: dict[str, Any] = {"roc_auc": ranking.roc_auc(), "pos_label": _plain(sums.classes[1])}
         found["roc_curve"] = metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, **options)
         y, score = (y, score) if positive else (~y, -score)
         precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
         options = {"pos_label": _plain(sums.classes[positive]), "prevalence_pos_label": float(precision[0])}
-        options["average_precision"] = ranking.average_precision(not positive)[0]
+        options["average_precision"] = ranking.average_precision(not positive)
         found["precision_recall_curve"] = metrics.PrecisionRecallDisplay(precision, recall, **options)
     if held.weight > 0:
         true, told, _ = held.calibration

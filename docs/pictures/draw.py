@@ -235,7 +235,7 @@ def laplace():
     figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.1))
     X = digits()[0][:200]
     X = X / X.sum(axis=1, keepdims=True)
-    parts = {"dense": {}, "alternating, log2 d": {"projection": "alternating_circulant", "n_mixed": "log2"}}
+    parts = {"dense": {}, "alternating, log2 d": {"projection": "alternating_circulant-log2"}}
     parts |= {
         "alternating, 2": {"projection": "alternating_circulant"},
         "circulant": {"projection": "circulant"},
