@@ -388,13 +388,15 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """
     from ..pipeline.evaluating import evaluate
     from ..pipeline.importance import permutation_importance
+    from ..pipeline.loaded import predictor
 
     session.report_to(given.get("report"), x, model)
-    session.plan_jobs()
-    title, reading = f"{model} on {x}", _reading(given)
-    found = evaluate(model, x, **reading, **_of(given, "by"))
-    shown, result = console.scores(title, found), dict(found) | {"model": model}
-    if "importance" in given:
-        lost = permutation_importance(model, x, **reading)
-        result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
+    trained, title = predictor(model), f"{model} on {x}"
+    data = trained.open(x, needs_target=True, **_reading(given))
+    with session.connected("evaluate", trained.pipeline, data):
+        found = evaluate(trained, data, **_of(given, "by"))
+        shown, result = console.scores(title, found), dict(found) | {"model": model}
+        if "importance" in given:
+            lost = permutation_importance(trained, data)
+            result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title)

@@ -92,7 +92,7 @@ class Session:
             yield
 
     def plan_jobs(self) -> None:
-        """From here on what reads all rows for a model that is there is planned, and runs on the cluster."""
+        """From here on `predict`, `featurize` and `add_rows` are planned, and run on the cluster."""
         from ..pipeline.rows import around_job
 
         around_job.set(self.connected)

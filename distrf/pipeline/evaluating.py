@@ -23,7 +23,6 @@ from ..scores.slices import Sliced, Slices
 from ..store.csv_format import reads_csv
 from ..tables.drift import DriftWarning
 from .loaded import predictor
-from .rows import around_job
 
 #: Values of a column that are looked at to choose slices.
 _SAMPLE = 10_000
@@ -151,14 +150,13 @@ def evaluate(
     if column is not None and column.shape[:1] != (n,):
         raise InputError(f"by has one value for each of {n} rows, got shape {column.shape}")
     slices = None
-    with around_job.get()("evaluate", pipeline, data):
-        if column is not None:
-            slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
-        outputs = _outputs(pipeline, rows)
-        if data.weights is not None:
-            outputs["weights"] = data.weights
-        empty = empty_sums(last, tuple(outputs), n, slices)
-        sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
+    if column is not None:
+        slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
+    outputs = _outputs(pipeline, rows)
+    if data.weights is not None:
+        outputs["weights"] = data.weights
+    empty = empty_sums(last, tuple(outputs), n, slices)
+    sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
     if is_classifier(last):
         _warn_of_new_labels(sums.whole.labels, last.classes_)
     sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}

@@ -25,7 +25,6 @@ from ..scores.errors import ProbabilitySums
 from ..store.csv_format import reads_csv
 from ..targets import checked_weights
 from .loaded import predictor
-from .rows import around_job
 
 #: Bytes of the sampled rows, which the client holds; columns that are permuted one by one.
 _BYTES, _MOST_COLUMNS = 2**26, 5000
@@ -166,36 +165,37 @@ def permutation_importance(
     reading = {"target": target, "sample_weight": sample_weight, "columns": columns}
     data, rows, truth = trained.open_labelled(X, y, "importance", **reading)
     rows = plain_rows(rows)  # a data frame of pandas stays one, for steps that take its columns by name
-    n, d = map(int, rows.shape)
+    labels, n, d = is_classifier(trained.pipeline), *map(int, rows.shape)
     if d > _MOST_COLUMNS:
         raise InputError(
-            f"a column is permuted after the other, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; look at the weights "
-            "of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
+            f"a column is permuted after the other, {n_repeats} times each, of at most {_MOST_COLUMNS:,} columns; the rows have {d:,}; "
+            "look at the weights of a linear model without a map instead (coef_), or ask for columns of the table before it is hashed"
         )
     proper = "neg_log_loss" if hasattr(trained.pipeline, "predict_proba") else "accuracy"
-    scoring, seed = scoring or (proper if is_classifier(trained.pipeline) else "r2"), draw_seed(random_state)
+    scoring, seed = scoring or (proper if labels else "r2"), draw_seed(random_state)
     header = getattr(data.X, "columns", None) if data.info is None else data.info.columns
     known = (trained.reading["columns"], getattr(trained.pipeline[0], "feature_names_in_", None), header)
     columns = next((names for names in known if names is not None and len(names) == d), range(d))
-    names = tuple(name if isinstance(name, str) else f"x{name}" for name in columns)
+    names = [name if isinstance(name, str) else f"x{name}" for name in columns]
     chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * d)), n_rows), seed, "importance")
-    weights = [] if data.weights is None else [data.weights]
-    if is_dask_collection(rows):
-        weights = [align_rows(rows, weight, "sample_weight") for weight in weights]
-    with around_job.get()("evaluate", trained.pipeline, data):
-        rows, truth, *weights = take_aligned([rows, truth, *weights], chosen)
+    beside = {} if data.weights is None else {"sample_weight": data.weights}
+    if beside and is_dask_collection(rows):
+        beside["sample_weight"] = align_rows(rows, data.weights, "sample_weight")
+    rows, truth, *weights = take_aligned([rows, truth, *beside.values()], chosen)
     rows = rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows  # so that slices count rows
-    given = {"sample_weight": checked_weights(weights[0], truth)} if weights else {}
-    if weights and not given["sample_weight"].any():
+    if weights and not checked_weights(weights[0], truth).any():
         raise InputError("sample_weight must not be zero everywhere")
-    blocked = _InBlocks(trained.pipeline, d)
-    scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
-    # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
-    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "X does not have valid feature names")
-        baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
-        found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
-    return Importance(names, found.importances, scoring, float(baseline), len(truth), n)
+    given, blocked = dict(zip(beside, weights, strict=True)), _InBlocks(trained.pipeline, d)
+    try:
+        # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
+        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "X does not have valid feature names")
+            scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
+            baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
+            found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"the score {scoring!r} does not go with this model and rows: {error}") from error
+    return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
 
 
 def _negative_log_loss(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

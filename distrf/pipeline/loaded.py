@@ -41,6 +41,8 @@ class Loaded:
     @classmethod
     def of(cls, model: Any) -> Loaded:
         """From the path of a model folder, or a fitted estimator. Raises StoreError for a folder that is none."""
+        if isinstance(model, Loaded):
+            return model
         path = path_of(model)
         details, fitted = ({}, model) if path is None else (model_details(path), load_model(path))
         pipeline = as_pipeline(fitted)
@@ -82,6 +84,8 @@ class Loaded:
 
         needs_target : whether the target of the training is read where no other one is asked for
         """
+        if isinstance(rows, Rows):
+            return rows.weighted(sample_weight)
         encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
         if columns is not None and (encoder is not None or path is None):
             raise InputError(
