@@ -138,7 +138,7 @@ def learned(model):
         out |= {"coef": model.coef_, "intercept": model.intercept_}
         if hasattr(model, "history_"):
             out |= {"losses": [h["loss"] for h in model.history_], "t": model.t_}
-            out["scores"] = [h["validation_score"] or 0.0 for h in model.history_]
+            out["held_out"] = [h["validation_loss"] or 0.0 for h in model.history_]
     return out
 
 

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import map_features
 from ..execution.sampling import sampled_rows
 from ..folds import GivenFolds, given_folds
 from ..kernels.base import get_kernel
@@ -22,7 +22,7 @@ from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
-from ..maps import FeatureMap, working_dtype
+from ..maps import FeatureMap
 from ..maps.estimator import apply_map
 from ..maps.fourier import GAMMA, KERNEL, NU, PHASE, FourierMap
 from ..maps.learned import STRUCTURES, LearnedFourierMap, count_learned
@@ -119,7 +119,7 @@ class MapLearner:
     validation_fraction : float, default=0.1
         Share of the rows that early stopping holds out, rounded to one of 2, 3, ... neighbouring rows.
     n_iter_no_change : int, default=20
-        With early stopping, training stops after so many epochs without a better score on held-out rows.
+        With early stopping, training stops after so many epochs without a lower loss of held-out rows.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the state of training; the same call resumes from it, and ends with the same bits.
     checkpoint_every : int, default=200
@@ -135,7 +135,7 @@ class MapLearner:
     map_ : LearnedFourierMap
         The learned map, with the arrays `frequencies` and, for offset phases, `offsets`.
     history_ : list of dict
-        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_loss", "seconds", "rows"
         and "batches".
     n_iter_ : int
         Epochs.
@@ -275,8 +275,7 @@ class MapLearner:
             work.layout, reach(sample), schedule.count(0) * n_epochs, spreads, unit, prior
         )
         validates = usable < sum(rows.blocks)
-        tol, classes = 0.0 if validates else None, work.targets.classes is not None
-        rules = Rules(n_epochs, tol, int(self.n_iter_no_change), classes, validates)
+        rules = Rules(n_epochs, 0.0 if validates else None, int(self.n_iter_no_change), validates)
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(start_parameters(work.layout, start)), rules,
             work.targets.mean_weight, rows, validates, checkpoint=checkpoint, every=int(self.checkpoint_every),
@@ -392,6 +391,4 @@ class CompactModel(MapLearner, LinearModel):
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):
             return apply_map(self.map_, X, self.n_jobs)
-        dtype = working_dtype(X.dtype)
-        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+        return map_features(self.map_, X)

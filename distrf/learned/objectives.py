@@ -21,7 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..maps.learned import LearnedFourierMap
-from ..sgd.batch_work import BatchWork, Sums, score_sums
+from ..sgd.batch_work import BatchWork, Sums
 
 
 class Parts(NamedTuple):
@@ -144,19 +144,13 @@ class CompactWork(BatchWork):
         features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
-    def score(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Score sums of some rows of (X, targets, weights or None): see `sgd.batch_work.validation_score`."""
-        total = np.zeros((5, self.layout.n_outputs))
-        for a in range(0, len(rows), 4096):
-            chosen = rows[a : a + 4096]
-            X, Y, w = self._features(given, (), chosen)
-            features = CosineFeatures(self.layout, W, Y.dtype)
-            step = features.linear.rows_per_tile
-            scores = np.concatenate(
-                [features.scores(features.forward(X[i : i + step])[0]) for i in range(0, len(chosen), step)]
-            )
-            total += score_sums(self.targets, self.loss, scores, Y, w)
-        return total
+    def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
+        """The scores of rows, which are not features yet."""
+        features = CosineFeatures(self.layout, W, Z.dtype)
+        return features.scores(features.forward(Z)[0])
+
+    def tile_rows(self, W: np.ndarray) -> int:
+        return self.layout.map.linear.rows_per_tile
 
 
 @dataclass(frozen=True)

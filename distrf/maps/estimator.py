@@ -21,7 +21,7 @@ from threadpoolctl import ThreadpoolController
 from ..errors import InputError, input_errors, rows_from
 from ..execution.labelled import header, is_frame, plain_rows, reading_of
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import check_dask_rows, map_features
 from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..parameters import JOBS, SEED, Rule, check_parameters, estimator, instance, param
@@ -372,9 +372,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _mapped(self, X: Any) -> Any:
         """Lazy features of lazy rows."""
-        dtype = self.map_.out_dtype(X.dtype)
-        widest = max(self.map_.entries_per_row, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+        return map_features(self.map_, X)
 
     @property
     def _n_features_out(self) -> int:

@@ -111,10 +111,7 @@ class TEFM(DrawnFeatures):
     explained_energy_ : array of shape (l,)
         Share of |F|^2, not centred, along each direction.
     residual_ : float
-        |F - F Q Q'| / |F|, estimated on 1,000 rows.
-    residual_interval_ : array of shape (2,)
-        Approximate 95 % confidence bounds of `residual_`. They are too narrow where a few rows have most of
-        the energy, see `distrf.subspace.spectrum.Residual`.
+        |F - F Q Q'| / |F|, estimated on 1,000 rows: too small where a few other rows have most of the energy.
     solver_ : str
         The solver in use.
     solver_reason_ : str
@@ -212,8 +209,7 @@ class TEFM(DrawnFeatures):
         ).find(X, base)
         self.singular_values_ = subspace.singular_values
         self.explained_energy_ = subspace.explained_energy
-        self.residual_ = subspace.residual.value
-        self.residual_interval_ = np.array([subspace.residual.low, subspace.residual.high])
+        self.residual_ = subspace.residual
         self.solver_, self.solver_reason_ = subspace.solver, subspace.reason
         self.n_passes_ = subspace.passes
         self.map_ = SubspaceMap(X.shape[1], subspace.basis.shape[1], base, subspace.basis)
@@ -236,7 +232,7 @@ class TEFM(DrawnFeatures):
             f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
             f"{finder.choice.reason}"
         )
-        costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
+        costs = finder.costs(rows)
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=(note,))
 

@@ -34,8 +34,6 @@ class Sketch:
     stream: str = "sketch"
 
     name: ClassVar[str]
-    #: Whether `add` takes CSR rows of F as they are.
-    accepts_sparse: ClassVar[bool] = False
 
     def rows(self, first: int, last: int) -> np.ndarray:
         """Rows first:last of Theta, dense, shape (last - first, width), float64."""
@@ -71,7 +69,6 @@ class GaussianSketch(Sketch):
     """Independent standard normal entries (Algorithm 1)."""
 
     name: ClassVar[str] = "gaussian"
-    accepts_sparse: ClassVar[bool] = True
 
     def rows(self, first: int, last: int) -> np.ndarray:
         blocks = []

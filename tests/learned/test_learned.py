@@ -287,12 +287,12 @@ def test_the_best_epoch_is_kept():
     X, y = rings(1000)
     given = {"early_stopping": True, "n_iter_no_change": 5, "random_state": 1}
     model = CompactNonlinearClassifier(8, n_epochs=30, **given).fit(X, y)
-    scores = [h["validation_score"] for h in model.history_]
-    assert scores[model.best_epoch_ - 1] == max(scores)
+    losses = [h["validation_loss"] for h in model.history_]
+    assert losses[model.best_epoch_ - 1] == min(losses)
     assert model.n_iter_ == min(30, model.best_epoch_ + 5)
     whole = clone(model).set_params(early_stopping=False).fit(X, y)
     assert whole.n_iter_ == whole.best_epoch_ == 30
-    assert {h["validation_score"] for h in whole.history_} == {None}
+    assert {h["validation_loss"] for h in whole.history_} == {None}
 
 
 def test_weights_of_classes_and_rows():

@@ -69,7 +69,6 @@ def test_transform_is_features_times_q(rows, tefm):
     assert G.dtype == np.float32
     np.testing.assert_allclose(np.linalg.norm(G, axis=0), tefm.singular_values_, rtol=1e-4)
     assert (np.diff(tefm.explained_energy_) <= 0).all()
-    assert tefm.residual_interval_[0] <= tefm.residual_ <= tefm.residual_interval_[1]
     assert tefm.residual_ == pytest.approx(np.sqrt(1 - tefm.explained_energy_.sum()), rel=1e-3)
 
 
