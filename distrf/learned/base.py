@@ -17,7 +17,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_features
 from ..execution.sampling import sampled_rows
 from ..folds import GivenFolds, given_folds
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
@@ -174,7 +174,7 @@ class MapLearner:
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
         count_learned(self.phase, int(self.n_components))
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         if self.structure == "circulant" and kernel.radii(0, 0, 1) is not None:
             raise InputError(
                 "structure='circulant' starts from circulant blocks alone, of a kernel whose weight rows have no radii, got "

@@ -17,7 +17,7 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.metric import average_outer_product, metric_root
 from ..maps.fourier import RandomFourierFeatures
@@ -157,7 +157,7 @@ class Race:
         if not (self.search and named and name and trial.scale_parameter()) or isinstance(value, numbers.Real):
             return [(None, None)]
         try:
-            rule = resolve_length_scale(kernel_with(kernel, known, Kernel), value, None, X, self.seed)
+            rule = resolve_length_scale(get_kernel(kernel, Kernel, known), value, None, X, self.seed)
         except InputError:  # all rows are equal in these units
             return []
         return [(multiple * rule, multiple) for multiple in multiples]

@@ -53,10 +53,6 @@ class Optimizer:
         """The state before the first batch. It takes over the array and may change it."""
         raise NotImplementedError
 
-    def sent(self, state: Any) -> dict[str, Any]:
-        """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
-        return {}
-
     def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
         """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
         raise NotImplementedError
