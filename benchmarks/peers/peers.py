@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 import venv
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ import numpy as np
 import psutil
 
 from benchmarks.benchmark import Cell, Part, Record, Run, lines, pm, spread
-from benchmarks.peers import job
 from benchmarks.peers.job import JOBS
 
 ROOT = Path(__file__).parents[2]
@@ -179,18 +177,11 @@ def smooth(n: int, d: int, tests: int) -> dict[str, np.ndarray]:
     return {"X": X, "y": y, "T": T, "t": t}
 
 
-def over_seeds(run: Run, name: str, method: str, folder: str, options: dict[str, Any], seeds: int) -> Record:
+def over_seeds(name: str, method: str, folder: str, options: dict[str, Any], seeds: int) -> Record:
     """Medians of seconds and bytes, mean of the error or score; what failed once is not tried again."""
     made: list[Record] = []
     for seed in range(1 if method in EXACT else seeds):
-        given = options | {"seed": seed}
-        if run.small:
-            with warnings.catch_warnings():
-                found = {"peer": JOBS[name][method].peer, "method": method} | job.run(
-                    name, method, folder, given
-                )
-        else:
-            found = measure(name, method, folder, given, SECONDS)
+        found = measure(name, method, folder, options | {"seed": seed}, SECONDS)
         if "failed" in found:
             return found
         made.append(found)
@@ -208,7 +199,7 @@ def of_job(run: Run, name: str, d: int, D: int, tests: int, sizes: dict[int, int
             for method, how in JOBS[name].items():
                 tried = n <= how.most and (not run.small or how.peer in HERE)
                 if tried and not run.has(n=n, method=method):
-                    yield over_seeds(run, name, method, folder, options, seeds) | {"n": n}
+                    yield over_seeds(name, method, folder, options, seeds) | {"n": n}
 
 
 def features(run: Run) -> Iterator[Record]:
