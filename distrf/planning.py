@@ -235,10 +235,10 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
     else:
         rows = rows if getattr(model, "map_", None) is None else rows.after(model.map_)
         final = _writing(job, replace(rows, outputs=len(np.atleast_2d(getattr(model, "coef_", 0.0)))), model)
-    if rows.weights > CACHE_BYTES:
+    if sum(map_.work()[1] for map_ in rows.maps) > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         total += Costs(notes=(note,))
-    total += replace(final, memory=rows.with_held(final.memory))
+    total += final
     if job == "train":
         total = _with_choices(total, rows, model)
     return Plan(
@@ -317,13 +317,12 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
     scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize
-    memory = PassMemory(
-        rows.block_bytes, max(scratch, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
-    )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
     flops = sum(map_.work()[0] for map_ in rows.maps) + rows.outputs * (2.0 * rows.width + ROW_FLOPS)
     reduction = SumsReduction(None, state, flops) if job == "evaluate" else RowCount()
+    memory = rows.pass_memory(reduction)
+    memory = replace(memory, scratch=max(memory.scratch, scratch))
     return Costs((rows.passes(1, reduction),), written, memory)
 
 

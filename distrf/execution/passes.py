@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
@@ -34,7 +35,7 @@ from ..progress import pass_topic, report
 from ..projections.cache import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
 from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_of, row_bytes, source_of
 from .scheduler import compute, current_client, gather
 from .segments import Blocks, add_block, with_dependencies
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
@@ -185,7 +186,8 @@ def _run_dask(
     blocks = blocks_of(arrays).with_learned(learned)
     if learned:
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
-    segments = _segments(reduction, blocks, rows, arrays)
+    shared = isinstance(blocks, StoredBlocks)
+    segments = pass_segments(reduction, arrays, blocks.edges, held=blocks.held, shared=shared)
     if not segments:
         return reduction.initial()
     name = task_name(label)
@@ -224,30 +226,26 @@ def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Tas
     return Delayed(tree_sum(lambda i: segments[i].key, 0, len(segments), add), graph)
 
 
-def _segments(
-    reduction: Reduction, blocks: Blocks, rows: Sequence[int], arrays: Sequence[Any]
+def pass_segments(
+    reduction: Reduction, arrays: Sequence[Any], edges: Sequence[int], *, held: bool, shared: bool
 ) -> list[tuple[int, int]]:
-    """First block, and the block after the last, of each segment."""
+    """First block, and the block after the last, of each segment of a pass over lazy arrays.
+
+    edges : blocks at which a segment may begin; held : whether workers hold the rows; shared : whether several segments may read the
+    same stored block
+    """
+    rows = [int(r) for r in arrays[0].chunks[0]]
     wanted = count_segments(sum(rows), reduction)
-    if blocks.held:
+    if held:  # each segment a block, or neighbours that are smaller than a state together
         nbytes = sum(row_bytes(array) for array in arrays) * sum(rows)
-        return cut_segments(rows, blocks.edges, held_segments(reduction, nbytes, wanted))
-    if isinstance(blocks, StoredBlocks) and len(blocks.edges) < len(rows):
+        wanted = min(max(wanted, int(nbytes / max(reduction.nbytes, 1))), MOST_SEGMENTS)
+    elif shared and len(edges) < len(rows):
         sources = [source_of(array) for array in arrays]
         largest = max(max(source.chunks[0]) * row_bytes(source) for source, _ in sources)
         flops = reduction.flops_per_row + map_flops([map_ for _, maps in sources for map_ in maps])
-        shared = shared_segments(len(blocks.edges), largest, sum(rows), flops, wanted)
-        if shared:
-            return cut_segments(rows, range(len(rows)), shared)
-    return cut_segments(rows, blocks.edges, wanted)
-
-
-def held_segments(reduction: Reduction, nbytes: float, wanted: int) -> int:
-    """The most segments of rows that workers hold: each a block, or neighbours that are smaller than a state together.
-
-    nbytes : of all rows; wanted : segments that a pass of other rows has
-    """
-    return min(max(wanted, int(nbytes / max(reduction.nbytes, 1))), MOST_SEGMENTS)
+        if sharers := shared_segments(len(edges), largest, sum(rows), flops, wanted):
+            return cut_segments(rows, range(len(rows)), sharers)
+    return cut_segments(rows, edges, wanted)
 
 
 def pass_memory(
@@ -277,27 +275,42 @@ def pass_memory(
     PassMemory
         In bytes.
     """
-    block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     maps: list[Any] = [getattr(getattr(reduction, "source", None), "base", None)]
-    sources, dtype = {}, arrays[0].dtype
+    blocks, sources, dtype = dict[str, int](), dict[str, da.Array](), arrays[0].dtype
     for array in arrays:
-        source, functions = source_of(array)
+        made, steps = made_of(array)
+        source, functions = made[-1], [step for step in steps if callable(step)]
+        # Beside the block and that which is stored there are the features of each map between that widens rows.
+        widened = (
+            a
+            for a, step in zip(made, steps, strict=False)
+            if not getattr(step, "same_columns", not callable(step))
+        )
+        blocks |= {a.name: int(max(a.chunks[0]) * row_bytes(a)) for a in (array, *widened, source)}
+        if functions and blocks_are_csr(array):  # `row_bytes` has counted it
+            blocks[array.name] -= int(max(source.chunks[0]) * row_bytes(source))
         maps += functions
         dtype = source.dtype if functions and source.dtype.kind in "fiub" else dtype  # others may be text
         sources[source.name] = source
-        if functions and blocks_are_csr(array):  # `row_bytes` has counted it
-            block -= int(max(source.chunks[0]) * row_bytes(source))
-    largest = {name: int(max(source.chunks[0]) * row_bytes(source)) for name, source in sources.items()}
-    block += sum(nbytes for name, nbytes in largest.items() if name not in {array.name for array in arrays})
+    block = sum(blocks.values())
     scratch = reduction_scratch(reduction, max(arrays[0].chunks[0]), blocks_are_csr(arrays[0]))
     for name, source in sources.items():
         if reads_files(source):  # others are made, not read
-            scratch = max(scratch, reading_scratch(largest[name], block))
-    held = sum(array.nbytes for array in (learned or {}).values())
-    weights = sum(map_.work()[1] for map_ in dict.fromkeys(maps) if hasattr(map_, "work"))
-    if weights:
-        held += cached_bytes(weights, working_dtype(dtype).itemsize)
-    return PassMemory(block, scratch, reduction.nbytes, held, n_segments, workers.threads)
+            scratch = max(scratch, reading_scratch(blocks[name], block))
+    held, more = map_memory(maps, working_dtype(dtype).itemsize)
+    held += sum(array.nbytes for array in (learned or {}).values())
+    return PassMemory(block, scratch + more, reduction.nbytes, held, n_segments, workers.threads)
+
+
+def map_memory(maps: Sequence[Any], itemsize: int) -> tuple[int, int]:
+    """Bytes that a worker holds of some maps, which may be none, and those that a thread takes beside a block and its features."""
+    known = [map_ for map_ in dict.fromkeys(maps) if hasattr(map_, "held_bytes")]
+    weights = sum(map_.work()[1] for map_ in known)
+    held = cached_bytes(weights, itemsize) if weights else 0
+    return (
+        held + sum(map_.held_bytes(itemsize) for map_ in known),
+        sum(map_.scratch_bytes(itemsize) for map_ in known),
+    )
 
 
 def tree_sum(state: Callable[[int], Any], first: int, last: int, combine: Callable[[Any, Any], Any]) -> Any:

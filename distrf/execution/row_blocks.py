@@ -240,19 +240,6 @@ def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     return arrays[-1], [step for step in steps if callable(step)]
 
 
-def uncut_rows(X: da.Array) -> da.Array:
-    """X in the blocks that it was cut from, where these are not larger than Dask's `array.chunk-size`.
-
-    A caller that takes some rows of a block at a time would read a stored block anew for each block that was cut from it.
-    """
-    arrays, steps = made_of(X)
-    for source, step in zip(arrays[1:], steps, strict=True):
-        if step is not None or max(source.chunks[0]) * row_bytes(source) > target_block_bytes():
-            break
-        X = source
-    return X
-
-
 @dataclass(frozen=True)
 class ArrayRows:
     """Reads rows of an array in memory, as stored ones are read. first : the number of the first"""
@@ -273,12 +260,25 @@ class _ArrayBlocks(BlockwiseDep):
     produces_tasks = False
 
     def __init__(self, name: str, rows: np.ndarray, chunks: Sequence[int]):
-        self.name, self.blocks = name, [(ArrayRows(rows), 0, len(rows))]
+        self.name, self.shape = name, rows.shape
+        self.blocks = [(ArrayRows(rows), 0, rows.shape[0])]
+        self.csr_nbytes = stored_row_bytes(rows) * rows.shape[0] if sp.issparse(rows) else None
         self._rows, self._ends = rows, np.cumsum(chunks)
         self.numblocks = (len(chunks), *(1,) * (rows.ndim - 1))
 
     def __getitem__(self, index: tuple[int, ...]) -> np.ndarray:
         return self._rows[self._ends[index[0] - 1] if index[0] else 0 : self._ends[index[0]]]
+
+
+def array_blocks(rows: Any, name: str, chunks: Any) -> da.Array:
+    """An array in memory as a Dask array of this name.
+
+    rows : array or CSR matrix; chunks : rows of each block, or of all but the last
+    """
+    sizes = da.core.normalize_chunks((chunks, *rows.shape[1:]), rows.shape)
+    axes = tuple(range(rows.ndim))
+    layer: Any = blockwise(aligned, name, axes, _ArrayBlocks(name, rows, sizes[0]), axes, numblocks={})
+    return da.Array(HighLevelGraph.from_collections(name, layer), name, sizes, meta=rows[:0])
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
@@ -306,10 +306,7 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
             f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
         )
     if not is_dask_collection(y):
-        axes, key = tuple(range(y.ndim)), f"rows-{tokenize(y, X.chunks[0])}"
-        layer: Any = blockwise(aligned, key, axes, _ArrayBlocks(key, y, X.chunks[0]), axes, numblocks={})
-        graph, chunks = HighLevelGraph.from_collections(key, layer), (X.chunks[0], *((n,) for n in y.shape[1:]))
-        return da.Array(graph, key, chunks, meta=y[:0])
+        return array_blocks(y, f"rows-{tokenize(y, X.chunks[0])}", X.chunks[0])
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
 
@@ -379,6 +376,13 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     return out if has_frames(X) else _remembering(out, X, function)
 
 
+def map_features(map_: Any, X: da.Array) -> da.Array:
+    """The features that a map makes of lazy rows. Chunks are cut where a block of the wider of both would pass Dask's `array.chunk-size`."""
+    dtype = map_.out_dtype(X.dtype)
+    widest = max(map_.entries_per_row * dtype.itemsize, X.shape[1] * max(X.dtype.itemsize, dtype.itemsize))
+    return map_rows(map_, split_rows(X, rows_per_block(widest)), map_.n_components, dtype)
+
+
 def row_bytes(X: Any) -> float:
     """Bytes of a row in memory: all its columns, or the entries of CSR rows.
 
@@ -402,23 +406,20 @@ def row_bytes(X: Any) -> float:
     return csr_row_bytes(stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
 
 
-def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
-    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)).
+def mapped_from(X: da.Array) -> tuple[da.Array, list[Callable]]:
+    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)), but for its blocks.
 
     Of X and the arrays that it was made from by `map_rows`, the source is the one whose rows take the fewest bytes. A
     caller that needs some rows of a block at a time can hold the block of the source and apply the functions to those
-    rows alone. An array that `map_rows` did not make is its own source.
-
-    Parameters
-    ----------
-    X : Dask array of shape (n, d)
-
-    Returns
-    -------
-    source : Dask array of shape (n, ...)
-    functions : list of callable
+    rows alone. So it has the blocks that it was cut from, where these are not larger than Dask's `array.chunk-size`: a stored block
+    would be read anew for each block that was cut from it. An array that `map_rows` did not make is its own source.
     """
     arrays, steps = made_of(X)
     functions = list(itertools.takewhile(callable, steps))
     best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays[: len(functions) + 1]]))
-    return arrays[best], functions[:best][::-1]
+    source = arrays[best]
+    for before, step in zip(arrays[best + 1 :], steps[best:], strict=True):
+        if step is not None or max(before.chunks[0]) * row_bytes(before) > target_block_bytes():
+            break
+        source = before
+    return source, functions[:best][::-1]
