@@ -40,8 +40,6 @@ SETS: dict[str, tuple[int, int, str, bool]] = {
     "usps": (16, 10, "grey", True),
     "w8a": (30, 2, "flags", True),
 }
-#: Rows of a set of a small run.
-SMALL_ROWS = 400
 
 
 def load_npz(path: str, split: str | None = None) -> tuple[Any, np.ndarray]:
@@ -58,7 +56,7 @@ def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:
     """X, y, test X, test y as the archive has them; None for test rows that it does not set apart."""
     split = SETS[name][-1]
     if run.small:
-        X, y = drawn(name, SMALL_ROWS)
+        X, y = drawn(name, 400)
         return (*(v[:300] for v in (X, y)), *(v[300:] for v in (X, y))) if split else (X, y, None, None)
     path = os.path.join(str(run.data), f"{name}.npz")
     return (*load_npz(path, "train"), *load_npz(path, "test")) if split else (*load_npz(path), None, None)

@@ -42,8 +42,6 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 PEERS: dict[str, tuple[str, ...]] = {
     "distrf": (),
     "scikit-learn": (),
-    # Its wheels were built for NumPy 1.
-    "scikit-learn-extra": ("scikit-learn-extra==0.3.0", "numpy<2", "scikit-learn<1.6"),
     "dask-ml": ("dask-ml==2025.1.0", "dask[array,dataframe]", "distributed"),
     "thundersvm": ("thundersvm-cpu==0.3.3", "scikit-learn"),
     "snapml": ("snapml==1.17.2", "scikit-learn"),
