@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from ..sgd.optimizer import Optimizer, OptimizerState
+from ..sgd.optimizer import OptimizerState
 from .objectives import Layout
 
 #: Adam's decay of the means of gradients and of their squares (Kingma & Ba 2015), and the term that avoids division by 0.
@@ -37,7 +37,7 @@ class MapState(OptimizerState):
 
 
 @dataclass(frozen=True)
-class MapOptimizer(Optimizer):
+class MapOptimizer:
     """Steps of the map and of the linear model.
 
     rates : the first steps of Adam, one for each entry of the learned vector; they fall linearly to 0 over `batches`
@@ -62,6 +62,9 @@ class MapOptimizer(Optimizer):
     def start(self, weights: np.ndarray) -> MapState:
         return MapState(weights)
 
+    def solution(self, state: MapState) -> np.ndarray:
+        return state.weights
+
     def moves(self, t: int) -> tuple[bool, bool]:
         """Whether batch t, counted from 0, updates the map, and whether the linear model."""
         if self.alternate is None or not self.layout.n_outputs:
@@ -69,7 +72,7 @@ class MapOptimizer(Optimizer):
         model = t % sum(self.alternate) < self.alternate[0]
         return not model, model
 
-    def sent(self, state: MapState) -> dict[str, Any]:  # type: ignore[override]
+    def sent(self, state: MapState) -> dict[str, Any]:
         return {"map_moves": self.moves(state.t)[0]}
 
     def step(self, state: MapState, G: np.ndarray, rows: int, whole: bool) -> None:
