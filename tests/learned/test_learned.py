@@ -234,6 +234,15 @@ def test_kernel_objective_reads_lazy_rows_and_pipelines():
     assert all(entry["loss"] > 0 for entry in model.fit(X).history_)
 
 
+def test_steps_of_the_paper():
+    X, y = rings(3000)
+    model = CompactNonlinearClassifier(
+        16, "hinge", alpha=1e-3, alternate=(20, 20), n_epochs=60, random_state=1
+    ).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("when", [1, 7, 23])
 @pytest.mark.parametrize(
     "kind",
