@@ -34,7 +34,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from ..execution.graph import DataNode, GraphNode, Task, TaskRef, aligned, span_of
 from ..execution.memory import Workers
 from ..execution.row_blocks import shared_arrays
-from ..execution.scheduler import LARGE_GRAPHS, compute, computed, gather
+from ..execution.scheduler import LARGE_GRAPHS, computed, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
@@ -281,7 +281,7 @@ def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], 
 
     def load(block: int) -> Any:
         task = loads(block)
-        return compute(Delayed(task.key, with_dependencies(task, blocks.inputs)), None)
+        return computed(Delayed(task.key, with_dependencies(task, blocks.inputs)), optimize_graph=False)[0]
 
     return load
 

@@ -30,8 +30,8 @@ from .text_forms import find_form
 
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
-#: Set by `distrf.execution`: whether all workers see the temporary files of this machine.
-workers_are_here: Callable[[], bool] | None = None
+#: Set by `distrf.execution`: whether all workers see a folder.
+workers_see: Callable[[str], bool] | None = None
 _folders: list[str] = []
 _lock = threading.Lock()
 
@@ -128,16 +128,16 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
 
 def _temporary() -> str:
     """A folder that ends with the process, which the workers see."""
-    if workers_are_here is not None and not workers_are_here():
-        raise InputError(
-            "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
-            "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
-        )
     with _lock:
         if not _folders:
             _folders.append(tempfile.mkdtemp(prefix="distrf-csv-"))
             atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
-        return _folders[0]
+    if workers_see is not None and not workers_see(_folders[0]):
+        raise InputError(
+            f"CSV becomes Parquet in a folder that all workers see, and some do not see {_folders[0]}; give one as scratch= "
+            "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
+        )
+    return _folders[0]
 
 
 def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
