@@ -22,21 +22,20 @@ from fsspec.implementations.local import LocalFileSystem
 
 from distrf import __version__
 
-from .errors import InputError, first_entry, first_not_finite
+from .errors import InputError, SpecMismatchError, first_entry, first_not_finite
 from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
 from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
-from .store.files import Options, Place
 from .store.formats import fingerprint, open_source
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
 from .store.writer import existing_store
-from .store.zarr_arrays import joined
+from .store.zarr_arrays import joined, open_nodes
 from .store.zarr_layout import StoreInfo
 
 BLOCK_BYTES = 32 * 2**20
@@ -78,7 +77,6 @@ def ingest(
     zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
-    storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
 
@@ -120,8 +118,6 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
-    storage_options : dict or None, default=None
-        Options of fsspec, for URLs.
 
     Returns
     -------
@@ -138,7 +134,7 @@ def ingest(
     StoreError
         `out` cannot be written.
     """
-    source, out = (files.normalise(path, storage_options) for path in (source, out))
+    source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
     files.refuse_root(source)
     check_writable(out)
@@ -158,7 +154,7 @@ def ingest(
         return _append(source, out, selection, order)
 
 
-def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
+def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
     split = "" if selection.split is None else f" {selection.split}"
     return {
@@ -171,7 +167,7 @@ def _part(source: Place, selection: Selection, order: int | None) -> dict[str, A
 
 
 def _create(
-    source: Place, out: Place, selection: Selection, order: int | None, *,
+    source: str, out: str, selection: Selection, order: int | None, *,
     sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
@@ -196,53 +192,71 @@ def _create(
     return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
 
 
-def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
+def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
-    store = writer.appendable(out)
-    X, spec = store.arrays["X"], store.spec
+    old = writer.appendable(out)
+    X, spec = old.arrays["X"], old.spec
     dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
     if counted is None and SvmlightSource.recognises(source):
         if "zero_based" not in spec:
             raise InputError(
-                f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+                f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
                 "zero_based=True or False"
             )
         counted = spec["zero_based"]
-    target, columns = selection.target or store.target, store.columns or spec.get("columns")
+    target, columns = selection.target or old.target, old.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
     before, now = spec.get("csv", {}), said_format()
     if CsvSource.recognises(source) and before != now:
-        raise InputError(
-            f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
-        )
+        raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
     sparse = "csr" if X.sparse else "dense"
     rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
-    kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
-    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes)
-    return _write(replace(rows, classes=rows.classes and info.classes), info, order)
+    _check_alike(old, rows)
+    parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
+    for other in (spec.get("source") or {"fingerprint": None}, *parts):
+        if other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part["content"]):
+            raise SpecMismatchError(f"{out!r} has these rows already, and would have them twice; append others")
+    spec = spec | {"parts": [*parts, {**part, "rows": rows.n_rows}]}
+    classes = None if rows.classes is None else list(dict.fromkeys([*(old.classes or ()), *rows.classes]))
+    longer = replace(old, n_rows=old.n_rows + rows.n_rows, spec=spec, classes=classes)
+    return _write(replace(rows, classes=classes), writer.begin_append(out, longer), order)
+
+
+def _check_alike(old: StoreInfo, rows: Prepared) -> None:
+    """Raise InputError for rows that cannot stand behind those of a store."""
+    if rows.n_rows < 1:
+        raise InputError(f"an append has at least one row, got {rows.n_rows}")
+    has = {name: item.tail for name, item in old.arrays.items()}
+    new = {name: tail for name, (tail, _) in rows.arrays.items()}
+    if has != new:
+        raise InputError(
+            f"rows of {old.path!r} have arrays of the shapes {has} a row, the new ones {new}; give the same arrays"
+        )
+    if (rows.classes is None) != (old.classes is None):
+        theirs, ours = ("text", "numbers") if rows.classes is None else ("numbers", "text")
+        raise InputError(
+            f"the labels of {old.path!r} are {theirs}, those of the new rows {ours}; convert them first"
+        )
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
     pending = set(writer.pending_blocks(info.path, store_id=info.id))
     if pending:
-        listener = current_listener()
-        first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
-        first_rows = info.bounds(first)[1] - info.first_row
+        listener, label = current_listener(), "ingest" if info.first_row is None else "append"
         pieces = rows.read()
         if seed is not None:
             pieces = shuffled(pieces, rows.n_rows * (rows.row_bytes + 16), seed, scratch_of(info.path))
-        with closing(pieces):
-            for number, X, y in reblock(pieces, info.block_rows, first_rows):
-                index = first + number
+        with closing(_with_old_rows(info, pieces)) as pieces:
+            for index, (X, y) in enumerate(reblock(pieces, info.block_rows), info.first_block):
                 if index in pending:
                     block = {"X": X} if y is None else {"X": X, "y": y}
                     writer.write_block(info.path, index, block, store_id=info.id)
                 if listener is not None:
-                    listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
+                    listener(label, info.bounds(index)[1] - (info.first_row or 0), rows.n_rows)
     return writer.finish(info.path, store_id=info.id)
 
 
@@ -376,26 +390,37 @@ class Prepared:
             return X.astype(self.dtype, copy=False)
 
 
-def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
-    """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
+def _with_old_rows(info: StoreInfo, pieces: Pieces) -> Pieces:
+    """Pieces; before those of an append the old rows of the block that it begins with."""
+    start, stop = info.first_block * info.block_rows, info.first_row or 0
+    if start < stop:
+        with files.reading(info.path, "rows of a store"):
+            old: Any = {name: node[start:stop] for name, node in open_nodes(info).items()}
+        yield old["X"], old.get("y")
+    with closing(pieces):
+        yield from pieces
+
+
+def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+    """Pieces of any size as blocks of `block_rows` rows, the last one shorter."""
 
     def block() -> tuple[Any, np.ndarray | None]:
         rows, labels = zip(*waiting, strict=True)
         return joined(rows), None if labels[0] is None else joined(labels)
 
     waiting: list[tuple[Any, np.ndarray | None]] = []
-    count, index, full = 0, 0, first_rows
+    count = 0
     for X, y in pieces:
         while X.shape[0]:
-            taken = min(full - count, X.shape[0])
+            taken = min(block_rows - count, X.shape[0])
             waiting.append((X[:taken], None if y is None else y[:taken]))
             X, y = X[taken:], None if y is None else y[taken:]
             count += taken
-            if count == full:
-                yield index, *block()
-                waiting, count, index, full = [], 0, index + 1, block_rows
+            if count == block_rows:
+                yield block()
+                waiting, count = [], 0
     if waiting:
-        yield index, *block()
+        yield block()
 
 
 def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:

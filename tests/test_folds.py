@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pyarrow as pa
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_regressor
 from sklearn.linear_model import Ridge
 from sklearn.model_selection import GroupKFold, PredefinedSplit
 
@@ -25,13 +25,14 @@ from distrf import (
 )
 from distrf.errors import InputError, SpecMismatchError
 from distrf.folds import given_folds
+from distrf.linear_model.base import loss_of
 from distrf.maps import WithColumns
 from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
 from distrf.sgd.batch_work import BatchWork, memory_loader
 from distrf.sgd.rows import Rows
 from distrf.sgd.schedules import Schedule
-from distrf.targets import Targets
+from distrf.targets import Targets, class_targets, regression_targets
 
 #: Epochs are few, and the map of some is small.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -134,9 +135,18 @@ def test_sgd_stops_by_the_rows_of_fold_0_alone(model, name, rows):
     fitted = clone(model).fit(arrays[0], arrays[1], folds=arrays[2])
     fitted, held = getattr(fitted, "base_", fitted), folds == 0
     assert {entry["rows"] for entry in fitted.history_} == {N - held.sum()}
-    if hasattr(fitted, "score"):
-        best = fitted.history_[fitted.best_epoch_ - 1]["validation_score"]
-        assert best == pytest.approx(fitted.score(X[held], y[held]), abs=1e-6)
+    if hasattr(fitted, "predict"):
+        numbers = is_regressor(fitted)
+        targets = regression_targets(y, None) if numbers else class_targets(y, None, None)
+        scores = (
+            fitted.predict(X[held])[:, None] - targets.centre if numbers else fitted.decision_function(X[held])
+        )
+        loss = loss_of(fitted.loss, targets)(scores.reshape(held.sum(), -1), targets.encode(y[held], None)[0])[
+            0
+        ]
+        best = fitted.history_[fitted.best_epoch_ - 1]["validation_loss"]
+        assert best == pytest.approx(loss.mean(), rel=1e-5)
+        assert best == min(entry["validation_loss"] for entry in fitted.history_)
 
 
 @pytest.mark.parametrize("name", CASES)

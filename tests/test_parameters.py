@@ -48,7 +48,6 @@ ALLOWED = {
     "class_weight": [None],
     "columns": [None, {"a": "b"}],
     "schema": [None, {"a": "b"}],
-    "n_mixed": [],
 }
 
 

@@ -267,7 +267,43 @@ MODELS = {
     "thundersvm.SVC": Method("thundersvm", on_arrays(lambda o, n: new("thundersvm:SVC", gamma=o.gamma, n_jobs=1)), FEW),
 }  # fmt: skip
 
-JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS}
+
+def learned_metric(rows: Rows, o: Options) -> Any:
+    """Ridge on features of a metric, and the columns: at the penalty of the best round, or a tenth of it."""
+    X, y, seeded = rows.array("X"), rows.array("y"), {"random_state": o.seed}
+    folds = np.random.default_rng(o.seed).integers(5, size=len(y))
+    base = new("distrf:RandomFourierFeatures", n_components=min(o.D, 1024), **seeded)
+    learned = new("distrf:LearnedMetric", base, n_components=o.D, labels=o.labels, n_jobs=1, **seeded)
+    made = new("distrf:WithColumns", learned, **seeded).fit(X, y, folds=folds)
+    alpha = next(found["alpha"] for found in made.base_.rounds_ if found["best"])
+    name = "StreamingRidgeClassifier" if o.labels else "StreamingRidge"
+    model = new(f"distrf:{name}", alpha=[alpha, alpha / 10], cv="holdout")
+    model.fit(made.transform(X), y, folds=folds)
+    return lambda T: model.predict(made.transform(T))
+
+
+def xrfm(rows: Rows, o: Options) -> Any:
+    """With its defaults: a fifth of the rows stops its rounds."""
+    held = np.random.default_rng(o.seed).integers(5, size=len(rows)) == 0
+    X, y = rows.array("X"), rows.array("y")
+    y = y if o.labels else y.astype(np.float32)
+    model = new("xrfm:xRFM", random_state=o.seed, verbose=False, n_threads=1)
+    return model.fit(X[~held], y[~held], X[held], y[held]).predict
+
+
+def boosting(o: Options, n: int) -> Any:
+    return new(
+        f"sklearn.ensemble:HistGradientBoosting{'Classifier' if o.labels else 'Regressor'}", random_state=o.seed
+    )
+
+
+TABLES = {
+    "distrf LearnedMetric + ridge": Method("distrf", learned_metric),
+    "xRFM": Method("xrfm", xrfm),
+    "HistGradientBoosting": Method("scikit-learn", on_arrays(boosting)),
+}
+
+JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS, "tables": TABLES}
 
 
 # ---- one of them --------------------------------------------------------------------------------------
@@ -303,7 +339,7 @@ def run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, 
     began, wall = cpu(), time.perf_counter()
     made = call(rows, o)
     found["fit"] = cpu() - began
-    if job == "ridge":
+    if job != "features":
         T, t = rows.array("T"), rows.array("t")
         began = cpu()
         predicted = made(T)
@@ -312,7 +348,10 @@ def run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, 
     if job == "features":
         found["error"] = kernel_error(method, made[1], rows, o)
     else:
-        found["score"] = float(np.mean(np.asarray(predicted).ravel() == t))
+        predicted = np.asarray(predicted).ravel()
+        labels = given.get("labels", True)
+        losses = predicted != t if labels else (predicted - t) ** 2 / np.var(t)
+        found |= {"score": 1 - float(losses.mean()), "score_error": float(losses.std() / len(t) ** 0.5)}
     return found
 
 

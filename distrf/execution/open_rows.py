@@ -15,7 +15,6 @@ from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
-from ..store.files import Options
 from ..store.formats import open_source
 from ..store.row_source import RowSource, Selection
 from ..store.table_source import TableSource
@@ -36,7 +35,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     uniform: bool = False,
-    storage_options: Options = None,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
 
@@ -57,8 +55,6 @@ def open_rows(
         is the block of the store, else near 32 MiB of X.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    storage_options : dict or None, default=None
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -88,7 +84,7 @@ def open_rows(
         rows_per_block=rows_per_block,
         uniform=uniform,
     )
-    place = files.normalise(path, storage_options)
+    place = files.normalise(path)
     source, weights = open_source(place, selection), None
     if weight is not None:
         weights = _column_of_weights(source, weight, selection)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from ..execution.memory import Workers
+from ..execution.memory import PassMemory, Workers
 from ..execution.planned import Costs, Phase, PlannedRows
 from ..maps import RandomFourierFeatures
 from ..maps.fourier import FourierMap
 from ..maps.rules import rule_costs
 from ..randomness import raw_words
-from ..sgd.batch_plan import BatchMemory, batch_memory
+from ..sgd.batch_plan import batch_memory
 from ..sgd.dask_batches import batch_tasks
 from ..sgd.schedules import Schedule, count_epochs
 from .objectives import Layout
@@ -132,7 +132,7 @@ def learning_schedule(estimator: Any, blocks: tuple[int, ...], d: int, itemsize:
 
 def learning_memory(
     estimator: Any, schedule: Schedule, d: int, itemsize: int, outputs: int, workers: Workers
-) -> BatchMemory:
+) -> PassMemory:
     """Bytes of a worker at the peak of learning a map or a model for a loss."""
     P = Layout(estimator._map(d), outputs).size
     return batch_memory(

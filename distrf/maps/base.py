@@ -107,20 +107,9 @@ def canonical(X: Rows) -> Rows:
 
 
 def all_finite(values: np.ndarray) -> bool:
-    """Whether all numbers are finite. Where their squares overflow it may say no though they are."""
+    """Whether all numbers are finite. Where their sum overflows it may say no though they are."""
     with np.errstate(over="ignore", invalid="ignore"):
-        return bool(np.isfinite(_any_sum(values)))
-
-
-def _any_sum(values: np.ndarray) -> float:
-    """A sum over all values that is finite only if every value is.
-
-    For contiguous arrays it is the sum of squares, which BLAS computes 5 times as fast.
-    """
-    if values.dtype in (np.float32, np.float64) and values.flags.forc:
-        flat = values.ravel(order="K")
-        return float(np.dot(flat, flat))
-    return float(values.sum(dtype=np.float64))
+        return bool(np.isfinite(values.sum()))
 
 
 class ArraysApart:
@@ -265,9 +254,12 @@ class FeatureMap(ArraysApart):
         ------
         InputError : the map approximates no kernel
         """
-        raise InputError(
-            f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
-        )
+        kernel: AnyKernel | None = getattr(self, "kernel", None)
+        if kernel is None:
+            raise InputError(
+                f"a map of kind {self.kind!r} approximates no kernel of its own; give the map that makes the features"
+            )
+        return kernel(X, Y, getattr(self, "length_scale", 1.0))
 
     def makes_csr(self, of_csr: bool) -> bool:
         """Whether the features are a CSR array, of CSR rows (`of_csr`) or of dense ones."""
@@ -455,6 +447,14 @@ def row_tiles(n: int, tile: int) -> tuple[tuple[int, int], ...]:
 def dense(X: Rows) -> np.ndarray:
     """The rows as an array."""
     return X if isinstance(X, np.ndarray) else X.toarray()
+
+
+def stored_entries(X: Rows, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The arrays of CSR rows in a dtype; those of an array, which holds all entries in order, need no columns."""
+    if isinstance(X, np.ndarray):
+        n, d = X.shape
+        return np.ascontiguousarray(X, dtype=dtype).ravel(), None, np.arange(0, n * d + 1, max(d, 1))
+    return X.data.astype(dtype, copy=False), X.indices, X.indptr
 
 
 def few_entries(X: Rows) -> bool:

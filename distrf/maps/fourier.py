@@ -7,21 +7,20 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import as_float64, kernel_with, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
+from ..parameters import NONE, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, Projection, choose_projection, make_projection
 from ..projections.base import COSINE_COST
 from ..randomness import uniforms
-from ..typing import ArrayLike, RandomState, Rows
+from ..typing import ArrayLike, Rows
 from .base import SeededMap, row_tiles
-from .estimator import FeatureEstimator
+from .estimator import DrawnFeatures, FeatureEstimator
 from .phase_precision import phase_tile, times_root
-from .rules import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
-from .scaling import CovarianceReduction, covariance
+from .rules import LENGTH_SCALES, METRIC, resolve_length_scale, rule_costs
+from .scaling import MomentsReduction, covariance
 
 PHASE = one_of("paired", "offset")
 #: Length scales for which weights over the length scale stay within float32, and within float64.
@@ -120,6 +119,8 @@ class FourierMap(SeededMap):
         )
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba
+
         # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _SINGLE_SCALES.allows(self.length_scale)
         dtype = out.dtype if single else np.dtype(np.float64)
@@ -163,7 +164,7 @@ class FourierMap(SeededMap):
         if self.root is not None:
             X = times_root(as_float64(X), self.root)
             Y = None if Y is None else times_root(as_float64(Y), self.root)
-        return self.kernel(X, Y, self.length_scale)
+        return super().exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.projector.work()
@@ -194,7 +195,7 @@ NU = parameter_rule("nu")
 
 
 @estimator
-class RandomFourierFeatures(FeatureEstimator):
+class RandomFourierFeatures(DrawnFeatures):
     """Random Fourier features of a shift-invariant kernel.
 
     The inner product of two feature rows estimates the kernel of the two input rows. The fitted map is a seed:
@@ -232,14 +233,8 @@ class RandomFourierFeatures(FeatureEstimator):
     order : int or None, default=None
         q, the columns that each frequency looks at. The kernel is then the mean of kernels of q columns, whose
         differences are multiplied by sqrt(d / q). Give columns like spreads first. None is all.
-    column_weights : sequence of float or None, default=None
-        Columns of a frequency of order q are drawn in proportion to these. None draws all alike.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel. Read by that kernel alone.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
@@ -276,10 +271,7 @@ class RandomFourierFeatures(FeatureEstimator):
     phase: str = param(default="paired", rule=PHASE)
     metric: str | ArrayLike | None = param(default=None, rule=METRIC)
     order: int | None = param(default=None, rule=whole() | NONE)
-    column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)
     nu: float = param(default=1.5, rule=NU)
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
@@ -289,10 +281,7 @@ class RandomFourierFeatures(FeatureEstimator):
         kernel = kernel_with(self.kernel, vars(self), Kernel)
         scale: Any = self.length_scale
         root, order = None, None if self.order is None else int(self.order)
-        weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
-        if weights is not None and order is None:
-            raise InputError("column_weights draw the columns of frequencies of few columns; give order=, too")
-        for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
+        for name, shape in (("metric", (d, d)), ("length_scale", (d,))):
             value = getattr(self, name)
             if np.ndim(value) and np.shape(value) != shape:
                 raise InputError(f"{name} must have shape {shape}, as X has {d} columns, got {np.shape(value)}")
@@ -311,12 +300,12 @@ class RandomFourierFeatures(FeatureEstimator):
         projection = choose_projection(self.projection, kernel, d, m, order)
         if X is not None:
             self.length_scale_, self.projection_ = scale, projection
-        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
+        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
         if isinstance(self.metric, str):
-            costs += rows.costs_of(CovarianceReduction(rows.width, (0.0,) * rows.width))
+            costs += rows.costs_of(MomentsReduction(rows.width, products=True))
         if self.projection != "auto":
             return costs
         note = f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns"
@@ -366,7 +355,7 @@ def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeat
         return None
     parts = {
         name: known[name]
-        for name in ("kernel", "nu", "metric", "order", "column_weights", "length_scale", "gamma")
+        for name in ("kernel", "nu", "metric", "order", "length_scale", "gamma")
         if name in known
     }
     return RandomFourierFeatures(**parts, n_components=D, random_state=seed)

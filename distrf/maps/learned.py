@@ -21,7 +21,6 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
 from ..parameters import one_of
@@ -249,6 +248,8 @@ class LearnedFourierMap(FeatureMap):
         return self.linear.matrix(self.frequencies)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba
+
         assert self.frequencies is not None
         linear, sizes, prepared = self.linear, self._column_sizes(), {}
         whole = (start, stop) == (0, self.n_components)
@@ -274,12 +275,12 @@ class LearnedFourierMap(FeatureMap):
         return np.sqrt(np.einsum("ij,ij->j", self.frequencies, self.frequencies) / len(self.frequencies))
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        if self.kernel is None or self.length_scale is None:
+        if self.kernel is None:
             raise InputError(
                 "these frequencies were learned for a loss and approximate no given kernel; "
                 "objective='kernel' learns those of one"
             )
-        return self.kernel(X, Y, self.length_scale)
+        return super().exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.linear.work()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import is_classifier
 
-from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..execution.memory import PassMemory, Workers
 from ..execution.passes import map_memory
 from ..execution.planned import Costs, Phase, PlannedRows
 from ..execution.row_blocks import mapped_from, row_bytes
@@ -28,41 +28,19 @@ _MORE_BATCHES = 3
 _LOOKED_AT = 1_024
 
 
-@dataclass(frozen=True)
-class BatchMemory(PassMemory):
-    """Bytes that one worker needs at the peak of training in batches.
-
-    block : to read one block and cut it; held : blocks of two shuffle windows, with the row permutations
-    features : of the batches made ahead; gradients : of one batch, and copies of the model's weights
-    weights : the maps' weights in the cache
-    """
-
-    held: int = 0
-    features: int = 0
-    gradients: int = 0
-    records: int = _RECORDS
-
-    @property
-    def parts(self) -> dict[str, int]:
-        return {
-            "process": PROCESS_BYTES + self.records,
-            "cached weights": self.weights,
-            "blocks": int(SLACK * (self.held + self.threads * self.block)),
-            "scratch": int(SLACK * self.threads * self.scratch),
-            "features": int(SLACK * self.features),
-            "gradients": int(SLACK * self.gradients),
-        }
-
-
 def batch_memory(
     schedule: Schedule, workers: Workers, *, row: float, features: float, scratch: float, summand: int, model: int,
     together: int = 0, block: int = 0, weights: int = 0,
-) -> BatchMemory:  # fmt: skip
+) -> PassMemory:  # fmt: skip
     """The memory of one worker at the peak of training by such a schedule, over blocks of schedule.rows.
+
+    Its blocks are those of two shuffle windows with the row permutations, the features of the batches made ahead, the gradients of one
+    batch, and copies of the model's weights.
 
     row, features, scratch : bytes of a row as workers hold it, of its features, and of what is made of it meanwhile
     summand, model : bytes of the gradient of a microbatch, and of copies of the weights
-    together : rows that are handled at one time, if more than a microbatch has; block, weights : see `BatchMemory`
+    together : rows that are handled at one time, if more than a microbatch has
+    block, weights : bytes to read one block and cut it, and of the maps' weights in the cache
     """
     some = replace(schedule, rows=schedule.rows[:_LOOKED_AT])
     microbatches = next(some.batches(0)).microbatches
@@ -72,17 +50,17 @@ def batch_memory(
     batch = min(schedule.batch_size, schedule.n_rows) * features
     made = _MORE_BATCHES + batches_ahead(workers.count * workers.threads, batch)
     largest = max(sum(s.last - s.first for s in microbatch) for microbatch in microbatches)
-    return BatchMemory(
-        block, int(max(largest, together) * scratch), 0, weights, threads=workers.threads,
-        held=int(-(-blocks // holders) * max(schedule.rows) * row) + order_bytes(schedule.rows),
-        features=int(made * batch / holders),
-        gradients=-(-len(microbatches) // holders) * summand + model,
+    held = -(-blocks // holders) * max(schedule.rows) * row + order_bytes(schedule.rows)
+    held += made * batch / holders + -(-len(microbatches) // holders) * summand + model
+    return PassMemory(
+        block + -(-int(held) // workers.threads), int(max(largest, together) * scratch), 0, weights,
+        threads=workers.threads, records=_RECORDS,
     )  # fmt: skip
 
 
 def _linear_memory(
     schedule: Schedule, workers: Workers, row: float, width: int, entries: int, itemsize: int, outputs: int, **more: int
-) -> BatchMemory:  # fmt: skip
+) -> PassMemory:  # fmt: skip
     """Of a linear model of D = `width` features, in `entries` numbers a row."""
     weights = (width + 1) * outputs
     return batch_memory(

@@ -266,24 +266,21 @@ def load_tasks(blocks: Blocks, arrays: Sequence[Any], folded: bool) -> Callable[
     return task
 
 
-def held_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
-    """As `lazy_loader`, of blocks that the workers of the client compute now, all at once."""
-    blocks = blocks_of(arrays)
-    tasks = map(load_tasks(blocks, arrays, folded), range(len(arrays[0].chunks[0])))
-    held = computed(*(Delayed(task.key, with_dependencies(task, blocks.inputs)) for task in tasks))
-    return tuple(aligned(held)).__getitem__
+def lazy_loader(arrays: Sequence[Any], folded: bool = False, at_once: bool = False) -> Callable[[int], Any]:
+    """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`.
 
-
-def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
-    """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`."""
+    at_once : whether all blocks are computed now, by the workers of the client
+    """
     blocks = blocks_of(arrays)
     loads = load_tasks(blocks, arrays, folded)
 
-    def load(block: int) -> Any:
+    def rows(block: int) -> Delayed:
         task = loads(block)
-        return computed(Delayed(task.key, with_dependencies(task, blocks.inputs)), optimize_graph=False)[0]
+        return Delayed(task.key, with_dependencies(task, blocks.inputs))
 
-    return load
+    if at_once:
+        return tuple(aligned(computed(*map(rows, range(len(arrays[0].chunks[0])))))).__getitem__
+    return lambda block: computed(rows(block), optimize_graph=False)[0]
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

@@ -9,8 +9,8 @@ __getattr__, __all__ = exports(
     __name__,
     {
         ".zarr_arrays": "place_of_array",
-        ".zarr_layout": "ArrayInfo StoreInfo info made_from",
-        ".writer": "appendable begin_append create existing_store finish pending_blocks write_block",
+        ".zarr_layout": "ArrayInfo StoreInfo info stored",
+        ".writer": "create existing_store finish pending_blocks write_block",
         ".zarr_source": "ZarrSource",
         ".row_source": "RowReader RowSource Selection",
         ".formats": "facts find_format fingerprint open_source part_fingerprints read_as",

@@ -46,8 +46,6 @@ class ColumnFacts:
         Mean number of words of a text.
     found : Found, optional
         The form in which the text writes numbers.
-    stray : str
-        A text that is none of that form, as messages show it; else empty.
     """
 
     rows: int
@@ -61,13 +59,11 @@ class ColumnFacts:
     rounded: bool = False
     words: float = 0.0
     found: Found | None = None
-    stray: str = ""
 
 
 def column_facts(
     table: pa.Table,
     schema: TableSchema,
-    strays: Mapping[str, str] | None = None,
     said: Mapping[str, str] | None = None,
     rows: np.ndarray | None = None,
 ) -> list[ColumnFacts]:
@@ -78,8 +74,6 @@ def column_facts(
     table : pa.Table
         Some rows, in the order of the data.
     schema : TableSchema
-    strays : mapping of str to str, optional
-        A text that is no number of some columns of text, by name, where more rows than these tell that nearly all are.
     said : mapping of str to str, optional
         What columns are said to be.
     rows : array of int, optional
@@ -89,17 +83,15 @@ def column_facts(
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
         raw, kind = table.column(column.name), (said or {}).get(column.name)
-        found, stray, words = None, "", 0.0
+        found, words = None, 0.0
         if text := column.base == "text" and not column.digits:
             words = _words(raw)
         if kind == "date" and column.base == "number":
             found = find_form(decoded(raw).cast(pa.large_string()), kind)
         elif text and kind in (None, "number", "date"):
-            stray = (strays or {}).get(column.name, "")
             found = find_form(raw, kind)
-            if found is not None and found.doubt == CODES and (kind == "number" or stray):
+            if found is not None and found.doubt == CODES and kind == "number":
                 found = replace(found, doubt="")
-            stray = "" if found is None else stray or (found.stray and repr(found.stray[:60]))
         if text and found is not None and found.base == "number":
             read = replace(column, base="number", form=found.form)
             x = coded(table.select([column.name]), TableSchema((read,)))[:, 0]
@@ -118,9 +110,7 @@ def column_facts(
         counts = ascending and len(exact) == len(rows) and set(exact - rows) in ({0}, {1})
         distinct, told = len(np.unique(exact)), len(np.unique(values))
         order = ascending, counts, told
-        facts.append(
-            ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found, stray)
-        )
+        facts.append(ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found))
     return facts
 
 

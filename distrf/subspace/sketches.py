@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.csr_products import add_transposed_product
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
 
@@ -35,8 +34,6 @@ class Sketch:
     stream: str = "sketch"
 
     name: ClassVar[str]
-    #: Whether `add` takes CSR rows of F as they are.
-    accepts_sparse: ClassVar[bool] = False
 
     def rows(self, first: int, last: int) -> np.ndarray:
         """Rows first:last of Theta, dense, shape (last - first, width), float64."""
@@ -58,6 +55,8 @@ def add_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
     F : array or CSR matrix of shape (m, D)
     """
     if sp.issparse(F):
+        from ..compiled.csr_products import add_transposed_product  # late, with Numba
+
         add_transposed_product(F, G, out)
         return
     step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * max(1, G.shape[1])))
@@ -70,7 +69,6 @@ class GaussianSketch(Sketch):
     """Independent standard normal entries (Algorithm 1)."""
 
     name: ClassVar[str] = "gaussian"
-    accepts_sparse: ClassVar[bool] = True
 
     def rows(self, first: int, last: int) -> np.ndarray:
         blocks = []
@@ -129,7 +127,7 @@ class SRHTSketch(Sketch):
         return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
     def add(self, first: int, F: Any, out: np.ndarray) -> None:
-        from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+        from ..compiled.walsh_hadamard import add_hadamard_samples  # late, with Numba
 
         sample_block, sample_row = self.samples()
         for block, a, b in self._blocks(first, first + F.shape[0]):

@@ -111,12 +111,11 @@ def test_ingest(cli, files, tmp_path, kind):
     assert "complete" in cli("ingest", files / source, tmp_path / "a.zarr", *options).out  # again
 
 
-@pytest.mark.parametrize("more", [(), ("--for", "featurize")])
-def test_plan_runs_nothing(cli, files, more, monkeypatch):
+def test_plan_runs_nothing(cli, files, monkeypatch):
     monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     before = set(files.iterdir())
-    result = json.loads(cli("plan", files / "train.zarr", "-D", 512, *more, "--json").out)
-    assert (result["job"], result["rows"], result["fits"]) == ("featurize" if more else "train", 1437, True)
+    result = json.loads(cli("plan", files / "train.zarr", "-D", 512, "--json").out)
+    assert (result["job"], result["rows"], result["fits"]) == ("train", 1437, True)
     wanted = {"tasks", "passes", "bytes_read", "peak_bytes_per_worker", "peak_parts", "workers", "notes"}
     assert wanted <= result.keys()
     assert set(files.iterdir()) == before

@@ -155,7 +155,7 @@ def test_what_is_chosen_and_what_is_refused(tmp_path, name):
 
 
 NO_ROWS = r"a table has rows; received a .* without any"
-FILES_ONLY = "say how files are read; received a DataFrame; leave them out"
+FILES_ONLY = "says how files are read; received a DataFrame; leave it out"
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,6 @@ FILES_ONLY = "say how files are read; received a DataFrame; leave them out"
         (3, {}, "a table is a data frame"),
         (FRAME["x"], {}, "a table is a data frame"),
         (FRAME, {"rows_per_block": 3}, FILES_ONLY),
-        (FRAME, {"storage_options": {}}, FILES_ONLY),
         (FRAME, {"columns": "x"}, "columns must be names or numbers of columns"),
         ("none.parquet", {}, "no Parquet file at"),
         ("a.zarr", {}, r"a table is Parquet or CSV; '.*a.zarr' is read by ZarrSource; open it with"),

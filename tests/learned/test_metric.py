@@ -84,7 +84,7 @@ def test_outer_products_are_those_of_the_gradients(name, weighted, linear, rng):
     whole = WithColumnsMap.over(map_, 1.7) if linear else map_
     X, weight = rng.normal(size=(n, D_IN)), rng.uniform(0.1, 3, n) if weighted else None
     y = np.sin(X[:, :outputs]) + X[:, [1]] * X[:, [4]] + 7
-    reduction = GramReduction(whole.n_components, regression_targets(y, weight), FoldRule(3))
+    reduction = GramReduction(whole.n_components, regression_targets(y, weight), FoldRule.of_cv(3, 0))
     state = reduction.initial()
     for a in range(0, n, 50):
         rest = () if weight is None else (weight[a : a + 50],)

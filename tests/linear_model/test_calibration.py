@@ -204,7 +204,7 @@ def test_errors_are_those_of_refits_without_the_folds_of_the_rows(first, cv, alp
     dX = da.from_array(X, chunks=(170, -1))
     rows = {"numpy": X, "csr": sp.csr_array(X), "dask": dX, "dask-csr": dX.map_blocks(sp.csr_array)}[kind]
     model = grown(clone(REGRESSOR).set_params(alpha=alpha, cv=cv, random_state=3), first, rows, y, w)
-    fold, errors = FoldRule.of_cv(cv, 3).of_rows(0, 1000), []
+    fold, errors = FoldRule.of_cv(cv, 3).of(np.arange(1000)), []
     for f in [0] if cv == "holdout" else range(cv):
         train, test = (fold != f) & (w > 0), (fold == f) & (w > 0) & (np.arange(1000) >= first)
         peer = Ridge(model.alpha_ * train.sum(), solver="cholesky").fit(X[train], y[train])
@@ -222,7 +222,7 @@ def test_sigmoids_are_of_scores_of_refits_without_the_folds_of_the_rows(first, c
     X, y = labels(1500, classes=classes)
     weighted = {"alpha": 1e-2, "class_weight": {"red": 3.0}}
     model = grown(clone(CLASSIFIER).set_params(cv=5, **weighted), first, X, y, np.ones(1500))
-    fold = FoldRule.of_cv(5, 0).of_rows(0, 1500)
+    fold = FoldRule.of_cv(5, 0).of(np.arange(1500))
     scores = np.empty((1500, 1 if classes == 2 else classes))
     for f in range(5):
         rest = StreamingRidgeClassifier(**weighted).fit(X[fold != f], y[fold != f])
@@ -273,7 +273,7 @@ def test_sgd_leaves_out_the_rows_it_calibrates_with(early_stopping, kind):
     errors = np.abs(y - model.predict(X))[left]
     np.testing.assert_allclose(model.calibration_[:, 0], np.sort(errors), atol=1e-9)
     assert model.history_[0]["rows"] == 900 - len(left)
-    assert (model.history_[0]["validation_score"] is None) != early_stopping
+    assert (model.history_[0]["validation_loss"] is None) != early_stopping
 
 
 # ---- coverage and reliability on fresh rows -----------------------------------------------------------

@@ -190,11 +190,11 @@ def test_lower_precision_than_the_rows_is_never_used():
 @given(n=st.integers(5, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=small_seeds, data=st.data())
 def test_folds_follow_from_row_numbers(n, cv, seed, data):
     rule = FoldRule.of_cv(cv, seed)
-    whole = rule.of_rows(0, n)
+    whole = rule.of(np.arange(n))
     a, b = data.draw(ranges(n, empty=True))
-    np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
-    np.testing.assert_array_equal(replace(rule, first=a).of_rows(0, b - a), whole[a:b])
-    assert set(whole) == set(range(rule.n_folds))
+    np.testing.assert_array_equal(rule.of(np.arange(a, b)), whole[a:b])
+    np.testing.assert_array_equal(replace(rule, first=a).of(np.arange(b - a)), whole[a:b])
+    assert set(whole) == set(range(rule.n_sets))
     k = 5 if cv == "holdout" else cv
     for start in range(0, n - k + 1, k):
         assert np.bincount(whole[start : start + k]).tolist() == ([1, 4] if cv == "holdout" else [1] * k)
@@ -203,7 +203,7 @@ def test_folds_follow_from_row_numbers(n, cv, seed, data):
 @pytest.mark.parametrize("cv", [5, "holdout"])
 def test_folds_are_random_rows(cv):
     """Whether two neighbours share a fold is chance, and no fold follows another: of a row, of the fifth one, of the thousandth."""
-    whole = FoldRule.of_cv(cv, 3).of_rows(0, 100_000)
+    whole = FoldRule.of_cv(cv, 3).of(np.arange(100_000))
     apart = np.flatnonzero(np.arange(len(whole)) % 5 < 4)  # and the next one in the same cycle of five
     expected = 0.6 if cv == "holdout" else 0.0
     assert np.mean(whole[apart] == whole[apart + 1]) == pytest.approx(expected, abs=0.01)
@@ -226,7 +226,7 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
     ours = StreamingRidge(alphas, cv=cv, fit_intercept=intercept, random_state=9)
     ours.fit(X, y, w if weighted else None)
 
-    fold = FoldRule.of_cv(cv, 9).of_rows(0, len(X))
+    fold = FoldRule.of_cv(cv, 9).of(np.arange(len(X)))
     held_out = [0] if cv == "holdout" else range(cv)
     variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     exact = []

@@ -24,7 +24,6 @@ from distrf import (
     StreamingSGDRegressor,
 )
 from distrf.errors import InputError
-from distrf.learned.optimizer import project
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.preconditioner import Preconditioner
 
@@ -184,13 +183,6 @@ def test_a_step(decay):
     assert optimizer.penalty_value(W) == pytest.approx((alpha * W[:3] ** 2).sum() / 2)
     optimizer.back_off(state, W, 7.0)
     assert (state.scale, state.t) == (0.5, 5)
-
-
-def test_the_ball_of_pegasos():
-    for norm in (0.5, 7.0, 200.0):
-        W = np.full((4, 1), norm / 2)
-        project(W, 1e-2)
-        assert np.linalg.norm(W) == pytest.approx(min(norm, 10.0))
 
 
 # ---- epochs, calls, files

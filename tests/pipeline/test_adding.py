@@ -130,7 +130,7 @@ def test_new_labels(tmp_path):
     ("learner", "given", "match"),
     [
         (StreamingRidge(alpha=0.1), (X, Y), "model__keep_state"),
-        (StreamingSGDRegressor(n_epochs=1, tol=None), (X, Y), "only ridge keeps sums"),
+        (StreamingSGDRegressor(n_epochs=1, tol=None), (X, Y), "which only ridge keeps"),
         (None, (X,), "needs a target"),
         (None, (X[:, :2], Y), "features"),
     ],

@@ -62,7 +62,6 @@ PLANNED = {
     "csr": ("csr", FOURIER, [fourier(), CLASSIFIER]),
     "many": ("many", f"{FOURIER} --classes 1000", [fourier(), CLASSIFIER]),
     "columns": ("ten", "--map none", [CLASSIFIER]),
-    "featurize": ("numbers", "-D 16 --map tefm --for featurize", [distrf.TEFM(fourier(), 16)]),
 }
 
 
@@ -77,7 +76,7 @@ def test_planned_as_by_the_command_line(cli, files, case):
     name, words, steps = PLANNED[case]
     store, cluster = files / f"{name}.zarr", files / "c.json"
     said = facts(json.loads(cli("plan", store, *words.split(), "--cluster", cluster, "--json").out))
-    options = {"cluster": cluster, "job": "featurize" if case == "featurize" else "train"}
+    options = {"cluster": cluster, "job": "train"}
     options |= {"classes": 1000} if case == "many" else {}
     for rows in ([store], distrf.open_rows(store)):
         assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said

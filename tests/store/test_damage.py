@@ -57,7 +57,7 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
         ('"distrf": {', '"distrg": {', "has arrays of a store of distrf and no distrf attribute"),
         ('"seed": 1', '"seed": 2', "its zarr.json is damaged or was edited"),
         ('"cow"', '"cod"', "its zarr.json is damaged or was edited"),
-        ('"format": 5', '"format": 99', "has format 99; update distrf"),
+        ('"format": 6', '"format": 99', "has format 99; update distrf"),
     ],
 )
 def test_an_edited_document(tmp_path, old, new, message):

@@ -16,7 +16,7 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 from stored_arrays import create_parts
 
-from distrf import RandomFourierFeatures, StreamingRidge, append_rows, ingest, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
 from distrf.store import find_format, finish, write_block
 
@@ -77,7 +77,8 @@ def whole(tmp_path_factory):
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
     ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
     ingest(folder / "rows.npz", folder / "appended.zarr", block_rows=20)
-    append_rows(X[:7] + 1, folder / "appended.zarr", Y[:7])
+    np.savez(folder / "more.npz", X=X[:7] + 1, y=Y[:7])
+    ingest(folder / "more.npz", folder / "appended.zarr", append=True)
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):
         group = zarr.open_group(folder / name, mode="w", zarr_format=form)
         group.create_array("X", data=X, chunks=(20, 3))
