@@ -36,7 +36,7 @@ from ..projections.cache import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
 from .memory import MOST_SEGMENTS, PassMemory, Workers
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_of, row_bytes, source_of
-from .scheduler import computed, current_client
+from .scheduler import compute, computed, current_client
 from .segments import Blocks, add_block, with_dependencies
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 
@@ -209,7 +209,7 @@ def _run_dask(
             for i, (a, b) in enumerate(segments)
         ]
         total = _sum(f"{name}-sum-{token}", reduction, blocks, tasks)
-        return computed(total, optimize_graph=False)[0]
+        return compute(total, client)
 
 
 def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Task]) -> Delayed:

@@ -14,6 +14,7 @@ from typing import Any
 
 import dask
 import dask.system
+from dask.delayed import Delayed
 from threadpoolctl import threadpool_limits
 
 from ..errors import ClusterError, DistrfError, InputError
@@ -61,8 +62,8 @@ def workers_see(folder: str) -> bool:
     return bool(seen) and all(seen.values())
 
 
-def computed(*collections: Any, **options: Any) -> tuple[Any, ...]:
-    """The values of Dask collections; options are those of `dask.compute`.
+def computed(*collections: Any) -> tuple[Any, ...]:
+    """The values of Dask collections.
 
     Without a client they are computed in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
     owns parallelism.
@@ -75,7 +76,20 @@ def computed(*collections: Any, **options: Any) -> tuple[Any, ...]:
     client = current_client()
     alone: Any = ONE_BLAS_THREAD if client is None else dask.config.set(LARGE_GRAPHS)
     with alone, in_plain_words(client):
-        return dask.compute(*collections, **options)
+        return dask.compute(*collections)
+
+
+def compute(task: Delayed, client: Any) -> Any:
+    """The value of one task graph, as it is: of a client a copy, which has the same bits in whatever process it was made."""
+    if client is None:
+        with ONE_BLAS_THREAD:
+            return task.compute(optimize_graph=False)
+    with dask.config.set(LARGE_GRAPHS):
+        future = client.compute(task, optimize_graph=False)
+    try:
+        return gather([future])[0]
+    finally:
+        future.release()
 
 
 def gather(futures: Sequence[Any]) -> list[Any]:

@@ -34,7 +34,7 @@ from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from ..execution.graph import DataNode, GraphNode, Task, TaskRef, aligned, span_of
 from ..execution.memory import Workers
 from ..execution.row_blocks import shared_arrays
-from ..execution.scheduler import LARGE_GRAPHS, computed, gather
+from ..execution.scheduler import LARGE_GRAPHS, compute, computed, gather
 from ..execution.segments import Blocks, with_dependencies
 from ..execution.stored_blocks import blocks_of
 from .batch_work import FAN_IN, BatchWork, LoadReduction, Sums, add_sums
@@ -280,7 +280,7 @@ def lazy_loader(arrays: Sequence[Any], folded: bool = False, at_once: bool = Fal
 
     if at_once:
         return tuple(aligned(computed(*map(rows, range(len(arrays[0].chunks[0])))))).__getitem__
-    return lambda block: computed(rows(block), optimize_graph=False)[0]
+    return lambda block: compute(rows(block), None)
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:
