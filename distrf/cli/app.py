@@ -148,7 +148,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
+_INGEST = "target columns csv split shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())

@@ -92,7 +92,7 @@ INGESTS = {
     "npy": (["digits.npy", "--target", "64"], 1437, GREY),
     "npz": (["digits.npz", "--split", "train"], 1437, GREY),
     "npz-float32": (["digits.npz", "--split", "test", "--dtype", "float32"], 360, TEST_GREY),
-    "svmlight": (["digits.svmlight", "--sparse", "dense", "--zero-based", "no"], 200, GREY),
+    "svmlight": (["digits.svmlight", "--zero-based", "no"], 200, GREY),
 }
 
 

@@ -105,7 +105,6 @@ OTHERS = [
     ("featurize {d}/rows.zarr {o} --like {d}/model -D 64", 2, "leave these out"),
     ("featurize {d}/rows.zarr {o} --like {d}/model", 1, "holds no map"),
     ("ingest {d}/none.csv {o}", 1, "no such data: no CSV file at .*none.csv.*check the path"),
-    ("ingest {d}/rows.npz {o} --sparse coo", 2, "sparse must be 'csr', 'dense' or None, got 'coo'"),
     ("ingest {d}/rows.npz {o} --seed -1", 2, "seed must be an integer >= 0"),
     ("ingest {d}/rows.npz {o} --columns 7", 1, "7"),
     ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: Not a directory"),
