@@ -23,16 +23,10 @@ Encoder = Callable[[Any, str, Arrays, "Codec"], Any]
 Decoder = Callable[[Any, dict[str, Any], Mapping[str, np.ndarray], "Codec"], Any]
 
 #: Types that parameters such as `dtype` may name.
-_TYPES: dict[str, type] = {
-    **{kind.__name__: kind for kind in (bool, int, float, str, object)},
-    **{
-        f"numpy.{kind.__name__}": kind
-        for kind in (
-            np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
-            np.float16, np.float32, np.float64, np.str_, np.object_, np.number, np.integer, np.floating,
-        )
-    },
-}  # fmt: skip
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, object)}
+_TYPES |= {
+    f"numpy.{kind.__name__}": kind for kind in (*np.sctypeDict.values(), np.number, np.integer, np.floating)
+}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _STORED = "biufcU"
 
