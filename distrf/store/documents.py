@@ -7,7 +7,6 @@ is replaced last, in one step; then what it does not name is removed. Until then
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import zipfile
@@ -21,7 +20,7 @@ import numpy as np
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
 from .outputs import hold
-from .spec import from_json, require_same, to_json
+from .spec import check_sealed, from_json, require_same, sealed, to_json
 
 VERSION = 5
 _FILE = re.compile(r"arrays-[0-9a-f]{32}\.npz")
@@ -48,6 +47,11 @@ class Document:
         fs, root = files.filesystem(self.path)
         return fs, f"{root}/{self.kind}.json"
 
+    @property
+    def form(self) -> str:
+        """Name and version of the format."""
+        return f"distrf-{self.kind} {VERSION}"
+
     def read(self) -> dict[str, Any] | None:
         """The content of the JSON file.
 
@@ -69,19 +73,9 @@ class Document:
             raise StoreError(f"{what} cannot be read ({error}); restore it") from error
         if found is None:
             return None
-        said = (found.get("format"), found.get("version")) if isinstance(found, dict) else ()
-        if said != (f"distrf-{self.kind}", VERSION):
-            raise StoreError(
-                f"this release of distrf reads 'distrf-{self.kind}' of version {VERSION}; {what} has format and version {said}; "
-                "update distrf, or make it again"
-            )
-        whole = found == with_checksum(found) and isinstance(found.get("spec"), dict)
-        if not whole or not all(_FILE.fullmatch(record["file"]) for record in found["arrays"].values()):
-            raise StoreError(
-                f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or "
-                f"remove the folder and make the {self.kind} again"
-            )
-        return found
+        check_sealed(found, self.form, what)
+        document: dict[str, Any] = found
+        return document
 
     def existing(self) -> dict[str, Any] | None:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
@@ -129,9 +123,7 @@ class Document:
         for key, members in stored.items():
             shapes = {name: f"{array.shape} {array.dtype.str}" for name, array in members.items()}
             records[key] = {"file": _file_of(members), "shapes": shapes}
-        document = with_checksum(
-            {"format": f"distrf-{self.kind}", "version": VERSION, "spec": to_json(spec), "arrays": records}
-        )
+        document = sealed({"format": self.form, "spec": to_json(spec), "arrays": records})
         with files.explained(self.path):
             for key, members in stored.items():
                 write = partial(np.savez, allow_pickle=False, **members)  # type: ignore[arg-type]
@@ -167,7 +159,7 @@ class Document:
             The file is missing, or is not what was written.
         """
         fs, file = self.file
-        path = f"{os.path.dirname(file)}/{record['file']}"
+        path = f"{os.path.dirname(file)}/{os.path.basename(record['file'])}"
 
         def damaged(error: Exception) -> StoreError:
             what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
@@ -289,12 +281,6 @@ def is_model_folder(path: str | os.PathLike[str]) -> bool:
 def existing_model_folder(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """The content of the model.json at an output path, None where it is free. Raises StoreError for something else there."""
     return _model(path).existing()
-
-
-def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its checksum as the entry ``sha256``."""
-    others = {key: value for key, value in document.items() if key != "sha256"}
-    return others | {"sha256": hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()}
 
 
 def _model(path: str | os.PathLike[str]) -> Document:
