@@ -23,13 +23,13 @@ from fsspec.implementations.local import LocalFileSystem
 from distrf import __version__
 
 from .errors import InputError, SpecMismatchError, first_entry, first_not_finite
-from .parameters import COLUMNS, FLAG, NONE, Rule, ruled, whole
+from .parameters import COLUMNS, FLAG, NONE, one_of, ruled, whole
 from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
-from .store.formats import fingerprint, open_source
+from .store.formats import find_format, open_source
 from .store.matrix_files import is_svmlight
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
@@ -43,7 +43,6 @@ BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurise
 PIECE_BYTES = 8 * 2**20
 BUCKET_BYTES = 32 * 2**20
 FAN_OUT = 64
-_FLOATS = ("float32", "float64", np.float32, np.float64)
 
 #: Words, row numbers, X, and y where there is one.
 _Record = list[Any]
@@ -58,7 +57,7 @@ Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
     block_rows=whole(1) | NONE,
     n_features=whole(1) | NONE,
     zero_based=FLAG | NONE,
-    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
+    dtype=one_of("float32", "float64") | NONE,
 )
 def ingest(
     source: str | os.PathLike[str],
@@ -100,7 +99,7 @@ def ingest(
     block_rows : int or None, default=None
         Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
         or more.
-    dtype : {"float32", "float64"}, dtype or None, default=None
+    dtype : {"float32", "float64"} or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
@@ -155,7 +154,7 @@ def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any
     split = "" if selection.split is None else f" {selection.split}"
     return {
         "name": os.path.basename(source),
-        "fingerprint": f"{fingerprint(source)}{split}",
+        "fingerprint": f"{find_format(source).fingerprint(source)}{split}",
         "content": content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
@@ -180,10 +179,9 @@ def _create(
         block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     contents = StoreInfo.of(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-        target=selection.target, sparse=["X"] if rows.sparse else [],
+        target=selection.target, sparse=["X"] if rows.sparse else [], provenance={"source": source, "distrf": __version__},
     )  # fmt: skip
-    provenance = {"source": source, "distrf": __version__}
-    return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+    return _write(rows, writer.create(out, contents, overwrite=overwrite), order)
 
 
 def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:

@@ -236,7 +236,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
     elif (info := store.stored(path)) is None:
-        result = store.facts(path)
+        result = store.find_format(path).facts(path)
     else:
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")

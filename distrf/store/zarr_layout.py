@@ -25,7 +25,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
-from ..representation import size
+from ..plain_data import size
 from . import files
 from .spec import check_sealed, from_json, sealed, to_json
 
@@ -147,7 +147,7 @@ class StoreInfo:
         sparse : collection of str
             Names of arrays that are kept as CSR rows.
         **contents
-            `kind`, `spec`, `classes`, `columns`, `target`.
+            `kind`, `spec`, `classes`, `columns`, `target`, `provenance`.
 
         Raises
         ------

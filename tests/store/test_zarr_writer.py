@@ -32,9 +32,8 @@ def fill(path, X, y=None, block_rows=10, kind="rows", **options):
     if y is not None:
         arrays["y"] = (y.shape[1:], y.dtype)
     options.setdefault("spec", {"seed": 0})
-    of_create = {name: options.pop(name) for name in ("overwrite", "provenance") if name in options}
     holds = StoreInfo.of(arrays, X.shape[0], block_rows, kind=kind, sparse=["X"] if sparse else [], **options)
-    store = create(path, holds, **of_create)
+    store = create(path, holds)
     for index, start, stop in store.blocks():
         block = {"X": X[start:stop]}
         if y is not None:
@@ -100,7 +99,7 @@ def test_same_spec_resumes_and_other_spec_is_an_error(tmp_path):
     fill(path, X, spec={"gamma": 1.0, "name": "a"})
     before = contents(path)
     holds = StoreInfo.of({"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"gamma": 1.0, "name": "a"})
-    again = create(path, holds, provenance={"x": 1})
+    again = create(path, replace(holds, provenance={"x": 1}))
     assert again.complete
     assert pending_blocks(path) == []
     with pytest.raises(SpecMismatchError, match=r"spec.gamma: 1.0 -> 2.0.*another path.*overwrite") as caught:
