@@ -8,7 +8,6 @@ import io
 import os
 import shutil
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
+from stored_arrays import contents, read
 from strategies import seeds
 
 from distrf import ingest, open_rows
@@ -38,19 +38,6 @@ def small_batches(monkeypatch):
     from distrf.store import matrix_files
 
     monkeypatch.setattr(matrix_files, "BLOCK_BYTES", 256)
-
-
-def contents(path):
-    root = Path(path)
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
-
-def read(path, **options):
-    """X (dense) and y of a store."""
-    rows, y = open_rows(path, **options)
-    blocks = [b.compute(scheduler="sync") for b in rows.to_delayed().ravel()]
-    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
-    return dense, None if y is None else y.compute(scheduler="sync")
 
 
 CLASSES = ["maybe", "no", "yes"]

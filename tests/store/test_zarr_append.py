@@ -16,6 +16,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_arrays import contents, read
 
 from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -38,18 +39,6 @@ def add(X, path, y=None, **options):
         members = {f"X_{name}": getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
     np.savez(file, **members, **({} if y is None else {"y": y}))
     return ingest(file, path, **options)
-
-
-def read(path):
-    X, y = open_rows(path)
-    blocks = [b.compute(scheduler="sync") for b in X.to_delayed().ravel()]
-    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
-    return dense, None if y is None else y.compute(scheduler="sync")
-
-
-def contents(path):
-    root = Path(path)
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
 
 
 def data_of(path):
