@@ -30,7 +30,7 @@ from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
 from .store.formats import find_format, open_source
-from .store.matrix_files import is_svmlight
+from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
@@ -84,7 +84,7 @@ def ingest(
     source : str or PathLike
         A .npy, .npz or .svmlight (.libsvm) file, or what `open_rows` reads: .parquet or .csv (a file, a folder, a
         glob), a Zarr store. Text may be packed. A few pieces are held in memory; members of
-        .npz, and .svmlight, are read whole.
+        .npz are read whole.
     out : str or PathLike
         The Zarr store to write.
     target : str or None, default=None
@@ -189,7 +189,7 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     old = writer.appendable(out)
     X, spec = old.arrays["X"], old.spec
     dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
-    if counted is None and is_svmlight(source):
+    if counted is None and SvmlightSource.recognises(source):
         if "zero_based" not in spec:
             raise InputError(
                 f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "

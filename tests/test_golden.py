@@ -138,7 +138,7 @@ def learned(model):
         out |= {"coef": model.coef_, "intercept": model.intercept_}
         if hasattr(model, "history_"):
             out |= {"losses": [h["loss"] for h in model.history_], "t": model.t_}
-            out["scores"] = [h["validation_score"] or 0.0 for h in model.history_]
+            out["held_out"] = [h["validation_loss"] or 0.0 for h in model.history_]
     return out
 
 
@@ -210,7 +210,6 @@ FITS = {
     "compact dense": compact,
     "compact paired": partial(compact, phase="paired", loss="logistic"),
     "compact circulant": partial(compact, structure="circulant", loss="hinge", early_stopping=True),
-    "compact pegasos": partial(compact, learning_rate="pegasos", alpha=0.1, loss="hinge", alternate=(2, 3)),
     "compact kept": partial(again, partial(compact, early_stopping=True)),
     "compact regressor": partial(compact, CompactNonlinearRegressor, SCORES, loss="squared"),
     "compact circulant regressor": partial(compact, CompactNonlinearRegressor, SCORES, structure="circulant"),

@@ -38,10 +38,9 @@ from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
 from ..maps import RandomFourierFeatures
-from ..maps.base import FeatureMap
+from ..maps.base import FeatureMap, times_root
 from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
-from ..maps.phase_precision import times_root
 from ..maps.rules import SAMPLE, median_distance, resolve_length_scale
 from ..maps.tiles import FeatureTiles
 from ..maps.with_columns import WithColumnsMap, column_scale
@@ -61,7 +60,7 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHAS, given_alphas
-from ..ridge.gram import FoldRule, GivenRule, GramReduction
+from ..ridge.gram import FIRST_GIVEN, FoldRule, GramReduction
 from ..ridge.normal_equations import NormalEquations, compare_alphas
 from ..ridge.plan import are_exact
 from ..sgd.rows import Rows, open_checkpoint
@@ -394,8 +393,7 @@ class LearnedMetric(FeatureEstimator):
         self, map_: FourierMap, scale: Any, n: int, targets: Targets, seed: int, folds: Any = None
     ) -> _RoundReduction:
         """What a round sums up. One fold is held out: no metric may learn from rows that judge it."""
-        rule = FoldRule(2, True, seed) if n >= 5 else FoldRule(n, seed=seed)
-        rule = rule if folds is None else GivenRule(2, holdout=True)
+        rule = FIRST_GIVEN if folds is not None else FoldRule.of_cv("holdout" if n >= 5 else n, seed)
         maps, exact = self._maps(map_, scale), are_exact(self.alpha)
         return _RoundReduction(maps[0].n_components, targets, rule, exact, maps, self._full(map_))
 

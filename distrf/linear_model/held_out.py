@@ -10,7 +10,7 @@ import numpy as np
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import blocks_are_csr, row_bytes
 from ..execution.sampling import sampled_rows, take_aligned
-from ..ridge.gram import FoldRule, GivenRule
+from ..ridge.gram import FoldRule
 from ..ridge.normal_equations import Solution
 from ..sgd.rows import Rows
 from ..targets import Targets
@@ -45,17 +45,17 @@ def fold_scores(
 
     solutions : for each fold that from all rows outside of it; None where there is none: its rows are left out
     """
-    n = sum(rows.blocks)
-    if isinstance(rule, GivenRule):
+    n, given = sum(rows.blocks), None
+    if rule.given:
         assert rows.folds is not None
-        held_rows = rows.folds.counts[0] if rule.holdout else n - rows.folds.never
-        size = -(-n * _size(held_rows, rows, targets) // held_rows)
-        indices = sampled_rows(n, min(n, size), seed, "calibration")
-        folds = rule.of_values(rows.folds.take(indices))
+        held_rows = sum(rows.folds.counts[: rule.held])
     else:
-        share = 5 if rule.holdout else 1  # only a fifth is held out
-        indices = sampled_rows(n, share * _size(n, rows, targets), seed, "calibration")
-        folds = rule.of(indices)
+        held_rows = max(1, n * rule.held // max(1, rule.drawn))
+    size = -(-n * _size(held_rows, rows, targets) // held_rows)
+    indices = sampled_rows(n, min(n, size), seed, "calibration")
+    if rule.given and rows.folds is not None:
+        given = rows.folds.take(indices)
+    folds = rule.of(indices, given)
     held = np.isin(folds, [f for f, solution in enumerate(solutions) if solution is not None])
     return _scored(rows, targets, indices[held], folds[held], solutions)
 
@@ -93,7 +93,7 @@ def _scored(
 
 def calibration_costs(rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
-    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.read_itemsize, rows.outputs)
+    size = sample_size(held_out, 0.0 if blocks_are_csr(rows.stored) else row_bytes(rows.stored), rows.outputs)
     client = (
         size * (rows.d * rows.read_itemsize + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
     )

@@ -56,7 +56,7 @@ def fit_by_passes(
     calibration = None
     if calibrates:
         rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
-        solutions = [fitted.solution, *[None] * (rule.n_folds - 1)]
+        solutions = [fitted.solution, *[None] * (rule.n_sets - 1)]
         calibration = learn_calibration(fold_scores(rows, targets, rule, solutions, seed), targets.classes)
     model._set_solution(fitted.solution, targets, calibration)
     model.gap_, model.n_iter_ = fitted.descent.gap, fitted.passes

@@ -35,7 +35,6 @@ from ..ridge.plan import (
     are_exact,
     choose_solver,
     first_that_fits,
-    given_reductions,
     gram_costs,
     gram_reductions,
 )
@@ -295,9 +294,9 @@ class BaseRidge(LinearModel):
         self, n: int, D: int, targets: Targets, seed: int, keep: bool, folds: GivenFolds | None = None
     ) -> list[GramReduction]:
         held_out = bool(self.calibrate)
-        if folds is not None:
-            return given_reductions(self.alpha, self.cv, folds, D, targets, held_out)
-        return gram_reductions(self.alpha, self.cv, n, D, targets, seed, held_out=held_out, grows=keep)
+        return gram_reductions(
+            self.alpha, self.cv, n, D, targets, seed, folds=folds, held_out=held_out, grows=keep
+        )
 
     def _add_up(self, reduction: GramReduction, arrays: list[Any]) -> GramState:
         """The sums of these features; one pass."""
@@ -326,7 +325,7 @@ class BaseRidge(LinearModel):
 
         kept : in terms of the classes of `targets`; targets : of these rows
         """
-        if kept.rule.n_folds == 1 and (self.compares_alphas or self.calibrate):
+        if kept.rule.n_sets == 1 and (self.compares_alphas or self.calibrate):
             raise InputError(
                 "alphas are compared by folds, and calibration needs them; one alpha and calibrate=False were given when "
                 "the sums were made, so they have none; give these again, or fit all rows again"

@@ -166,7 +166,7 @@ class StreamingSGDRegressor(LinearRegressor, BaseSGD):
     Notes
     -----
     Training starts from the best constant prediction and never ends worse. If the loss of a batch or an epoch rises
-    too far, steps are halved. The best epoch is kept (by the score on held-out rows, or by the training objective), or
+    too far, steps are halved. The best epoch is kept (by the loss of held-out rows, or by the training objective), or
     the constant if no epoch beats it. Steps are as long as the spectrum of the features
     allows, and fall as 1 / sqrt(t) for losses with a kink. Training shifts columns whose mean is ten standard deviations
     from zero, and scales several targets to about the spread of the widest; steps, an automatic epsilon and the sum of losses then

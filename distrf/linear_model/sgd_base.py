@@ -16,7 +16,7 @@ from ..losses import Loss, Squared
 from ..parameters import FLAG, FOLDER, NONE, SEED, check_parameters, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
 from ..ridge.alphas import ALPHA
-from ..ridge.gram import GivenRule
+from ..ridge.gram import FIRST_GIVEN
 from ..ridge.normal_equations import Solution
 from ..sgd.batch_plan import check_batches, fit_costs
 from ..sgd.batch_work import BatchWork
@@ -74,8 +74,8 @@ class BaseSGD(LinearModel):
     n_epochs : int or {"auto"}, default="auto"
         Most passes over the rows. "auto" is 40, or as many as make 600 batches.
     tol : float or None, default=0.0001
-        Training stops when `n_iter_no_change` epochs in a row lower the loss (with early stopping, the
-        error on held-out rows) by less than this share. None never stops early.
+        Training stops when `n_iter_no_change` epochs in a row lower the loss (with early stopping, that
+        of held-out rows) by less than this share. None never stops early.
     n_iter_no_change : int, default=3
         See `tol`. With n_epochs="auto" it is more where an epoch has few batches.
     early_stopping : bool, default=False
@@ -98,7 +98,7 @@ class BaseSGD(LinearModel):
     alpha_ : float
         The strength of the penalty in use.
     history_ : list of dict
-        For each epoch "epoch", "loss" (with penalty, while training), "validation_score", "seconds", "rows"
+        For each epoch "epoch", "loss" (with penalty, while training), "validation_loss", "seconds", "rows"
         and "batches". If targets were scaled to like spreads (see Notes), the loss is that of the scaled targets.
     n_iter_ : int
         Epochs.
@@ -135,7 +135,7 @@ class BaseSGD(LinearModel):
     random_state: RandomState = param(default=0, rule=SEED)
 
     def facts(self) -> dict[str, Any]:
-        last = self.history_[-1] if self.history_ else {"loss": None, "validation_score": None}
+        last = self.history_[-1] if self.history_ else {"loss": None, "validation_loss": None}
         return {
             "alpha": self.alpha_,
             "loss": self.loss,
@@ -143,7 +143,7 @@ class BaseSGD(LinearModel):
             "batches": self.t_,
             "batch_size": self.batch_size_,
             "final_loss": last["loss"],
-            "validation_score": last["validation_score"],
+            "validation_loss": last["validation_loss"],
             "history": self.history_,
         }
 
@@ -171,13 +171,8 @@ class BaseSGD(LinearModel):
         if self.fit_intercept:
             first[-1] = spectrum.start / spectrum.constant
         n_epochs = 1 if stream else count_epochs(self.n_epochs, per_epoch)
-        waits, classes = (
-            patience(int(self.n_iter_no_change), self.n_epochs, n_epochs),
-            targets.classes is not None,
-        )
-        rules = Rules(
-            n_epochs, None if stream else self.tol, waits, classes, keep_best=not stream, guarded=True
-        )
+        waits = patience(int(self.n_iter_no_change), self.n_epochs, n_epochs)
+        rules = Rules(n_epochs, None if stream else self.tol, waits, keep_best=not stream, guarded=True)
         trainer = Trainer(
             rows.batches(work), schedule, optimizer, optimizer.start(first),
             rules, targets.mean_weight,
@@ -271,7 +266,7 @@ class BaseSGD(LinearModel):
         self._train(trainer)
         if self._calibrates:
             solution = Solution(self.alpha_, self.coef_.T, self.intercept_ - targets.centre)
-            held = fold_scores(trainer.rows, targets, GivenRule(2, holdout=True), [solution, None], seed)
+            held = fold_scores(trainer.rows, targets, FIRST_GIVEN, [solution, None], seed)
             self.calibration_ = learn_calibration(held, targets.classes)
         self.n_iter_ = len(self.history_)
         warn_unconverged(trainer, type(self).__name__, stacklevel=4)
@@ -309,7 +304,7 @@ class BaseSGD(LinearModel):
             moved = 0.0 if work.shift is None else work.shift @ U
             self.intercept_ = work.constant * W[-1] + work.targets.centre - moved
         self.history_ = trainer.training.history
-        self.alpha_ = trainer.optimizer.alpha  # type: ignore[attr-defined]
+        self.alpha_ = trainer.optimizer.alpha
         chosen = self._epsilon == "auto" and work.loss.epsilon_in_spreads is not None
         self.epsilon_ = (
             work.targets.decode(work.loss.epsilon)
@@ -354,13 +349,12 @@ class BaseSGD(LinearModel):
         if stream.alpha is not None:
             optimizer = replace(optimizer, alpha=stream.alpha / stream.rows)
         schedule = self._schedule(rows, rows.blocks, min(stream.batch_rows, sum(rows.blocks)), seed)
-        classes = stream.work.targets.classes is not None
         training = TrainerState(
             epoch=done, first_ratio=stream.training.first_ratio, history=stream.training.history
         )
         return Trainer(
             rows.batches(stream.work), schedule, optimizer, stream.state,
-            Rules(done + 1, None, 1, classes, guarded=True), stream.weight / stream.rows, rows,
+            Rules(done + 1, None, 1, guarded=True), stream.weight / stream.rows, rows,
             training=training, null_loss=stream.null_loss,
         )  # fmt: skip
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..typing import Rows
-from .base import FeatureMap, check_rows, dense, working_dtype
+from .base import ArraysApart, FeatureMap, check_rows, dense, working_dtype
 
 #: Bytes of the features of a tile; but a tile of whole rows of features has at least 256 rows.
 _TILE_BYTES = 64 * 2**20
@@ -22,7 +22,7 @@ _TILED_ROWS, _COLUMNS = 1024, 16_384
 
 
 @dataclass(frozen=True)
-class FeatureTiles:
+class FeatureTiles(ArraysApart):
     """The features F = base(X) of a block, tile by tile.
 
     Parameters

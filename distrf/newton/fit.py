@@ -20,7 +20,7 @@ from ..execution.passes import run_pass
 from ..execution.row_blocks import row_bytes, rows_per_block
 from ..folds import GivenFolds
 from ..losses import Loss, Squared
-from ..ridge.gram import ALL_ROWS, FoldRule, GivenRule
+from ..ridge.gram import ALL_ROWS, FIRST_GIVEN, FoldRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
 from ..sgd.rows import Rows, open_checkpoint
@@ -197,14 +197,14 @@ class Newton:
         options = {
             "kind": "newton", "loss": self.loss.name, "alphas": self.alphas, "intercept": self.intercept,
             "epsilon": None if self.choose_epsilon else float(self.loss.epsilon),
-            "held_out": [self.rule.n_folds, self.rule.given],
+            "held_out": [self.rule.n_sets, self.rule.given],
         }  # fmt: skip
         return open_checkpoint(self.checkpoint, lambda: options, rows, targets, self.seed)
 
 
 def held_out_rule(folds: GivenFolds | None, seed: int) -> FoldRule:
     """The rule by which fold 0 is not trained on: a tenth of the rows, or that of given folds, which are then the last array."""
-    return FoldRule(HELD_OUT, seed=seed) if folds is None else GivenRule(2, holdout=True)
+    return FoldRule(2, 1, HELD_OUT, seed) if folds is None else FIRST_GIVEN
 
 
 def _plain(epsilon: np.ndarray) -> Any:

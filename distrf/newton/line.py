@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
+from ..maps.base import ArraysApart
 from ..ridge.gram import ALL_ROWS, FoldRule
 from ..subspace.sketches import add_product
 from ..targets import Targets
@@ -32,7 +32,7 @@ class Points:
 
 
 @dataclass(frozen=True)
-class LineReduction:
+class LineReduction(ArraysApart):
     """Adds up the loss at the weights W - t d for some t, and its gradient at the first few of them.
 
     Attributes
@@ -41,7 +41,7 @@ class LineReduction:
     targets : Targets
     loss : Loss
     intercept : bool, whether the last row of the weights is one
-    rule : FoldRule, whose fold 0 is left out where there is more than one
+    rule : FoldRule, whose set 0 is left out where there is more than one
     steps : tuple of float, the T values of t; the first is 0 alone where there is no direction
     n_slopes : int, S, how many of them have a gradient
     exact : bool, whether products are made in float64
@@ -60,19 +60,6 @@ class LineReduction:
     weights: np.ndarray | None = field(default=None, compare=False, repr=False)
     direction: np.ndarray | None = field(default=None, compare=False, repr=False)
     shift: np.ndarray | None = field(default=None, compare=False, repr=False)
-
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        named = {"weights": self.weights, "direction": self.direction, "shift": self.shift}
-        return {name: array for name, array in named.items() if array is not None}
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> LineReduction:
-        return replace(
-            self, weights=arrays["weights"], direction=arrays.get("direction"), shift=arrays.get("shift")
-        )
-
-    def without_arrays(self) -> LineReduction:
-        return replace(self, weights=None, direction=None, shift=None)
 
     @property
     def _shape(self) -> tuple[int, int, int]:
@@ -106,7 +93,7 @@ class LineReduction:
             tile = tile if self.shift is None else tile - self.shift
             Y, w = self.targets.encode(np.asarray(y[part]), None if weight is None else weight[part])
             w = np.ones(len(Y)) if w is None else w
-            w = np.where(folds[part] == 0, 0.0, w) if self.rule.n_folds > 1 else w
+            w = np.where(folds[part] == 0, 0.0, w) if self.rule.n_sets > 1 else w
             _add(points, tile, Y, w, self.loss, self.weights, self.direction, self.steps)
             state[0] += w.sum()
         return state

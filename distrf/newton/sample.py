@@ -41,8 +41,8 @@ def draw_sample(
     size = sample_size(n, rows.n_features, 4 if rows.arrays[0].dtype == np.float32 else 8)
     indices = sampled_rows(n, size, seed, "newton sample")
     drawn = len(indices)
-    if rule.n_folds > 1:
-        held = rows.folds.take(indices) if rule.given and rows.folds is not None else rule.of(indices)
+    if rule.n_sets > 1:
+        held = rule.of(indices, rows.folds.take(indices) if rule.given and rows.folds is not None else None)
         indices = indices[held != 0]
         if not len(indices):
             raise InputError("all sampled rows are held out for calibration; give a smaller fold 0")
@@ -56,7 +56,7 @@ def draw_sample(
     total = float(weight.sum())
     if not total > 0:  # the pass says whether all weights are zero
         weight, total = np.ones(len(Y)), np.inf
-    folds = None if rows.folds is None else rows.folds.take(indices)[kept] - (rule.n_folds > 1)
+    folds = None if rows.folds is None else rows.folds.take(indices)[kept] - (rule.n_sets > 1)
     folds = None if folds is None or folds.max() < 0 else folds  # without fold 0 all rows may be -1
     return SampledRows(Z, Y, weight / weight.sum(), intercept, folds, total)
 
@@ -69,8 +69,9 @@ def _with_rare(
     size, C = len(indices), len(targets.classes)
     most = max(_RARE, size // (2 * C))
     arrays = [rows.arrays[1], *([rows.folds.values] if rule.given and rows.folds is not None else [])]
-    found = run_pass(_FirstRows(targets.classes, most, seed, rule), arrays, label="classes", block_rows=1 << 20)
-    counts = np.array([found[c][0] if c in found else 0 for c in range(C)])
+    counts, found = run_pass(
+        _FirstRows(targets.classes, most, seed, rule), arrays, label="classes", block_rows=1 << 20
+    )
     rare = np.flatnonzero((counts > 0) & (counts * size / counts.sum() < _RARE))
     if not len(rare):
         return indices, factor
@@ -79,7 +80,7 @@ def _with_rare(
     # Each rare class has at most so many rows that all fit into the sample, half of which others keep.
     sums = np.minimum(counts[rare, None], np.arange(1, most + 1)).sum(axis=0)
     most = max(1, int(np.searchsorted(sums, size - min(len(others), size // 2), side="right")))
-    groups = [(found[c][2][:most], counts[c]) for c in rare.tolist()]
+    groups = [(found[found[:, 0] == c, 2][:most].astype(np.int64), counts[c]) for c in rare.tolist()]
     left = min(len(others), max(1, size - sum(len(group) for group, _ in groups)))
     others = others[np.arange(left) * len(others) // max(left, 1)]
     groups.append((others, counts.sum() - counts[rare].sum()))
@@ -91,7 +92,7 @@ def _with_rare(
 
 @dataclass(frozen=True)
 class _FirstRows:
-    """Of each label its rows that come first in a seeded order of all rows: {code: (count, keys, numbers)}."""
+    """The rows of each class, counted, and a table of those that come first in a seeded order of all rows: code, key, number."""
 
     classes: np.ndarray
     most: int
@@ -101,33 +102,23 @@ class _FirstRows:
 
     @property
     def nbytes(self) -> int:
-        return 16 * self.most * len(self.classes)
+        return 24 * (self.most + 1) * len(self.classes)
 
-    def initial(self) -> dict[int, Any]:
-        return {}
+    def initial(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.zeros(len(self.classes), np.int64), np.empty((0, 3), np.uint64)
 
-    def update(self, state: dict[int, Any], first_row: int, y: np.ndarray, *more: Any) -> dict[int, Any]:
-        codes = np.searchsorted(self.classes, y)
-        if self.rule.n_folds > 1:  # rows that are held out have no class
-            codes[self.rule.of_block(first_row, len(y), more)[0] == 0] = -1
-        numbers = np.arange(first_row, first_row + len(y))
-        keys = mixed_words(numbers.astype(np.uint64) ^ raw_words(self.seed, "newton rare rows", 0, 1))
-        own = {}
-        for code in np.unique(codes[codes >= 0]).tolist():
-            which = np.flatnonzero(codes == code)
-            own[code] = self._first(len(which), keys[which], numbers[which])
-        return self.combine(state, own)
+    def update(self, state: Any, first_row: int, y: np.ndarray, *more: Any) -> tuple[np.ndarray, np.ndarray]:
+        codes, numbers = (
+            np.searchsorted(self.classes, y),
+            np.arange(first_row, first_row + len(y), dtype=np.uint64),
+        )
+        keys = mixed_words(numbers ^ raw_words(self.seed, "newton rare rows", 0, 1))
+        kept = slice(None) if self.rule.n_sets == 1 else self.rule.of_block(first_row, len(y), more)[0] != 0
+        rows = np.stack([codes.astype(np.uint64), keys, numbers], axis=1)[kept]
+        return self.combine(state, (np.bincount(codes[kept], minlength=len(self.classes)), rows))
 
-    def combine(self, left: dict[int, Any], right: dict[int, Any]) -> dict[int, Any]:
-        both = dict(left)
-        for code, (count, keys, numbers) in right.items():
-            if code in both:
-                old = both[code]
-                both[code] = self._first(old[0] + count, np.append(old[1], keys), np.append(old[2], numbers))
-            else:
-                both[code] = (count, keys, numbers)
-        return both
-
-    def _first(self, count: int, keys: np.ndarray, numbers: np.ndarray) -> tuple[int, np.ndarray, np.ndarray]:
-        order = np.argsort(keys, kind="stable")[: self.most]
-        return count, keys[order], numbers[order]
+    def combine(self, left: Any, right: Any) -> tuple[np.ndarray, np.ndarray]:
+        rows = np.concatenate([left[1], right[1]])
+        rows = rows[np.lexsort([rows[:, 1], rows[:, 0]])]
+        rank = np.arange(len(rows)) - np.searchsorted(rows[:, 0], rows[:, 0])
+        return left[0] + right[0], rows[rank < self.most]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +35,11 @@ from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
+#: Put around the work of `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the pipeline and the
+#: Rows. The command line plans the job there, and connects.
+around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
+    "around_job", default=lambda *_, **more: nullcontext()
+)
 #: What `kinds` of `train` says of columns.
 KINDS = ("category", "number", "date", "id", "drop")
 

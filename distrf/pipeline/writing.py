@@ -19,7 +19,7 @@ from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
 from .loaded import Loaded
-from .rows import Rows, open_input, path_of
+from .rows import Rows, around_job, open_input, path_of
 
 
 @ruled(out=PLACE)
@@ -61,21 +61,6 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         return writing.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
-
-
-def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
-    """Raise for features or a map that cannot be written, or would destroy what they are made from.
-
-    like : where a map lies that is taken as it was fitted
-    """
-    store.check_apart(save_map, [X], what="save_map=")
-    store.check_apart(out, [X])
-    store.check_apart(out, [like], than="the map that is taken")
-    store.check_apart(out, [save_map], than="save_map=")
-    store.check_writable(out, save_map)
-    store.existing_store(out)  # of others: refused now
-    if save_map is not None:
-        store.existing_model_folder(save_map)
 
 
 @reads_csv
@@ -126,23 +111,25 @@ def featurize(
     SpecMismatchError
         `out` holds other features.
     """
-    path = path_of(X)
-    check_places(path, out, save_map, path_of(map))
+    path, like = path_of(X), path_of(map)
+    store.check_apart(save_map, [path], what="save_map=")
+    store.check_apart(out, [path, like, save_map])
+    store.check_writable(os.fspath(out), save_map)
+    store.existing_store(os.fspath(out))  # of others: refused now
+    if save_map is not None:
+        store.existing_model_folder(save_map)
     steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
     steps = [(name, step) for name, step in steps if hasattr(step, "transform")]
-    saved = path_of(map) is not None or isinstance(map, Loaded)
-    if not steps and not saved:
+    if not steps and like is None:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
-    fitted = saved or all(hasattr(step, "map_") for _, step in steps)
-    with hold(out, save_map):
-        if fitted:
-            loaded = Loaded.of(map).transformers()
-            data, pipeline = loaded.open(X, y, target=target), loaded.pipeline
-        else:
-            data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
-            if path is not None:
-                data = open_input(path, target, columns, y=y)
-            pipeline = Pipeline([(name, clone(step)) for name, step in steps])
+    fitted = like is not None or all(hasattr(step, "map_") for _, step in steps)
+    if fitted:
+        loaded = Loaded.of(map).transformers()
+        data, pipeline = loaded.open(X, y, target=target, columns=columns), loaded.pipeline
+    else:
+        data = Rows(X, y) if path is None else open_input(path, target, columns, y=y)
+        pipeline = Pipeline([(name, clone(step)) for name, step in steps])
+    with hold(out, save_map), around_job.get()("featurize", pipeline, data):
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])
         for _, step in pipeline.steps:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -80,74 +80,47 @@ class GramState(SizedState):
 
 @dataclass(frozen=True)
 class FoldRule:
-    """Which cross-validation fold a row belongs to, at random: from its row number and a seed alone (`random_folds`).
+    """Into which of `n_sets` a row falls, of which the first `held` are held out, each in turn.
 
-    With `holdout` there are two sets: 0 has a fifth of the rows, 1 the rest. `first` is added to row numbers, where the rows
-    follow others.
+    The folds come with the rows (`distrf.folds.GivenFolds`), as the last array of a block, or are drawn at random from row numbers and a
+    seed alone (`random_folds`). Rows that are never held out are the last set.
+
+    drawn : how many folds are drawn; 0 for given ones
+    first : added to row numbers, where the rows follow others
     """
 
-    n_folds: int = 1
-    holdout: bool = False
+    n_sets: int = 1
+    held: int = 0
+    drawn: int = 0
     seed: int = 0
     first: int = 0
 
-    #: Whether folds come with the rows, as the last array of a block.
-    given: ClassVar[bool] = False
-
     @classmethod
     def of_cv(cls, cv: int | str, seed: int) -> FoldRule:
-        return cls(2, True, seed) if cv == "holdout" else cls(int(cv), seed=seed)
-
-    def of_rows(self, first_row: int, n_rows: int) -> np.ndarray:
-        """Fold of rows first_row ... first_row + n_rows - 1, shape (n_rows,)."""
-        return self.of(np.arange(first_row, first_row + n_rows))
-
-    def of(self, rows: np.ndarray) -> np.ndarray:
-        """Fold of rows by their numbers, ascending, shape (m,)."""
-        fold = random_folds(rows + self.first, 5 if self.holdout else self.n_folds, self.seed)
-        return np.minimum(fold, 1) if self.holdout else fold
+        """So many folds, or a fifth that is held out ("holdout")."""
+        return cls(2, 1, 5, seed) if cv == "holdout" else cls(int(cv), int(cv), int(cv), seed)
 
     @property
-    def held_out(self) -> Sequence[int]:
-        """The folds that are held out, each in turn."""
-        return range(1 if self.holdout else self.n_folds)
+    def given(self) -> bool:
+        """Whether folds come with the rows."""
+        return self.n_sets > 1 and not self.drawn
+
+    def of(self, rows: np.ndarray, folds: np.ndarray | None = None) -> np.ndarray:
+        """The set of rows by their numbers, ascending, or by their given folds, shape (m,)."""
+        if self.n_sets == 1:
+            return np.zeros(len(rows), dtype=int)
+        folds = random_folds(rows + self.first, self.drawn, self.seed) if folds is None else np.asarray(folds)
+        return np.where((folds < 0) | (folds >= self.held), self.n_sets - 1, folds)
 
     def of_block(self, first_row: int, n_rows: int, more: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        """(folds, weights or None) of a block; `more` are its arrays after the targets."""
-        folds = self.of_rows(first_row, n_rows) if self.n_folds > 1 else np.zeros(n_rows, dtype=int)
-        return folds, more[0] if more else None
+        """(sets, weights or None) of a block; `more` are its arrays after the targets."""
+        *weight, folds = more if self.given else (*more, None)
+        return self.of(np.arange(first_row, first_row + n_rows), folds), weight[0] if weight else None
 
 
 ALL_ROWS = FoldRule()
-
-
-@dataclass(frozen=True)
-class GivenRule(FoldRule):
-    """The folds that come with the rows (`distrf.folds.GivenFolds`). Rows that are never held out are the last of `n_folds`.
-
-    With `holdout`, set 0 is fold 0, and set 1 the rest.
-    """
-
-    never: bool = False
-
-    given: ClassVar[bool] = True
-
-    @property
-    def held_out(self) -> Sequence[int]:
-        return range(1 if self.holdout else self.n_folds - self.never)
-
-    def of_values(self, folds: np.ndarray) -> np.ndarray:
-        """The number here of each row, from its fold, shape (m,)."""
-        if self.holdout:
-            return (np.asarray(folds) != 0).astype(int)
-        return np.where(np.asarray(folds) < 0, self.n_folds - 1, folds)
-
-    def of(self, rows: np.ndarray) -> np.ndarray:
-        raise AssertionError("given folds follow from no number of a row")
-
-    def of_block(self, first_row: int, n_rows: int, more: Sequence[Any]) -> tuple[np.ndarray, Any]:
-        *weight, folds = more
-        return self.of_values(folds), weight[0] if weight else None
+#: Fold 0 of given folds is held out.
+FIRST_GIVEN = FoldRule(2, 1)
 
 
 @dataclass(frozen=True)
@@ -165,7 +138,7 @@ class GramReduction:
     @property
     def nbytes(self) -> int:
         D = self.n_features
-        return self.rule.n_folds * (tiles_nbytes(D) + 8 * D * (self.targets.width + 1)) + 8 * D
+        return self.rule.n_sets * (tiles_nbytes(D) + 8 * D * (self.targets.width + 1)) + 8 * D
 
     @property
     def flops_per_row(self) -> float:
@@ -192,7 +165,7 @@ class GramReduction:
         return self.tile_rows * row + 16 * tile_width(self.n_features) ** 2
 
     def initial(self) -> GramState:
-        k, D, C = self.rule.n_folds, self.n_features, self.targets.width
+        k, D, C = self.rule.n_sets, self.n_features, self.targets.width
         T = tile_width(D)
         return GramState(
             tiles=np.zeros((k, len(lower_tiles(D)), T, T)),

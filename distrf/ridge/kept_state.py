@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from ..errors import InputError
-from ..gram_tiles import count_tiles, tile_width
 from ..targets import Targets
 from .gram import FoldRule, GramReduction, GramState
 
-_SUMS = ("products", "sums", "weight", "targets", "squares")
 _TARGETS = ("classes", "centre", "class_weight", "weight_unit")
 
 
@@ -78,39 +76,28 @@ class KeptState:
 
     def parts(self) -> dict[str, Any]:
         """The state as plain data."""
-        state, targets = self.state, self.targets
-        return {
-            "rows": self.rows,
-            "rule": asdict(self.rule),
-            "rounding": state.rounding,
-            "shift": state.shift,
-            "tiles": state.tiles.reshape(-1, *state.tiles.shape[2:]),
-            **{name: getattr(state, name) for name in _SUMS},
-            **{name: getattr(targets, name) for name in _TARGETS},
-        }
+        sums, tiles = vars(self.state), self.state.tiles
+        known = {name: getattr(self.targets, name) for name in _TARGETS}
+        flat = {"tiles": tiles.reshape(-1, *tiles.shape[2:])}
+        return {"rows": self.rows, "rule": asdict(self.rule)} | sums | flat | known
 
     @classmethod
     def of(cls, parts: Mapping[str, Any]) -> KeptState:
         """The state of its parts. Raises ValueError, KeyError or TypeError where they do not go together."""
-        rule, shift = FoldRule(**parts["rule"]), parts["shift"]
-        k, D, C = parts["products"].shape
-        T, count = tile_width(D), count_tiles(D)
-        shapes: dict[str, tuple[int, ...]] = {
-            "sums": (k, D), "weight": (k,), "targets": (k, C), "squares": (k, C), "centre": (C,), "tiles": (k * count, T, T),
-        }  # fmt: skip
-        wrong = [name for name, shape in shapes.items() if parts[name].shape != shape]
-        if wrong or k != rule.n_folds or (shift is not None and shift.shape != (D,)):
-            raise ValueError(
-                f"the arrays of a kept state are of different shapes: {wrong or 'folds, or shift'}"
-            )
-        state = GramState(
-            tiles=parts["tiles"].reshape(k, count, T, T),
-            **{name: parts[name] for name in _SUMS},
-            shift=shift,
-            rounding=float(parts["rounding"]),
-        )
+        sums = {field.name: parts[field.name] for field in fields(GramState)}
+        k, D, _ = sums["products"].shape
         targets = Targets(**{name: parts[name] for name in _TARGETS})
-        return cls(state, targets, rule, int(parts["rows"]))
+        kept = cls(GramState(**sums), targets, FoldRule(**parts["rule"]), int(parts["rows"]))
+        sums["tiles"] = kept.state.tiles = sums["tiles"].reshape(k, -1, *sums["tiles"].shape[1:])
+        expected = vars(GramReduction(D, targets, kept.rule).initial()) | {"shift": np.zeros(D)}
+        wrong = [
+            name
+            for name, value in sums.items()
+            if value is not None and np.shape(value) != np.shape(expected[name])
+        ]
+        if wrong:
+            raise ValueError(f"the arrays of a kept state are of different shapes: {wrong}")
+        return kept
 
 
 def check_same_weights(kept: Targets, targets: Targets) -> None:

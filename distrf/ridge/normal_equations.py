@@ -213,8 +213,8 @@ def compare_alphas(
     """Choose the alpha of least squared error on held-out rows.
 
     alphas : the alphas to compare; None searches (see alphas.py)
-    reduction : the reduction that made the sums. It has the targets and the folds. With `holdout`, fold 0 is held out
-        once; otherwise each fold in turn, except folds that have no weight or all of it
+    reduction : the reduction that made the sums. It has the targets and the rule by which folds are held out; those that have no
+        weight or all of it are not
 
     Raises InputError if no fold can be held out. A search then takes `lone_alpha` instead.
     """
@@ -255,7 +255,7 @@ def compare_alphas(
 
 def without_folds(system: NormalEquations, reduction: GramReduction, alpha: float) -> list[Solution | None]:
     """For each fold the solution from all rows outside of it; None if it is not held out, or has all the weight."""
-    solutions: list[Solution | None] = [None] * reduction.rule.n_folds
+    solutions: list[Solution | None] = [None] * reduction.rule.n_sets
     for f in _folds(system, reduction):
         solutions[f] = next(system.solve([alpha], without=f))
     return solutions
@@ -265,7 +265,7 @@ def _folds(system: NormalEquations, reduction: GramReduction) -> list[int]:
     """The folds that can be held out."""
     weights = system.state.weight
     shares = weights / weights.sum()
-    return [f for f in reduction.rule.held_out if 0 < shares[f] < 1 and np.delete(weights, f).any()]
+    return [f for f in range(reduction.rule.held) if 0 < shares[f] < 1 and np.delete(weights, f).any()]
 
 
 def is_short(n_rows: int, n_features: int) -> bool:

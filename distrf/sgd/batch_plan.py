@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sklearn.base import is_classifier
 
-from ..execution.memory import PROCESS_BYTES, SLACK, PassMemory, Workers
+from ..execution.memory import PassMemory, Workers
+from ..execution.passes import map_memory
 from ..execution.planned import Costs, Phase, PlannedRows
+from ..execution.row_blocks import mapped_from, row_bytes
 from ..maps import working_dtype
-from ..projections.cache import cached_bytes
 from ..targets import target_phase
 from .dask_batches import WINDOWS, batch_tasks, batches_ahead
 from .preconditioner import most_directions, sample_size
@@ -27,41 +28,19 @@ _MORE_BATCHES = 3
 _LOOKED_AT = 1_024
 
 
-@dataclass(frozen=True)
-class BatchMemory(PassMemory):
-    """Bytes that one worker needs at the peak of training in batches.
-
-    block : to read one block and cut it; held : blocks of two shuffle windows, with the row permutations
-    features : of the batches made ahead; gradients : of one batch, and copies of the model's weights
-    weights : the maps' weights in the cache
-    """
-
-    held: int = 0
-    features: int = 0
-    gradients: int = 0
-    records: int = _RECORDS
-
-    @property
-    def parts(self) -> dict[str, int]:
-        return {
-            "process": PROCESS_BYTES + self.records,
-            "cached weights": self.weights,
-            "blocks": int(SLACK * (self.held + self.threads * self.block)),
-            "scratch": int(SLACK * self.threads * self.scratch),
-            "features": int(SLACK * self.features),
-            "gradients": int(SLACK * self.gradients),
-        }
-
-
 def batch_memory(
     schedule: Schedule, workers: Workers, *, row: float, features: float, scratch: float, summand: int, model: int,
     together: int = 0, block: int = 0, weights: int = 0,
-) -> BatchMemory:  # fmt: skip
+) -> PassMemory:  # fmt: skip
     """The memory of one worker at the peak of training by such a schedule, over blocks of schedule.rows.
+
+    Its blocks are those of two shuffle windows with the row permutations, the features of the batches made ahead, the gradients of one
+    batch, and copies of the model's weights.
 
     row, features, scratch : bytes of a row as workers hold it, of its features, and of what is made of it meanwhile
     summand, model : bytes of the gradient of a microbatch, and of copies of the weights
-    together : rows that are handled at one time, if more than a microbatch has; block, weights : see `BatchMemory`
+    together : rows that are handled at one time, if more than a microbatch has
+    block, weights : bytes to read one block and cut it, and of the maps' weights in the cache
     """
     some = replace(schedule, rows=schedule.rows[:_LOOKED_AT])
     microbatches = next(some.batches(0)).microbatches
@@ -71,22 +50,17 @@ def batch_memory(
     batch = min(schedule.batch_size, schedule.n_rows) * features
     made = _MORE_BATCHES + batches_ahead(workers.count * workers.threads, batch)
     largest = max(sum(s.last - s.first for s in microbatch) for microbatch in microbatches)
-    return BatchMemory(
-        block, int(max(largest, together) * scratch), 0, weights, threads=workers.threads,
-        held=int(-(-blocks // holders) * max(schedule.rows) * row) + order_bytes(schedule.rows),
-        features=int(made * batch / holders),
-        gradients=-(-len(microbatches) // holders) * summand + model,
+    held = -(-blocks // holders) * max(schedule.rows) * row + order_bytes(schedule.rows)
+    held += made * batch / holders + -(-len(microbatches) // holders) * summand + model
+    return PassMemory(
+        block + -(-int(held) // workers.threads), int(max(largest, together) * scratch), 0, weights,
+        threads=workers.threads, records=_RECORDS,
     )  # fmt: skip
-
-
-def planned_blocks(rows: PlannedRows, block_rows: int) -> tuple[int, ...]:
-    """The rows of each block of a plan that batches take rows from."""
-    return tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
 
 
 def _linear_memory(
     schedule: Schedule, workers: Workers, row: float, width: int, entries: int, itemsize: int, outputs: int, **more: int
-) -> BatchMemory:  # fmt: skip
+) -> PassMemory:  # fmt: skip
     """Of a linear model of D = `width` features, in `entries` numbers a row."""
     weights = (width + 1) * outputs
     return batch_memory(
@@ -102,13 +76,10 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     Counted are as many epochs as training may take. How large batches are, the spectrum of the features says, which is not
     known yet: memory is that of the largest, batches are counted of the usual size.
     """
-    n, width, workers, itemsize = rows.n, rows.width, rows.workers, rows.read_itemsize
-    # Held are the rows or their features, whichever have fewer columns, as `mapped_from` says.
-    wide = rows.maps and rows.d * itemsize > width * rows.itemsize
-    held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
-    block_rows = rows.block_rows if wide else rows.batched_rows
-    row = held + 8 * (1 if is_classifier(estimator) else rows.outputs)
-    blocks = planned_blocks(rows, block_rows)
+    n, width, workers = rows.n, rows.width, rows.workers
+    source, maps = mapped_from(rows.X)
+    blocks, itemsize = source.chunks[0], working_dtype(source.dtype).itemsize
+    row = row_bytes(source) + 8 * (1 if is_classifier(estimator) else rows.outputs)
     usable = max(1, n - round(n * estimator.held_out_share))
     size = largest = most_rows(estimator.batch_size, usable, width)
     bound = ""
@@ -116,7 +87,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         size = min(largest, USUAL_BATCH)
         known = f" ({largest:,} at most)," if size < largest else " at most,"
         bound = f"{known} as the spectrum of a row sample says"
-    schedule = Schedule(blocks, largest, max(blocks) * rows.d * itemsize, 0, microbatch_rows(width))
+    schedule = Schedule(blocks, largest, max(blocks) * source.shape[1] * itemsize, 0, microbatch_rows(width))
     usual = replace(schedule, rows=blocks[:_LOOKED_AT], batch_size=size)
     batches, parts = max(1, round(usable / size)), len(next(usual.batches(0)).microbatches)
     most = count_epochs(estimator.n_epochs, batches)
@@ -140,21 +111,15 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     reads = 2 if estimator.early_stopping else 1
     tasks = reads * rows.blocks + batches * batch_tasks(parts, workers.count * workers.threads)
     short = 1 + 2 * bool(estimator.held_out_share)  # drawn folds are counted, by block too
-    source = rows.source_bytes if block_rows == rows.block_rows else 0
+    read = 0 if source.name == rows.stored.name else int(max(rows.stored.chunks[0]) * row_bytes(rows.stored))
+    cached, more = map_memory(maps, itemsize)
+    memory = _linear_memory(
+        schedule, workers, row, width, rows.entries, itemsize, rows.outputs, block=read, weights=cached
+    )
     return rows.sample_costs(sample, blocks=len(blocks)) + Costs(
         (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts)),
         8 * width * rows.outputs,
-        _linear_memory(
-            schedule,
-            workers,
-            row,
-            width,
-            rows.entries,
-            itemsize,
-            rows.outputs,
-            block=source,
-            weights=rows.cached,
-        ),
+        replace(memory, scratch=memory.scratch + more),
         client,
         tuple(notes),
     )
@@ -167,7 +132,7 @@ def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> None:
         return
     workers, itemsize = Workers.of_client(client), working_dtype(rows.arrays[0].dtype).itemsize
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
-    cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
+    cached, _ = map_memory(rows.maps, itemsize)
     memory = _linear_memory(
         replace(schedule, rows=rows.blocks), workers, rows.row_bytes, rows.n_features, entries, itemsize, outputs,
         weights=cached,

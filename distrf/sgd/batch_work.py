@@ -1,9 +1,9 @@
-"""What is done with a microbatch of rows, on a worker or here: features, gradient, scores. Number code: NumPy and CSR in and out."""
+"""What is done with a microbatch of rows, on a worker or here: features, gradient, losses. Number code: NumPy and CSR in and out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +13,8 @@ from ..errors import InputError, first_not_finite
 from ..execution.segments import add_block
 from ..losses import Loss
 from ..maps import check_rows, working_dtype
-from ..targets import Targets, checked_weights, r2_of_sums
+from ..maps.base import ArraysApart
+from ..targets import Targets
 from .schedules import Batch, BlockRows, row_order, scored_rows
 
 #: This many sums of microbatches are added in one task; the client adds the results.
@@ -39,7 +40,7 @@ class LoadReduction:
         X = check_rows(X, self.n_columns)
         y = np.asarray(y)
         if bad := first_not_finite(y):
-            raise InputError(f"y must be finite, but row {bad[0]} is not")
+            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
         folds = (np.asarray(more[-1]),) if self.folded else ()
         weight = more[0] if len(more) > len(folds) else None
         return X, y, None if weight is None else np.asarray(weight), *folds
@@ -107,6 +108,7 @@ class BatchWork:
 
     def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
         """z.w + b, shape (b, C)."""
+        W = W.astype(Z.dtype, copy=False)
         if not self.constant:
             return np.asarray(Z @ W)
         return np.asarray(Z @ W[:-1]) + self.constant * W[-1]
@@ -114,7 +116,7 @@ class BatchWork:
     def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
         Z, Y, w = taken
-        value, slope = self.loss(self.scores(Z, W.astype(Z.dtype)), Y)
+        value, slope = self.loss(self.scores(Z, W), Y)
         null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
         if w is not None:
             slope = slope * w[:, None].astype(slope.dtype)
@@ -130,92 +132,48 @@ class BatchWork:
     def _start(self) -> np.ndarray:
         return np.zeros(self.targets.width) if self.start is None else self.start
 
-    def score(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
-        """Score sums of some rows of (features, targets, weights or None): see `validation_score`."""
-        total = np.zeros((5, W.shape[1]))
-        step = scored_rows(len(W))
+    def losses(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
+        """[weight, loss], summed over some rows of (features, targets, weights or None)."""
+        total, step = np.zeros(2), self.tile_rows(W)
         for a in range(0, len(rows), step):
             Z, Y, w = self._features(given, (), rows[a : a + step])
-            total += score_sums(self.targets, self.loss, self.scores(Z, W.astype(Z.dtype)), Y, w)
+            w = np.ones(len(Y)) if w is None else w
+            total += w.sum(), w @ self.loss(self.scores(Z, W), Y)[0]
         return total
+
+    def tile_rows(self, W: np.ndarray) -> int:
+        """The most rows that are scored at one time."""
+        return scored_rows(len(W))
 
 
 @dataclass(frozen=True)
-class ScoreReduction:
-    """Adds up the score sums of rows at given weights, which each worker gets once.
+class LossReduction(ArraysApart):
+    """Adds up weights and losses of rows at given weights of the model, which each worker gets once.
 
-    held : whether rows of fold 0 are scored, or the others; folded : whether there are folds, the last array
+    held : whether rows of fold 0 are summed, or the others; folded : whether there are folds, the last array
     """
 
     work: BatchWork
-    weights: np.ndarray | None
+    weights: np.ndarray | None = field(compare=False)
     held: bool
     folded: bool
-
-    @property
-    def nbytes(self) -> int:
-        return 40 * self.work.targets.width
+    nbytes: int = 16
 
     @property
     def flops_per_row(self) -> float:
         return 0.0 if self.weights is None else 4.0 * self.weights.size
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        return {} if self.weights is None else {"weights": self.weights}
-
-    def without_arrays(self) -> ScoreReduction:
-        return replace(self, weights=None)
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> ScoreReduction:
-        return replace(self, weights=arrays["weights"])
-
     def initial(self) -> np.ndarray:
-        return np.zeros((5, self.work.targets.width))
+        return np.zeros(2)
 
     def update(self, state: np.ndarray, first_row: int, X: Any, y: Any, *more: Any) -> np.ndarray:
         assert self.weights is not None
-        X, y = check_rows(X, X.shape[1]), np.asarray(y)
-        if bad := first_not_finite(y):
-            raise InputError(f"y must be finite, but row {first_row + bad[0]} is not")
-        rows = np.arange(len(y))
-        if self.folded:
-            rows, more = np.flatnonzero((np.asarray(more[-1]) == 0) == self.held), more[:-1]
-        weight = checked_weights(more[0], y, first_row) if more else None
-        return state + self.work.score((X, y, weight), rows, self.weights)
+        block = LoadReduction(X.shape[1], self.folded).update(None, first_row, X, y, *more)
+        rows = np.flatnonzero((block[3] == 0) == self.held) if self.folded else np.arange(len(y))
+        return state + self.work.losses(block[:3], rows, self.weights)
 
     def combine(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         return left + right
-
-
-#: Rows of the score sums: the weight; correct labels, or squared errors; targets and their squares; the loss.
-WEIGHT, RIGHT, TARGETS, SQUARES, LOSS = range(5)
-
-
-def score_sums(targets: Targets, loss: Loss, scores: np.ndarray, Y: np.ndarray, w: Any) -> np.ndarray:
-    """Sums over rows, shape (5, C), in the order WEIGHT, RIGHT (or squared errors), TARGETS, SQUARES, LOSS."""
-    total = np.zeros((5, Y.shape[1]))
-    w = np.ones(len(Y)) if w is None else w
-    total[WEIGHT], value = w.sum(), w @ loss(scores, Y)[0]
-    if targets.classes is None:
-        # Targets are centred, so the variance that the score divides by loses no digits to a large mean.
-        Y = Y.astype(np.float64)
-        total[[RIGHT, TARGETS, SQUARES]] = w @ (scores - Y) ** 2.0, w @ Y, w @ Y**2.0
-    elif Y.shape[1] == 1:
-        total[RIGHT] = w @ ((scores[:, 0] > 0) == (Y[:, 0] > 0))
-    else:
-        total[RIGHT] = w @ (scores.argmax(axis=1) == Y.argmax(axis=1))
-    total[LOSS] = value
-    return total
-
-
-def validation_score(total: np.ndarray, classes: bool) -> float:
-    """Accuracy, or R^2 averaged over outputs, from the score sums."""
-    weight = max(total[WEIGHT, 0], np.finfo(float).tiny)
-    if classes:
-        return float(total[RIGHT, 0] / weight)
-    spread = total[SQUARES] - total[TARGETS] ** 2 / weight
-    return float(r2_of_sums(total[RIGHT], spread, total[SQUARES]).mean())
 
 
 def stack_rows(blocks: Sequence[Any]) -> Any:
@@ -246,7 +204,7 @@ class LocalBatches:
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         self._sequence = sequence
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
+    def gradient(self, W: np.ndarray) -> tuple[int, Batch, Sums] | None:
         try:
             epoch, batch = next(self._sequence)
         except StopIteration:
@@ -257,7 +215,7 @@ class LocalBatches:
         for microbatch in batch.microbatches:
             loaded = [self._block(s.block) for s in microbatch]
             taken = self.work.take(loaded, self._maps, epoch, microbatch)
-            sums.append(self.work.gradient(taken, W, **numbers))
+            sums.append(self.work.gradient(taken, W))
         sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
         return epoch, batch, sums[0] if len(sums) == 1 else add_sums(*sums)
 

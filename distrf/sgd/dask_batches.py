@@ -116,17 +116,14 @@ class DaskBatches:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
         self._groups = itertools.groupby(sequence, lambda item: (item[0], item[1].window))
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
-        """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last.
-
-        numbers : further arguments of `BatchWork.gradient`
-        """
+    def gradient(self, W: np.ndarray) -> tuple[int, Batch, Sums] | None:
+        """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last."""
         submission = Submission("sgd")
         self._fill(submission, 1)
         if not self._ahead:
             return None
         epoch, batch, _, assignments = self._ahead[0]
-        keys = self._sum(submission, assignments, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()})
+        keys = self._sum(submission, assignments, {"W": W})
         self._fill(submission, 2)  # work for the threads while this batch is summed
         self._futures |= submission.submit(self._client)
         try:
@@ -266,24 +263,21 @@ def load_tasks(blocks: Blocks, arrays: Sequence[Any], folded: bool) -> Callable[
     return task
 
 
-def held_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
-    """As `lazy_loader`, of blocks that the workers of the client compute now, all at once."""
-    blocks = blocks_of(arrays)
-    tasks = map(load_tasks(blocks, arrays, folded), range(len(arrays[0].chunks[0])))
-    held = computed(*(Delayed(task.key, with_dependencies(task, blocks.inputs)) for task in tasks))
-    return tuple(aligned(held)).__getitem__
+def lazy_loader(arrays: Sequence[Any], folded: bool = False, at_once: bool = False) -> Callable[[int], Any]:
+    """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`.
 
-
-def lazy_loader(arrays: Sequence[Any], folded: bool = False) -> Callable[[int], Any]:
-    """A function that computes one block of lazy arrays in this process, by its number; folded : as of `DaskBatches`."""
+    at_once : whether all blocks are computed now, by the workers of the client
+    """
     blocks = blocks_of(arrays)
     loads = load_tasks(blocks, arrays, folded)
 
-    def load(block: int) -> Any:
+    def rows(block: int) -> Delayed:
         task = loads(block)
-        return compute(Delayed(task.key, with_dependencies(task, blocks.inputs)), None)
+        return Delayed(task.key, with_dependencies(task, blocks.inputs))
 
-    return load
+    if at_once:
+        return tuple(aligned(computed(*map(rows, range(len(arrays[0].chunks[0])))))).__getitem__
+    return lambda block: compute(rows(block), None)
 
 
 def _with_arrays(stubs: Sequence[Any], places: Sequence[int], learned: Sequence[Any]) -> list[Any]:

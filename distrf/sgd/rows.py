@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,6 @@ from ..execution.row_blocks import (
     mapped_from,
     row_bytes,
     rows_per_block,
-    uncut_rows,
 )
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..execution.scheduler import SMALL_ROWS, current_client
@@ -31,8 +30,8 @@ from ..execution.stored_blocks import map_flops
 from ..folds import GivenFolds, drawn_folds
 from ..maps import working_dtype
 from ..targets import Targets
-from .batch_work import BatchWork, LocalBatches, ScoreReduction, memory_loader
-from .dask_batches import DaskBatches, held_loader, lazy_loader
+from .batch_work import BatchWork, LocalBatches, LossReduction, memory_loader
+from .dask_batches import DaskBatches, lazy_loader
 
 #: Operations of an epoch up to which small rows are trained in the process of the client: a few seconds there, where batches of a
 #: client cost 20 ms each in messages.
@@ -82,7 +81,6 @@ class Rows:
         given, D = (X, *rest), X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
-            source = uncut_rows(source)
             y = align_rows(source, y, "y") if is_dask_collection(y) else y
             weight = align_rows(source, weight, "weight") if is_dask_collection(weight) else weight
             rest = (y,) if weight is None else (y, weight)
@@ -142,10 +140,15 @@ class Rows:
         """The number of training rows of each block, those that are not in fold 0."""
         return self.blocks if self.folds is None else self.folds.trained(self.blocks)
 
-    def score(self, work: BatchWork, weights: np.ndarray, held: bool) -> np.ndarray:
-        """Score sums at these weights of the rows that are held out, or of the training rows, by one pass: see `score_sums`."""
-        reduction = ScoreReduction(work, weights, held, self.folds is not None)
-        return _score(reduction, self.given, "validation" if held else "objective")
+    def loss(self, work: BatchWork, weights: np.ndarray, held: bool) -> float:
+        """The mean loss at these weights of the rows that are held out, or of the training rows, by one pass."""
+        reduction, block = (
+            LossReduction(work, weights, held, self.folds is not None),
+            _BLOCK_BYTES / row_bytes(self.given[0]),
+        )
+        label = "validation" if held else "objective"
+        weight, loss = run_pass(reduction, self.given, label=label, block_rows=max(1, int(block)))
+        return float(loss / max(weight, np.finfo(float).tiny))
 
     def sample(self, size: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:
         """A seeded sample of the rows. Rows with NaN or infinity are left out; training refuses them later, by number.
@@ -197,17 +200,12 @@ class Rows:
         if not self.lazy:
             return LocalBatches(memory_loader(arrays, self.blocks, folded), (), work)
         if (client := self.workers_client()) is None:
-            load = lazy_loader if current_client() is None else held_loader
-            return LocalBatches(load(arrays, folded), self.maps, work)
+            load = lazy_loader(arrays, folded, at_once=current_client() is not None)
+            return LocalBatches(load, self.maps, work)
         itemsize, outputs = working_dtype(self.arrays[0].dtype).itemsize, self.arrays[1].shape[1:] or (1,)
         entries = self.maps[-1].entries_per_row if self.maps else self.n_features
         row_bytes = entries * itemsize + 16 * outputs[0]
         return DaskBatches(client, arrays, self.maps, work, row_bytes, folded)
-
-
-def _score(reduction: ScoreReduction, arrays: Sequence[Any], label: str) -> np.ndarray:
-    block_rows = max(1, int(_BLOCK_BYTES / row_bytes(arrays[0])))
-    return np.asarray(run_pass(reduction, list(arrays), label=label, block_rows=block_rows))
 
 
 def two_dimensional(a: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -228,10 +229,5 @@ def _spread(Y: np.ndarray, weight: np.ndarray | None) -> float:
 
 
 def _deviation(y: np.ndarray, weight: np.ndarray | None) -> float:
-    return 1.4826 * _median(np.abs(y - _median(y, weight)), weight)
-
-
-def _median(values: np.ndarray, weight: np.ndarray | None) -> float:
-    order = np.argsort(values, kind="stable")
-    total = np.cumsum(np.ones(len(values)) if weight is None else weight[order])
-    return float(values[order][np.searchsorted(total, total[-1] / 2)])
+    median = partial(np.quantile, q=0.5, weights=weight, method="inverted_cdf")
+    return float(1.4826 * median(np.abs(y - median(y))))

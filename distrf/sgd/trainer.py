@@ -16,8 +16,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..checkpoint import Checkpoint
 from ..progress import current_listener
-from .batch_work import LOSS, WEIGHT, Sums, validation_score
-from .optimizer import Optimizer, OptimizerState
+from .batch_work import Sums
+from .optimizer import OptimizerState
 from .rows import Rows
 from .schedules import Batch, Schedule
 
@@ -44,7 +44,7 @@ class TrainerState:
         training starts from, and of the penalty at the weights of each batch
     null_loss : mean loss of the constant prediction in the last epoch
     first_ratio : loss of the first batch over that of the constant, at least 1
-    best, best_epoch : measures of the best epoch so far, see `Trainer._measure`, and its number from 1
+    best, best_epoch : the measure of the best epoch so far, see `Trainer._measure`, and its number from 1
     waited : epochs since the last one that was better by more than the tolerance
     heaviest : the largest mean weight of a batch, in units of that of all rows
     """
@@ -58,7 +58,7 @@ class TrainerState:
     rows: int = 0
     null_loss: float | None = None
     first_ratio: float | None = None
-    best: list[float] | None = None
+    best: float | None = None
     best_epoch: int = 0
     waited: int = 0
     heaviest: float = 0.0
@@ -71,7 +71,6 @@ class Rules:
     """When training ends, and what it returns.
 
     n_epochs : the most epochs; tol, patience : stop after `patience` epochs without a relative gain of `tol` (None: never)
-    classes : whether the score of held-out rows is the accuracy, else R^2
     keep_best : whether the solution is the best epoch, else the last
     guarded : whether the solution must beat the constant prediction that training starts from. If so, steps are shortened
         when the loss of a batch or an epoch rises, and the constant is returned if no epoch beats it
@@ -80,7 +79,6 @@ class Rules:
     n_epochs: int
     tol: float | None
     patience: int
-    classes: bool
     keep_best: bool = False
     guarded: bool = False
 
@@ -90,6 +88,7 @@ class Trainer:
     """Takes one optimizer step for each batch until the rules end training.
 
     batches : DaskBatches or LocalBatches; schedule : which rows a batch has
+    optimizer : PreconditionedSGD, or another with its methods
     whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
     mean_weight : mean weight of the training rows
     validates : whether epochs are judged by held-out rows
@@ -103,7 +102,7 @@ class Trainer:
 
     batches: Any
     schedule: Schedule
-    optimizer: Optimizer
+    optimizer: Any
     state: Any  # of the optimizer's kind
     rules: Rules
     mean_weight: float
@@ -143,7 +142,7 @@ class Trainer:
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
             while p.batch < count:
-                result = self.batches.gradient(self.state.weights, **self.optimizer.sent(self.state))
+                result = self.batches.gradient(self.state.weights)
                 assert result is not None
                 epoch, batch, sums = result
                 assert epoch == p.epoch
@@ -158,7 +157,7 @@ class Trainer:
         """Take the weights after the last step of all rows, which no epoch has measured, or the constant, where they are the best."""
         p, last, null = self.training, self.optimizer.solution(self.state), self.training.null_loss or 0.0
         assert self.fallback is not None
-        if self.whole and (p.best is None or self._measure(last, self._objective(last))[1] <= p.best):
+        if self.whole and (p.best is None or self._measure(last, self._objective(last)) <= p.best):
             self.fallback, p.best_epoch = last.copy(), p.epoch
         # One batch with most of the weight may undo what the loss of the epoch has measured.
         clear = (
@@ -169,8 +168,7 @@ class Trainer:
 
     def _objective(self, weights: np.ndarray) -> float:
         """Mean loss plus penalty over all training rows. This reads them once."""
-        sums = self.rows.score(self.batches.work, weights, held=False)
-        return float(sums[LOSS, 0] / max(sums[WEIGHT, 0], _TINY) + self.optimizer.penalty_value(weights))
+        return self.rows.loss(self.batches.work, weights, held=False) + self.optimizer.penalty_value(weights)
 
     @property
     def solution(self) -> np.ndarray:
@@ -243,7 +241,7 @@ class Trainer:
         # Epochs are compared by loss plus penalty, so both must belong to the same weights.
         penalty = p.penalty / p.weight if rules.guarded and p.weight else self.optimizer.penalty_value(weights)
         objective = float((p.loss / p.weight if p.weight else np.inf) + penalty)
-        score, measure = self._measure(weights, objective)
+        measure = self._measure(weights, objective)
         null = p.null / p.weight if p.weight else 0.0
         lowest = null if p.best_epoch == 0 else min(null, p.history[p.best_epoch - 1]["loss"])
         rose = rules.guarded and objective > lowest + _ROSE * null
@@ -252,7 +250,7 @@ class Trainer:
             {
                 "epoch": p.epoch,
                 "loss": objective,
-                "validation_score": score,
+                "validation_loss": measure if self.validates else None,
                 "seconds": round(seconds, 4),
                 "rows": p.rows,
                 "batches": p.batch,
@@ -260,8 +258,8 @@ class Trainer:
         )
         p.batch, p.rows, p.loss, p.weight, p.null, p.penalty = 0, 0, 0.0, 0.0, 0.0, 0.0
         p.null_loss = null
-        gain = (rules.tol or 0.0) * max(abs(p.best[0]), 1e-12) if p.best is not None else 0.0
-        p.waited = 0 if p.best is None or measure < [p.best[0] - gain, p.best[1]] else p.waited + 1
+        gain = (rules.tol or 0.0) * max(abs(p.best), 1e-12) if p.best is not None else 0.0
+        p.waited = 0 if p.best is None or measure < p.best - gain else p.waited + 1
         better = (p.best is None or measure <= p.best) and np.isfinite(objective)
         if better and (self.validates or not rose):
             p.best, p.best_epoch = measure, p.epoch
@@ -272,18 +270,13 @@ class Trainer:
             assert self.fallback is not None
             self.optimizer.back_off(self.state, self.fallback, objective)
 
-    def _measure(self, weights: np.ndarray, objective: float) -> tuple[float | None, list[float]]:
-        """(score on held-out rows or None, the measures by which epochs are compared: smaller is better, the first counts
-        first). Of equal ones the later epoch is better; digits beyond the twelfth are rounding.
+    def _measure(self, weights: np.ndarray, objective: float) -> float:
+        """By what epochs are compared: the mean loss of held-out rows, without any the training objective.
 
-        With held-out rows the measures are 1 - score and their loss, without any the training objective.
+        Of equal ones the later epoch is better; digits beyond the twelfth are rounding.
         """
-        score, measures = None, [objective, objective]
-        if self.validates:
-            sums = self.rows.score(self.batches.work, weights, held=True)
-            score = validation_score(sums, self.rules.classes)
-            measures = [1.0 - score, float(sums[LOSS].sum() / max(sums[WEIGHT, 0], _TINY))]
-        return score, [float(f"{m:.12g}") for m in measures]
+        loss = self.rows.loss(self.batches.work, weights, held=True) if self.validates else objective
+        return float(f"{loss:.12g}")
 
     def _done(self) -> bool:
         p, rules = self.training, self.rules

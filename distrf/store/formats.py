@@ -8,10 +8,10 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import InputError, StoreError
-from . import files, matrix_files
+from . import files
 from .csv_format import USUAL, CsvFormat, current_format, said_format, set_format
 from .csv_source import CsvSource
-from .matrix_files import MatrixSource
+from .matrix_files import MatrixSource, SvmlightSource
 from .row_source import RowReader, RowSource, Selection
 from .table_source import TableSource
 from .zarr_source import ZarrSource
@@ -34,7 +34,7 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [MatrixSource, TableSource, CsvSource]
+    asked: list[type[RowSource]] = [MatrixSource, SvmlightSource, TableSource, CsvSource]
     return next((source for source in asked if source.recognises(path)), ZarrSource)
 
 
@@ -62,7 +62,12 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     """
     path = files.normalise(path)
     source = find_format(path)
-    matrix_files.check_options(path, selection)
+    others = [name for name in ("split", "n_features", "zero_based") if getattr(selection, name) is not None]
+    if unknown := [name for name in others if name not in source.options]:
+        raise InputError(
+            f"split= chooses the members of an .npz file, n_features= and zero_based= are of svmlight text; received "
+            f"{unknown[0]}={getattr(selection, unknown[0])!r} for {path!r}"
+        )
     if current_format() != USUAL and source is not CsvSource:
         raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
     fs, root = files.filesystem(path)

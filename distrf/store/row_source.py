@@ -171,9 +171,12 @@ class RowSource(ABC):
     table : bool
         Whether the place is a table of named columns: the target is one of them and must be named, and other columns
         can be carried along as keys.
+    options : tuple of str
+        Which of `split`, `n_features` and `zero_based` of a `Selection` the format takes.
     """
 
     table: ClassVar[bool] = False
+    options: ClassVar[tuple[str, ...]] = ()
 
     path: str
     shape: tuple[int, ...]

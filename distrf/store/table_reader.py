@@ -98,14 +98,11 @@ class Found(NamedTuple):
         The files, and the columns of each, with those that its folders stand for.
     lists : dict of str to int
         As of `TableRows`.
-    strays : dict of str to str
-        As of `table_source.TableSource`.
     """
 
     groups: tuple[Group, ...]
     schemas: Sequence[tuple[str, pa.Schema]]
     lists: dict[str, int]
-    strays: dict[str, str]
 
 
 class TablePart(NamedTuple):
@@ -400,7 +397,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             if count := metadata.row_group(number).num_rows:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
-    return Found(tuple(groups), schemas, lists, {})
+    return Found(tuple(groups), schemas, lists)
 
 
 def _of_numbers(kind: pa.DataType) -> bool:

@@ -19,7 +19,7 @@ from ..errors import InputError
 from ..execution.memory import Workers, check_client
 from ..execution.passes import run_pass
 from ..execution.row_blocks import rows_per_block
-from ..execution.sampling import neighbours, sampled_rows, take_rows
+from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import current_client
 from ..gram_tiles import lower_matrix
 from ..maps import FeatureMap, working_dtype
@@ -29,7 +29,6 @@ from .choice import Search, choose, column_blocks, gram_client_bytes, sketch_wid
 from .reductions import GramTilesReduction, ProductReduction, RitzReduction, SketchReduction
 from .sketches import make_sketch
 from .spectrum import (
-    Residual,
     fix_signs,
     probe_residual,
     ritz,
@@ -51,14 +50,14 @@ class Subspace:
 
     basis : Q, shape (D, l), orthonormal columns, leading direction first; in the dtype of the features
     singular_values : shape (l,), of F; energy : |F|_F^2
-    residual : |F - F Q Q'|_F / |F|_F on probe rows, with its approximate confidence
+    residual : |F - F Q Q'|_F / |F|_F on probe rows
     solver, reason : "finder" or "gram", and why; passes : sweeps over the rows
     """
 
     basis: np.ndarray
     singular_values: np.ndarray
     energy: float
-    residual: Residual
+    residual: float
     solver: str
     reason: str
     passes: int
@@ -234,7 +233,7 @@ class _Finding:
 
     def find(self) -> Subspace:
         Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
-        residual = probe_residual(self.source, self._probes(), Q, self.n, neighbours(self.n))
+        residual = probe_residual(self.source, self._probes(), Q)
         choice = self.choice
         return Subspace(Q, sigma[: Q.shape[1]], energy, residual, choice.solver, choice.reason, self.passes)
 

@@ -2,48 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import rows_from
 from ..gram_tiles import add_tiles, empty_tiles, tiles_nbytes
-from ..maps import check_rows, working_dtype
+from ..maps.base import ArraysApart
 from ..maps.tiles import FeatureTiles
 from .sketches import Sketch, add_product
 
-_BASE = "base."
-#: Most bytes of Theta that are made at once for CSR features, and of float64 copies of features for the Gram matrix.
+#: Most bytes of float64 copies of features for the Gram matrix.
 _TILE_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
-class _TilesReduction:
+class _TilesReduction(ArraysApart):
     """Base of the reductions. Features come from `source`. Learned arrays of its map and the basis are `arrays`."""
 
     source: FeatureTiles
     basis: np.ndarray | None = field(default=None, compare=False, repr=False)
 
-    @property
-    def arrays(self) -> dict[str, np.ndarray]:
-        base = self.source.base
-        named = {} if base is None else {f"{_BASE}{name}": array for name, array in base.arrays.items()}
-        return named if self.basis is None else named | {"basis": self.basis}
-
-    def with_arrays(self, arrays: Mapping[str, np.ndarray]) -> Self:
-        below = {name.removeprefix(_BASE): a for name, a in arrays.items() if name.startswith(_BASE)}
-        source = self.source
-        if below and source.base is not None:
-            source = replace(source, base=source.base.with_arrays(below))
-        return replace(self, source=source, basis=arrays.get("basis"))
-
-    def without_arrays(self) -> Self:
-        base = self.source.base
-        source = self.source if base is None else replace(self.source, base=base.without_arrays())
-        return replace(self, source=source, basis=None)
+    @classmethod
+    def _inner(cls) -> list[str]:
+        return ["source"]
 
     @property
     def scratch_bytes(self) -> int:
@@ -88,28 +71,11 @@ class SketchReduction(_TilesReduction):
         assert self.sketch is not None
         return np.zeros((self.last - self.first, self.sketch.width))
 
-    def update(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        assert self.sketch is not None
-        if self.source.base is None and self.sketch.accepts_sparse and sp.issparse(X):
-            return self._add_csr(state, first_row, X)
-        return super().update(state, first_row, X)
-
     def _add(self, state: np.ndarray, first_row: int, tile: Any) -> None:
         assert self.sketch is not None
         for column, F in self.source.column_blocks(tile, self.first, self.last):
             place = column - self.first
             self.sketch.add(first_row, F, state[place : place + F.shape[1]])
-
-    def _add_csr(self, state: np.ndarray, first_row: int, X: Any) -> np.ndarray:
-        """Add CSR features without making them dense: a row has some hundred entries in place of D numbers."""
-        assert self.sketch is not None
-        X = check_rows(X, self.source.n_features)
-        X = X.astype(working_dtype(X.dtype), copy=False)
-        F = X if (self.first, self.last) == (0, X.shape[1]) else X[:, self.first : self.last]
-        step = max(1, _TILE_BYTES // (8 * self.sketch.width))
-        for a in range(0, F.shape[0], step):
-            self.sketch.add(first_row + a, F[a : a + step], state)
-        return state
 
 
 @dataclass(frozen=True)

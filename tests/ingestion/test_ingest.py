@@ -26,6 +26,7 @@ from distrf import ingest, open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
 from distrf.randomness import row_words
+from distrf.store import Selection, open_source
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(37, 3))
@@ -38,6 +39,7 @@ def small_batches(monkeypatch):
     from distrf.store import matrix_files
 
     monkeypatch.setattr(matrix_files, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(matrix_files, "PIECE_BYTES", 256)
 
 
 CLASSES = ["maybe", "no", "yes"]
@@ -212,7 +214,7 @@ SVMLIGHT = {
     ),
     "narrower and zero-based": (b"1 0:1 3:7\n", {"n_features": 3}, "counted from 0; give n_features=4"),
     "not from 1": (b"1 0:7\n", {"zero_based": False}, "has the index 0"),
-    "not a number": (b"1 2:x\n", {}, "breaks this: could not convert"),
+    "not a number": (b"1 2:x\n", {}, "breaks this between lines 1 and 2"),
     "columns": (TEXT, {"columns": [1]}, "leave out target= and columns="),
 }
 
@@ -230,12 +232,10 @@ def test_svmlight_text(tmp_path, case):
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
 
 
-def test_svmlight_is_read_where_it_lies(tmp_path):
+def test_svmlight_has_no_blocks(tmp_path):
     (tmp_path / "a.svm").write_bytes(TEXT)
-    rows, y = open_rows(tmp_path / "a.svm", rows_per_block=2)
-    assert rows.chunks == ((2, 1), (3,))
-    np.testing.assert_array_equal(rows.blocks[1].compute().toarray(), [[7, 0, 0]])
-    np.testing.assert_array_equal(y.compute(), [1.5, -2, 0.5])
+    with pytest.raises(InputError, match="from the first to the last; make a store"):
+        open_source(tmp_path / "a.svm", Selection()).read(0, 1)
 
 
 def test_svmlight_behind_rows_of_another_format(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import dask.array as da
 import numpy as np
@@ -127,14 +128,10 @@ def test_dependent_columns():
     shifted = X @ np.diag([1.0] * 6 + [1e3, 1.0])
     for rows in (X, shifted):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(normal_equations, "cholesky", _singular)
+            patch.setattr(normal_equations, "cholesky", Mock(side_effect=np.linalg.LinAlgError("singular")))
             with pytest.warns(RuntimeWarning, match="alpha=1e-20 is below the rounding error"):
                 ours = StreamingRidge(1e-20, fit_intercept=False).fit(rows, y)
         np.testing.assert_allclose(ours.predict(rows), fitted, rtol=1e-6)
-
-
-def _singular(*args, **options):
-    raise np.linalg.LinAlgError("the leading minor is not positive definite")
 
 
 # ---- the normal equations ---------------------------------------------------------------------------
@@ -165,36 +162,17 @@ def test_tiles_hold_the_gram_matrix(D):
     assert fold.nbytes == held
 
 
-def test_wide_float32_features():
-    """D > 1,024: products in float32, sums in float64."""
-    X, y, _ = problem(600, 6, dtype=np.float32)
-    Z = RandomFourierFeatures(length_scale=6.0, n_components=1500, random_state=0).fit_transform(X)
-    peer = Ridge(0.01 * len(Z), solver="cholesky").fit(Z.astype(np.float64), y)
-    ours = StreamingRidge(0.01).fit(Z, y)
-    # entries of the Gram matrix of unit rows err by at most the float32 rounding of their terms
-    error = np.linalg.norm(ours.coef_ - peer.coef_) / np.linalg.norm(peer.coef_)
-    assert error < 600 * 2.0**-24 / 0.01
-
-
-def test_lower_precision_than_the_rows_is_never_used():
-    """Narrow float32 rows of large mean: their Gram matrix is made in float64."""
-    X, y, _ = problem(500, 5)
-    X = (X + 300.0).astype(np.float32)
-    peer = Ridge(0.001 * 500, solver="cholesky").fit(X.astype(np.float64), y)
-    np.testing.assert_allclose(StreamingRidge(0.001).fit(X, y).coef_, peer.coef_, rtol=1e-7)
-
-
 # ---- cross-validation -------------------------------------------------------------------------------
 
 
 @given(n=st.integers(5, 4000), cv=st.sampled_from([2, 3, 5, "holdout"]), seed=small_seeds, data=st.data())
 def test_folds_follow_from_row_numbers(n, cv, seed, data):
     rule = FoldRule.of_cv(cv, seed)
-    whole = rule.of_rows(0, n)
+    whole = rule.of(np.arange(n))
     a, b = data.draw(ranges(n, empty=True))
-    np.testing.assert_array_equal(rule.of_rows(a, b - a), whole[a:b])
-    np.testing.assert_array_equal(replace(rule, first=a).of_rows(0, b - a), whole[a:b])
-    assert set(whole) == set(range(rule.n_folds))
+    np.testing.assert_array_equal(rule.of(np.arange(a, b)), whole[a:b])
+    np.testing.assert_array_equal(replace(rule, first=a).of(np.arange(b - a)), whole[a:b])
+    assert set(whole) == set(range(rule.n_sets))
     k = 5 if cv == "holdout" else cv
     for start in range(0, n - k + 1, k):
         assert np.bincount(whole[start : start + k]).tolist() == ([1, 4] if cv == "holdout" else [1] * k)
@@ -203,7 +181,7 @@ def test_folds_follow_from_row_numbers(n, cv, seed, data):
 @pytest.mark.parametrize("cv", [5, "holdout"])
 def test_folds_are_random_rows(cv):
     """Whether two neighbours share a fold is chance, and no fold follows another: of a row, of the fifth one, of the thousandth."""
-    whole = FoldRule.of_cv(cv, 3).of_rows(0, 100_000)
+    whole = FoldRule.of_cv(cv, 3).of(np.arange(100_000))
     apart = np.flatnonzero(np.arange(len(whole)) % 5 < 4)  # and the next one in the same cycle of five
     expected = 0.6 if cv == "holdout" else 0.0
     assert np.mean(whole[apart] == whole[apart + 1]) == pytest.approx(expected, abs=0.01)
@@ -226,7 +204,7 @@ def test_cv_errors_are_those_of_refits(monkeypatch, cv, weighted, intercept, pat
     ours = StreamingRidge(alphas, cv=cv, fit_intercept=intercept, random_state=9)
     ours.fit(X, y, w if weighted else None)
 
-    fold = FoldRule.of_cv(cv, 9).of_rows(0, len(X))
+    fold = FoldRule.of_cv(cv, 9).of(np.arange(len(X)))
     held_out = [0] if cv == "holdout" else range(cv)
     variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     exact = []
@@ -258,23 +236,10 @@ def test_a_fit_is_two_passes(tmp_path):
 # ---- errors -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "alphas", [-1.0, np.nan, np.inf, "1e-3", [], [0.1, -0.1], [0.1, "x"], None, [[0.1, 1.0]]]
-)
-def test_bad_alphas(alphas):
+def test_more_folds_than_rows():
     X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"alpha must be one or more finite numbers >= 0 or .auto., got"):
-        StreamingRidge(alphas).fit(X, y)
-
-
-@pytest.mark.parametrize("cv", [1, 0, -2, 31, 2.5, "loo", None])
-def test_bad_cv(cv):
-    X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"^cv (must be an integer >= 2, 'holdout' or 'auto'|is .* 30), got"):
-        StreamingRidge((0.1, 1.0), cv=cv).fit(X, y)
-    if cv != 31:
-        with pytest.raises(InputError, match="cv must be"):
-            StreamingRidge(0.1, cv=cv).fit(X, y)  # one alpha: unused, and no less wrong
+    with pytest.raises(InputError, match=r"^cv is .* 30, got 31"):
+        StreamingRidge((0.1, 1.0), cv=31).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [StreamingRidge, StreamingRidgeClassifier])

@@ -94,8 +94,8 @@ def test_a_pass_gives_losses_and_gradients_along_the_line(name, sparse):
 
 def test_held_out_rows_do_not_count():
     rows, loss, W = problem("squared")
-    rule = FoldRule(3, seed=5)
-    kept = rule.of_rows(0, 60) != 0
+    rule = FoldRule.of_cv(3, 5)
+    kept = rule.of(np.arange(60)) != 0
     arrays = [rows.Z, rows.Y.argmax(axis=1)]
     reduction = LineReduction(5, Targets(np.arange(3), np.zeros(3)), loss, rule=rule, weights=W)
     alone = replace(reduction, rule=FoldRule())

@@ -159,7 +159,7 @@ def test_weights_of_zero(solver):
         lone = StreamingRidge(solver=solver).fit(X, y, kept.astype(float))
         assert np.isfinite(lone.predict(X)).all()
         assert abs(lone.predict(X[kept]) - y[kept]).max() <= np.ptp(y[kept]) + 1e-9
-    folds = FoldRule.of_cv(5, 0).of_rows(0, 300)
+    folds = FoldRule.of_cv(5, 0).of(np.arange(300))
     with pytest.raises(InputError, match="give one alpha"):
         StreamingRidge((0.1, 1.0), solver="gram").fit(X, y, (folds == 2).astype(float))
     # Folds without weight are left out, and nearly all weight in one fold takes no digits from the others.

@@ -81,7 +81,7 @@ def test_errors_of_folds_far_from_zero(intercept):
     alphas = (1e-3, 1.0)
     lazy = da.from_array(X, chunks=(70, -1))
     ours = StreamingRidge(alphas, cv=3, fit_intercept=intercept, random_state=4).fit(lazy, y, w)
-    folds = FoldRule.of_cv(3, 4).of_rows(0, len(X))
+    folds = FoldRule.of_cv(3, 4).of(np.arange(len(X)))
     variance = np.average((y - np.average(y, axis=0, weights=w)) ** 2, axis=0, weights=w)
     for alpha, made in zip(alphas, ours.cv_errors_, strict=True):
         squares = 0.0
@@ -107,7 +107,7 @@ def test_states_of_other_shifts_add_up():
         made = add_states(fold, made, part)
     made.move(np.full(1030, 1000.0))
     Z = X - 1000.0
-    sets = fold.rule.of_rows(0, 90)
+    sets = fold.rule.of(np.arange(90))
     for f in range(3):
         rows = sets == f
         for r, c, tile in each_tile(made.tiles[f], 1030):
