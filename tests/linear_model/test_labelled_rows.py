@@ -21,26 +21,19 @@ from distrf.errors import InputError
 
 dd = pytest.importorskip("dask.dataframe", reason="needs dask[dataframe]")
 
-N = 300
 RNG = np.random.default_rng(1)
-NAMES = ["a", "b", "c"]
-X = RNG.normal(size=(N, 3)).astype(np.float32)
+NAMES, CHUNK = ["a", "b", "c"], 60
+X = RNG.normal(size=(300, 3)).astype(np.float32)
 Y = X[:, 0] ** 2 - X[:, 1]
-WORDS = np.where(Y > 0, "up", "down")
-WEIGHT = RNG.uniform(0.5, 2.0, size=N)
-CHUNK = 60
-
-FRAME = pd.DataFrame(X, columns=NAMES).assign(y=Y, words=WORDS, weight=WEIGHT)
+VALUES = {"X": X, "y": Y, "words": np.where(Y > 0, "up", "down"), "weight": RNG.uniform(0.5, 2.0, size=300)}
+FRAME = pd.DataFrame(X, columns=NAMES).assign(**{k: v for k, v in VALUES.items() if k != "X"})
 
 
-def array(values):
-    return da.from_array(values, chunks=(CHUNK, *values.shape[1:]))
-
-
-def lazy():
-    """X, y, labels and weights."""
-    frame = dd.from_pandas(FRAME, npartitions=N // CHUNK, sort=False)
-    return frame[NAMES], frame["y"], frame["words"], frame["weight"]
+def given(kind, what):
+    """Rows, targets, labels or weights of one kind."""
+    if kind == "array":
+        return da.from_array(VALUES[what], chunks=(CHUNK, 3)[: VALUES[what].ndim])
+    return dd.from_pandas(FRAME, npartitions=5, sort=False)[NAMES if what == "X" else what]
 
 
 ESTIMATORS = {
@@ -56,39 +49,32 @@ ESTIMATORS = {
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_same_as_arrays(name):
-    rows, numbers, words, weight = lazy()
-    y, true = (words, WORDS) if is_classifier(ESTIMATORS[name]) else (numbers, Y)
-    step = "streamingridge__sample_weight" if name == "pipeline" else "sample_weight"
-    est = clone(ESTIMATORS[name]).fit(rows, y, **{step: weight})
-    plain = clone(ESTIMATORS[name]).fit(array(X), array(true), **{step: array(WEIGHT)})
-    assert list(est.feature_names_in_) == NAMES
-    assert not hasattr(plain, "feature_names_in_")
-    predicted = est.predict(rows)
-    assert isinstance(predicted, da.Array)
-    np.testing.assert_array_equal(np.asarray(predicted), np.asarray(plain.predict(array(X))))
-    assert est.score(rows, y, sample_weight=weight) == plain.score(
-        array(X), array(true), sample_weight=array(WEIGHT)
-    )
+    made = {}
+    for one in ("frame", "array"):
+        rows, y, weight = (
+            given(one, w) for w in ("X", "words" if is_classifier(ESTIMATORS[name]) else "y", "weight")
+        )
+        step = "streamingridge__sample_weight" if name == "pipeline" else "sample_weight"
+        est = clone(ESTIMATORS[name]).fit(rows, y, **{step: weight})
+        assert getattr(est, "feature_names_in_", np.array([])).tolist() == (NAMES if one == "frame" else [])
+        predicted = est.predict(rows)
+        assert isinstance(predicted, da.Array)
+        made[one] = np.asarray(predicted), est.score(rows, y, sample_weight=weight)
+    np.testing.assert_array_equal(made["frame"][0], made["array"][0])
+    assert made["frame"][1] == made["array"][1]
 
 
 def test_names_are_compared():
-    rows, y, *_ = lazy()
+    rows, y = given("frame", "X"), given("frame", "y")
     est = StreamingRidge(1e-3).fit(rows, y)
+    turned, other = rows[NAMES[::-1]], rows.rename(columns={"a": "z"})
     with pytest.raises(InputError, match="must be in the same order"):
-        est.predict(rows[NAMES[::-1]])
+        est.predict(turned)
     with pytest.raises(InputError, match="unseen at fit time:\n- z\n"):
-        est.predict(rows.rename(columns={"a": "z"}))
+        est.predict(other)
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
-        est.predict(array(X))
+        est.predict(given("array", "X"))
     np.testing.assert_allclose(est.predict(FRAME[NAMES]), np.asarray(est.predict(rows)), rtol=1e-4, atol=1e-5)
-    est.fit(array(X), Y)
-    assert not hasattr(est, "feature_names_in_")
+    est.fit(given("array", "X"), Y)
     with pytest.warns(UserWarning, match="X has feature names, but StreamingRidge was fitted without"):
         est.predict(rows)
-
-
-def test_transform_stays_lazy():
-    rows, *_ = lazy()
-    Z = StreamingScaler().fit(rows).transform(rows)
-    assert isinstance(Z, da.Array)
-    assert Z.shape == (N, 3)

@@ -159,7 +159,7 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
         for more in ({}, {"batch_size": 4096})
     )  # fmt: skip
     assert "batches of 1,000 rows (4,096 at most)" in " ".join(auto.notes)
-    assert auto.memory.parts["features"] == largest.memory.parts["features"]
+    assert auto.memory.parts == largest.memory.parts
 
 
 def test_a_plan_of_labels_tells_of_the_fits_by_passes(files):
