@@ -25,7 +25,7 @@ from ..execution.row_blocks import check_dask_rows, map_features
 from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..parameters import JOBS, SEED, Rule, check_parameters, estimator, instance, param
-from ..projections.cache import weight_cache
+from ..projections.base import weight_cache
 from ..randomness import draw_seed, raw_words
 from ..typing import ArrayLike, RandomState, Rows
 from .base import FeatureMap, canonical, working_dtype

@@ -158,8 +158,7 @@ def covariance(X: Any) -> np.ndarray:
     moments = column_moments(X, products=True)
     C = moments.variance
     same = moments.high - moments.low <= _ROUNDING * np.maximum(abs(moments.low), abs(moments.high))
-    C[same] = 0.0
-    C[:, same] = 0.0
+    C[same] = C[:, same] = 0.0
     return C
 
 
