@@ -19,7 +19,7 @@ from distrf import RandomFourierFeatures
 from distrf.execution.memory import PROCESS_BYTES, PassMemory
 from distrf.execution.workers import peak_memory
 from distrf.maps.tiles import FeatureTiles
-from distrf.projections.cache import CACHE_BYTES
+from distrf.projections.base import CACHE_BYTES
 from distrf.subspace import RangeFinder, Search, subspace_costs
 from distrf.subspace.choice import Solver
 
