@@ -194,10 +194,10 @@ def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
     frame = data.path is None and is_frame(data.X) and data.y is not None
     X, y = (data.X, as_columns(data.y)) if frame else data.rows()
     if y is None:
-        at_path = f"{data.path!r} has none; give target=, or ingest it with one"
-        raise InputError(
-            f"{job} needs a target: {'give y, or target= where X is a table' if data.path is None else at_path}"
-        )
+        remedy = "give y, or target= where X is a table"
+        if data.path is not None:
+            remedy = f"{data.path!r} has none; give target=, or ingest it with one"
+        raise InputError(f"{job} needs a target: {remedy}")
     return X, read_numbers(y, data.form)
 
 
