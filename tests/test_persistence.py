@@ -23,6 +23,7 @@ from distrf import (
     TEFM,
     LearnedMetric,
     RandomFourierFeatures,
+    StreamingLinearClassifier,
     StreamingRidge,
     StreamingRidgeClassifier,
     StreamingScaler,
@@ -47,11 +48,12 @@ def small(cls):
         "n_components": 16,
         "n_grids": 8,
         "n_epochs": 5,
+        "n_rounds": 1,
         "random_state": 1,
         "transformer": StandardScaler(),
     }
     model = cls(**{k: v for k, v in wanted.items() if k in inspect.signature(cls).parameters})
-    if cls is TEFM:
+    if cls in (TEFM, LearnedMetric):
         model.set_params(base=RandomFourierFeatures(n_components=32, random_state=1))
     return model, TWO if is_classifier(model) else NUMBERS
 
@@ -63,6 +65,9 @@ MODELS = {
     "fourier-kernel-object": (RandomFourierFeatures(Matern(0.5), n_components=32, random_state=1), None),
     "learned-metric": (LearnedMetric(RandomFourierFeatures(n_components=32), metric="full", random_state=1), NUMBERS),
     "ridge-outputs": (StreamingRidge(1e-3, fit_intercept=False), np.c_[NUMBERS, -NUMBERS]),
+    "ridge-calibrated": (StreamingRidge(1e-2, calibrate=True), NUMBERS),
+    "classifier-calibrated": (StreamingRidgeClassifier(1e-2, calibrate=True), THREE),
+    "passes-calibrated": (StreamingLinearClassifier("squared_hinge", alpha=1e-2, calibrate=True), TWO),
     "ridge-alphas": (StreamingRidge((1e-4, 1e-2), cv="holdout", random_state=5), NUMBERS),
     "classifier-objects": (StreamingRidgeClassifier(1e-3, class_weight={"yes": 3.0}), TWO.astype(object)),
     "classifier-weights": (StreamingRidgeClassifier(1e-3, class_weight={10: 2.0, -3: 0.5}), THREE),
@@ -84,7 +89,7 @@ MODELS = {
 
 def outputs(model, rows):
     """Everything a model says about rows."""
-    names = ("transform", "predict", "decision_function")
+    names = ("transform", "predict", "decision_function", "predict_proba", "predict_interval")
     return {name: getattr(model, name)(rows) for name in names if hasattr(model, name)}
 
 

@@ -13,9 +13,8 @@ import numpy as np
 from .. import store
 from ..errors import InputError, first_not_finite
 from .graph import graph_inputs
-from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, lazy_blocks, made_from, take_blocks
 
 
 @dataclass(frozen=True)
