@@ -74,7 +74,12 @@ class Rows:
     seen: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        check_rows(self.X)
+        first = self.X[0] if isinstance(self.X, list) and self.X else self.X
+        if isinstance(first, Mapping) or (hasattr(first, "index") and getattr(first, "ndim", 2) == 1):
+            made = "pandas.DataFrame([row])" if first is self.X else "pandas.DataFrame(rows)"
+            raise InputError(
+                f"rows are a table or an array of shape (n, d), got a {type(self.X).__name__}; make a table of it: {made}"
+            )
 
     #: Where they are read, and where rows of `open_rows` were.
     path = property(lambda self: None if self.info is None else str(self.info.path))
@@ -83,11 +88,6 @@ class Rows:
     split = property(lambda self: self.held["split"])
     n = property(lambda self: int(plain_rows(self.X).shape[0]))
     d = property(lambda self: int(self.X.shape[1]))
-
-    @property
-    def schema(self) -> TableSchema:
-        """What the columns of coded rows are read as."""
-        return TableSchema.from_spec((self.encoder and self.encoder.schema) or {"columns": []})
 
     @property
     def description(self) -> dict[str, Any]:
@@ -114,13 +114,6 @@ class Rows:
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
-        if self.path is not None:
-            if not uniform:
-                return self.X, self.y
-            if self.encoder is None:
-                return _open(self.path, self.reading, uniform=True)[:2]
-            table = self.table.uniform()
-            return table.rows(self.schema), table.y
         X = given = plain_rows(self.X)
         if not is_dask_collection(X):
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
@@ -177,16 +170,6 @@ class Rows:
             return None
         known = None if self.info is None else self.info.classes
         return list(known) if known else [str(c) for c in np.unique(computed(da.unique(y))[0])]
-
-
-def check_rows(X: Any) -> None:
-    """Raise InputError for one row as a dictionary or a Series, or rows as a list of dictionaries."""
-    first = X[0] if isinstance(X, list) and X else X
-    if isinstance(first, Mapping) or (hasattr(first, "index") and getattr(first, "ndim", 2) == 1):
-        made = "pandas.DataFrame([row])" if first is X else "pandas.DataFrame(rows)"
-        raise InputError(
-            f"rows are a table or an array of shape (n, d), got a {type(X).__name__}; make a table of it: {made}"
-        )
 
 
 def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:

@@ -32,8 +32,6 @@ class Selection:
         Columns of X in this order, by name or number. None: all but the target.
     rows_per_block : int, optional
         Wanted rows of a block.
-    uniform : bool
-        All blocks have the same rows, but for a shorter last one.
     coded : bool or TableSchema
         Of a table: X has columns of any type, as coded rows (see `distrf.store.table_codes`). They are read as the
         schema says, which names the columns too; True reads them as their types say.
@@ -52,7 +50,6 @@ class Selection:
     target: str | None = None
     columns: Sequence[Any] | None = None
     rows_per_block: int | None = None
-    uniform: bool = False
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
