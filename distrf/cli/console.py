@@ -245,7 +245,7 @@ def document(value: Any) -> str:
 
 def store(info: Any) -> str:
     """A store in short."""
-    from ..representation import shown
+    from ..plain_data import shown
 
     return facts(f"{info.kind} in {info.path}", {name: shown(value) for name, value in info.facts()})
 

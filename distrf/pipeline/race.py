@@ -20,6 +20,7 @@ from ..execution.scheduler import ONE_BLAS_THREAD
 from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.metric import average_outer_product, metric_root
+from ..maps.base import dense
 from ..maps.fourier import RandomFourierFeatures
 from ..maps.rules import resolve_length_scale
 from ..maps.with_columns import WithColumnsMap, column_scale
@@ -182,8 +183,7 @@ class Race:
             trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
-        Z = map_(X)
-        return (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False), trial.map_
+        return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5

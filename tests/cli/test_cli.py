@@ -89,7 +89,7 @@ INGESTS = {
     "parquet": (["train.parquet", "--target", "label", "--columns", PIXELS], 1437, GREY),
     "csv": (["digits.csv", "--target", "label"], 300, GREY),
     "npz-float32": (["digits.npz", "--split", "test", "--dtype", "float32"], 360, TEST_GREY),
-    "svmlight": (["digits.svmlight", "--sparse", "dense", "--zero-based", "no"], 200, GREY),
+    "svmlight": (["digits.svmlight", "--zero-based", "no"], 200, GREY),
 }
 
 
