@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError, did_you_mean
 from .spec import fingerprint_of_files
@@ -367,3 +368,10 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         """Bytes in memory; of the stored entries for CSR rows."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Parts of rows, dense or CSR, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
