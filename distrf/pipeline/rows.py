@@ -158,10 +158,7 @@ class Rows:
         name = sample_weight if isinstance(sample_weight, str) else None
         if name is None and np.ndim(sample_weight) == 0:
             raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-        if name is not None and self.path is not None and self.encoder is None:
-            found = _open(self.path, self.reading, weight=name)[2]
-        else:
-            found = self.column(sample_weight, exact=False)
+        found = self.column(sample_weight, exact=False)
         if self.path is not None:
             found = align_rows(self.X, found, "sample_weight")
         return replace(self, weights=found, reading={**self.reading, "weight": name})
@@ -367,26 +364,25 @@ def open_input(
     table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    hidden = [sample_weight] if isinstance(sample_weight, str) else []
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    hidden = [] if weight is None else [weight]
     hidden += [name] if name is not None and (split == "group" or dates) else []
     if columns is None and hidden:
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
     reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
     info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own = _open(path, reading)
+    X, own, *weights = open_rows(path, target=target, columns=reading["columns"], weight=weight)
+    reading |= {} if weight is None else {"weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
+    data = Rows(
+        X, own if y is None else y, weights[0] if weights else None, info=info, reading=reading, held=held
+    )
     if name is not None and not table:
         data = replace(data, held=held | {"by": data.column(name)})
-    return data.weighted(sample_weight)
+    return data if weights else data.weighted(sample_weight)
 
 
 def _token(y: Any) -> str | None:
     """What tells targets that were given from others."""
     return None if y is None else tokenize(y)
-
-
-def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:
-    """The numbers at the path: X, y, and the weights where `more` names them."""
-    return open_rows(path, **{name: reading[name] for name in ("target", "columns")}, **more)
