@@ -35,7 +35,6 @@ def save(path, columns, row_group_size=7):
         (10, None, {"rows_per_block": 9}, (10,) * 10),
         (10, None, {"rows_per_block": 4}, (4, 4, 2) * 10),
         (10, None, {}, (100,)),
-        (13, 8 * 11, {"uniform": True}, (8,) * 12 + (4,)),
         (25, 8 * 10, {}, (25,) * 4),  # only large row groups are cut
         (50, 8 * 10, {}, (10,) * 10),
     ],
