@@ -182,7 +182,7 @@ class Race:
             trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
-        Z = map_(X)
+        Z: Any = map_(X)
         return (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False), trial.map_
 
     def judge(
