@@ -330,7 +330,7 @@ class _Making:
         """The map of the best candidate. `scale` : of the columns beside it"""
         map_, learned, coded = clone(self.map_), best.metric is not None, isinstance(scaler, TableEncoder)
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
-        self._size(map_, D, f"twice as many while that gains a standard error, up to {most:,}")
+        self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
             if self._plenty:
