@@ -133,7 +133,7 @@ class Optimum:
     def __init__(self, p: Problem, epsilon: float):
         self.targets = regression_targets(p.y, p.weight) if p.regression else class_targets(p.y, p.weight, None)
         classes = 0 if p.regression else len(np.unique(p.y))
-        self.loss = get_loss(p.loss, "regression" if p.regression else "classification", classes, epsilon)
+        self.loss = get_loss(p.loss, classes, epsilon)
         Y, weight = self.targets.encode(p.y, p.weight)
         wide = p.Z.shape[1] > p.Z.shape[0]
         Z = (p.Z.toarray() if sp.issparse(p.Z) and not wide else p.Z).astype(np.float64)

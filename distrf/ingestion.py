@@ -23,13 +23,13 @@ from fsspec.implementations.local import LocalFileSystem
 from distrf import __version__
 
 from .errors import InputError, SpecMismatchError, first_entry, first_not_finite
-from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
+from .parameters import COLUMNS, FLAG, NONE, one_of, ruled, whole
 from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
-from .store.formats import fingerprint, open_source
+from .store.formats import find_format, open_source
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
@@ -43,7 +43,6 @@ BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurise
 PIECE_BYTES = 8 * 2**20
 BUCKET_BYTES = 32 * 2**20
 FAN_OUT = 64
-_FLOATS = ("float32", "float64", np.float32, np.float64)
 
 #: Words, row numbers, X, and y where there is one.
 _Record = list[Any]
@@ -54,12 +53,11 @@ Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
 @reads_csv
 @ruled(
     columns=COLUMNS,
-    sparse=one_of("csr", "dense") | NONE,
     seed=whole(0),
     block_rows=whole(1) | NONE,
     n_features=whole(1) | NONE,
     zero_based=FLAG | NONE,
-    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
+    dtype=one_of("float32", "float64") | NONE,
 )
 def ingest(
     source: str | os.PathLike[str],
@@ -67,7 +65,6 @@ def ingest(
     *,
     target: str | None = None,
     columns: Sequence[Any] | None = None,
-    sparse: str | None = None,
     shuffle: bool = False,
     seed: int = 0,
     block_rows: int | None = None,
@@ -79,6 +76,8 @@ def ingest(
     append: bool = False,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
+
+    Dense rows stay dense, and CSR rows CSR, but for those of which more than a quarter is stored: they become dense.
 
     Parameters
     ----------
@@ -93,9 +92,6 @@ def ingest(
         the column of .npy. An svmlight file has its labels always.
     columns : sequence or None, default=None
         Feature columns, by name or, without names, by number. None takes all.
-    sparse : {"csr", "dense"} or None, default=None
-        How X is stored: "csr" or "dense". None keeps dense sources dense, and CSR ones CSR below one quarter of
-        nonzeros.
     shuffle : bool, default=False
         Shuffle all rows (files sorted by date or class). Their order depends on `seed` and the row numbers alone.
     seed : int, default=0
@@ -103,7 +99,7 @@ def ingest(
     block_rows : int or None, default=None
         Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
         or more.
-    dtype : {"float32", "float64"}, dtype or None, default=None
+    dtype : {"float32", "float64"} or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
@@ -136,14 +132,13 @@ def ingest(
     """
     source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
-    files.refuse_root(source)
     check_writable(out)
     check_apart(out, [source])
     existing_store(out)  # refuses a path that holds something else
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
+    how = {"block_rows": block_rows, "dtype": dtype}
     if not append:
         with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
@@ -159,7 +154,7 @@ def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any
     split = "" if selection.split is None else f" {selection.split}"
     return {
         "name": os.path.basename(source),
-        "fingerprint": f"{fingerprint(source)}{split}",
+        "fingerprint": f"{find_format(source).fingerprint(source)}{split}",
         "content": content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
@@ -168,28 +163,25 @@ def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any
 
 def _create(
     source: str, out: str, selection: Selection, order: int | None, *,
-    sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
+    dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    rows = Prepared.open(source, selection, sparse, dtype)
+    rows = Prepared.open(source, selection, dtype)
     spec: dict[str, Any] = {
         "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
     }
     # How text is read, for an append.
-    if (counted := getattr(rows.source, "zero_based", None)) is not None:
-        spec["zero_based"] = counted
-    if csv := said_format():
-        spec["csv"] = csv
+    how = {"zero_based": getattr(rows.source, "zero_based", None), "csv": said_format() or None}
+    spec |= {name: value for name, value in how.items() if value is not None}
     if block_rows is None:
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
         block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     contents = StoreInfo.of(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-        target=selection.target, sparse=["X"] if rows.sparse else [],
+        target=selection.target, sparse=["X"] if rows.sparse else [], provenance={"source": source, "distrf": __version__},
     )  # fmt: skip
-    provenance = {"source": source, "distrf": __version__}
-    return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+    return _write(rows, writer.create(out, contents, overwrite=overwrite), order)
 
 
 def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:
@@ -210,8 +202,7 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     before, now = spec.get("csv", {}), said_format()
     if CsvSource.recognises(source) and before != now:
         raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
-    sparse = "csr" if X.sparse else "dense"
-    rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
+    rows = Prepared.open(source, selection, dtype if dtype.kind == "f" else None, X.sparse)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
     _check_alike(old, rows)
@@ -229,16 +220,13 @@ def _check_alike(old: StoreInfo, rows: Prepared) -> None:
     """Raise InputError for rows that cannot stand behind those of a store."""
     if rows.n_rows < 1:
         raise InputError(f"an append has at least one row, got {rows.n_rows}")
-    has = {name: item.tail for name, item in old.arrays.items()}
-    new = {name: tail for name, (tail, _) in rows.arrays.items()}
+    has: dict[str, Any] = {name: item.tail for name, item in old.arrays.items()}
+    new: dict[str, Any] = {name: tail for name, (tail, _) in rows.arrays.items()}
+    for arrays, classes in ((has, old.classes), (new, rows.classes)):
+        arrays["labels"] = "numbers" if classes is None else "text"
     if has != new:
         raise InputError(
-            f"rows of {old.path!r} have arrays of the shapes {has} a row, the new ones {new}; give the same arrays"
-        )
-    if (rows.classes is None) != (old.classes is None):
-        theirs, ours = ("text", "numbers") if rows.classes is None else ("numbers", "text")
-        raise InputError(
-            f"the labels of {old.path!r} are {theirs}, those of the new rows {ours}; convert them first"
+            f"rows of {old.path!r} have arrays of the shapes {has}, the new ones {new}; convert them first"
         )
 
 
@@ -289,7 +277,7 @@ class Prepared:
     classes: list[str] | None = None
 
     @classmethod
-    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
+    def open(cls, path: str, selection: Selection, dtype: Any = None, sparse: bool | None = None) -> Prepared:
         """The rows at a path.
 
         Parameters
@@ -297,10 +285,10 @@ class Prepared:
         path : str
             Normalised.
         selection : Selection
-        sparse : "csr", "dense" or None
-            None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
         dtype : optional
             Another floating-point type.
+        sparse : bool, optional
+            Whether they become CSR. None: those that are, and of which at most a quarter is stored.
 
         Returns
         -------
@@ -319,7 +307,7 @@ class Prepared:
             if source is not None:
                 source.check_missing()
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
-        csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
+        csr = X.sparse and 4 * stored <= n * d if sparse is None else sparse
         entries = max(1, stored // max(1, n)) if csr else d
         return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
 
@@ -342,10 +330,6 @@ class Prepared:
             arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
 
-    def read_source(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """The rows as the source has them."""
-        return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
-
     def read(self) -> Pieces:
         """The rows as the store keeps them.
 
@@ -356,7 +340,8 @@ class Prepared:
         """
         row, names = 0, np.asarray(self.classes or [])
         order = np.argsort(names)  # those of an append come last
-        for rows, y in self.read_source():
+        wanted = max(1, PIECE_BYTES // (self.width * self.dtype.itemsize))
+        for rows, y in self.source.stream(self.labels, wanted):
             X = self._converted(rows)
             if self.sparse:
                 bad = first_not_finite(X)

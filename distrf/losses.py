@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from .errors import InputError, did_you_mean
+from .errors import InputError
 from .parameters import Rule
 
 #: The losses by name.
@@ -333,24 +333,18 @@ def loss_rule(task: str) -> Rule:
     )
 
 
-def get_loss(name: str, task: str, n_classes: int = 0, epsilon: float = 0.1) -> Loss:
-    """The loss of that name for "classification" or "regression".
+def get_loss(name: str, n_classes: int = 0, epsilon: float = 0.1) -> Loss:
+    """The loss of that name, which the rule of a parameter has checked.
 
     Parameters
     ----------
     name : str, one of `losses_for(task)`
-    task : "classification" or "regression"
     n_classes : int, number of classes; two classes share one score
     epsilon : float, for the losses that have one
 
     Raises
     ------
-    InputError : an unknown name, a loss of the other task, an epsilon that the loss does not allow
+    InputError : an epsilon that the loss does not allow
     """
-    known = losses_for(task)
-    if name not in known:
-        raise InputError(
-            f"loss for {task} is one of {', '.join(known)}; got {name!r}{did_you_mean(name, known)}"
-        )
     loss = LOSSES[name](float(epsilon))
     return loss.for_two_classes() if n_classes == 2 else loss

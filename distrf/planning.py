@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
-from dask.utils import format_bytes
+from dask.utils import format_bytes, parse_bytes
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -354,7 +353,6 @@ def planned_workers(
     if cluster == "none" and memory_limit is None:
         return Workers.of_client(None)
     from dask.system import CPU_COUNT
-    from distributed.worker_memory import parse_memory_limit
 
     from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
 
@@ -369,11 +367,6 @@ def planned_workers(
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)
-    if not spec["class"].endswith("LocalCluster"):
-        return Workers(count, threads, 0)  # the memory limit is known once the cluster runs
-    limit = arguments.get("memory_limit", "auto")
-    return Workers(
-        count,
-        threads,
-        parse_memory_limit(limit, threads, count, logger=logging.getLogger("distributed.worker.memory")) or 0,
-    )
+    limit = arguments.get("memory_limit", "auto") if spec["class"].endswith("LocalCluster") else "auto"
+    # Others are known once the cluster runs.
+    return Workers(count, threads, 0 if limit in (None, "auto") else parse_bytes(limit))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -81,14 +81,14 @@ class Training:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Training:
-        plain = {name: stored[name] for name in ("target", "form", "csv", "dropped") if name in stored}
-        return cls(
-            tuple(Choice(**c) for c in stored["choices"]),
-            tuple(Comparison(**c) for c in stored["baseline"]),
-            tuple(stored["warnings"]),
-            candidates=tuple((name, loss) for name, loss in stored.get("candidates", ())),
-            **plain,
-        )
+        tuples = {
+            "choices": tuple(Choice(**c) for c in stored["choices"]),
+            "baseline": tuple(Comparison(**c) for c in stored["baseline"]),
+            "warnings": tuple(stored["warnings"]),
+            "candidates": tuple(map(tuple, stored.get("candidates", ()))),
+        }
+        names = {f.name for f in fields(cls)}  # facts of a model have others beside
+        return cls(**{name: value for name, value in stored.items() if name in names} | tuples)
 
 
 def pipeline_facts(pipeline: Any) -> dict[str, Any]:

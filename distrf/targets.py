@@ -215,17 +215,6 @@ def weight_unit(mean: float) -> float:
     return float(np.exp2(np.round(np.log2(mean)))) if mean > 0 else 1.0
 
 
-def r2_of_sums(squares: np.ndarray, spread: np.ndarray, norm: np.ndarray) -> np.ndarray:
-    """R^2 of each target; of one that does not vary 1 if it is predicted exactly, else 0, as scikit-learn's `r2_score`.
-
-    Parameters
-    ----------
-    squares, spread, norm : arrays of the same shape, sums of the squared errors, of squares about the mean, and of squares
-    """
-    varies = spread > 1e-12 * norm  # more than rounding leaves
-    return np.where(varies, 1.0 - squares / np.where(varies, spread, 1.0), squares <= 1e-24 * norm)
-
-
 def _pass(reduction: Any, y: Any, weight: Any) -> Any:
     arrays = [y] if weight is None else [y, weight]
     return run_pass(reduction, arrays, label="targets", block_rows=1 << 20)
@@ -236,14 +225,9 @@ def class_counts(y: Any, weight: Any) -> dict[Any, float]:
     return _pass(_ClassReduction(), y, weight)
 
 
-def target_segments(n_rows: int) -> int:
-    """The number of segments of the pass over the targets, for a plan."""
-    return count_segments(n_rows, _ClassReduction())
-
-
 def target_phase(n_rows: int, blocks: int, passes: int = 1) -> Phase:
     """Passes over the targets alone, for a plan."""
-    return Phase.of_passes(passes, min(target_segments(n_rows), blocks), 0.0)
+    return Phase.of_passes(passes, min(count_segments(n_rows, _ClassReduction()), blocks), 0.0)
 
 
 def check_labels(counts: Collection[Any], classes: np.ndarray) -> None:

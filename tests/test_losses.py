@@ -26,7 +26,7 @@ def problem(name, b=40, C=3, seed=0):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_gradient_is_the_derivative(name):
-    loss = get_loss(name, task_of(name), 3, 0.3)
+    loss = get_loss(name, 3, 0.3)
     scores, targets = problem(name)
     _, gradient = loss(scores, targets)
     h = 1e-6
@@ -41,7 +41,7 @@ def test_gradient_is_the_derivative(name):
 
 @pytest.mark.parametrize("name", [n for n in LOSSES if LOSSES[n].smoothness])
 def test_smoothness_bounds_the_second_derivative_and_is_nearly_reached(name):
-    loss = get_loss(name, task_of(name), 3, 0.3)
+    loss = get_loss(name, 3, 0.3)
     rng = np.random.default_rng(1)
     C = 2 if name == "multinomial" else 1
     scores = np.linspace(-3, 3, 4001)[:, None] * np.ones((1, C)) * np.array([1.0, -1.0])[:C]
@@ -56,7 +56,7 @@ def test_smoothness_bounds_the_second_derivative_and_is_nearly_reached(name):
 
 @pytest.mark.parametrize("name", [n for n in LOSSES if LOSSES[n].smoothness])
 def test_second_derivatives(name):
-    loss = get_loss(name, task_of(name), 3, 0.3)
+    loss = get_loss(name, 3, 0.3)
     scores, targets = problem(name)
     second, h = loss.second(loss(scores, targets)[1]), 1e-4
     for c, e in enumerate(np.eye(3)):
@@ -67,21 +67,21 @@ def test_second_derivatives(name):
 def test_values_against_scikit_learn():
     scores, targets = problem("multinomial")
     y = targets.argmax(axis=1)
-    mean = get_loss("multinomial", "classification", 3)(scores, targets)[0].mean()
+    mean = get_loss("multinomial", 3)(scores, targets)[0].mean()
     assert mean == pytest.approx(log_loss(y, LOSSES["multinomial"]().probabilities(scores)))
     binary = np.where(y == 0, 1.0, -1.0)[:, None]
-    mean = get_loss("logistic", "classification", 2)(scores[:, :1], binary)[0].mean()
+    mean = get_loss("logistic", 2)(scores[:, :1], binary)[0].mean()
     assert mean == pytest.approx(
         log_loss(binary[:, 0], LOSSES["logistic"]().probabilities(scores[:, :1])[:, 1])
     )
-    assert get_loss("hinge", "classification")(scores[:, :1], binary)[0].mean() == pytest.approx(
+    assert get_loss("hinge")(scores[:, :1], binary)[0].mean() == pytest.approx(
         hinge_loss(binary[:, 0], scores[:, 0])
     )
 
 
 def test_extreme_scores_stay_finite():
     for name in LOSSES:
-        loss = get_loss(name, task_of(name), 3)
+        loss = get_loss(name, 3)
         scores, targets = problem(name)
         value, gradient = loss(1e4 * scores, targets)
         assert np.isfinite(value).all()
@@ -90,7 +90,7 @@ def test_extreme_scores_stay_finite():
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_dtype_and_no_rows(name):
-    loss = get_loss(name, task_of(name), 3)
+    loss = get_loss(name, 3)
     scores, targets = problem(name)
     assert loss(scores.astype(np.float32), targets.astype(np.float32))[1].dtype == np.float32
     value, gradient = loss(scores[:0], targets[:0])
@@ -107,8 +107,6 @@ def test_probabilities():
 
 
 def test_refusals():
-    with pytest.raises(InputError, match="loss for regression is one of squared, huber"):
-        get_loss("hinge", "regression")
     with pytest.raises(InputError, match="epsilon of the huber loss must be positive"):
-        get_loss("huber", "regression", epsilon=0.0)
-    assert get_loss("multinomial", "classification", 2).name == "logistic"
+        get_loss("huber", epsilon=0.0)
+    assert get_loss("multinomial", 2).name == "logistic"

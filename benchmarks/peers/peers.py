@@ -19,7 +19,6 @@ import sys
 import tempfile
 import time
 import venv
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,6 @@ import psutil
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks.benchmark import Cell, Part, Record, Run, lines, markdown, pm, spread
-from benchmarks.peers import job
 from benchmarks.peers.job import JOBS
 from benchmarks.tables.arrays import TEST_ROWS, load
 from benchmarks.tables.tables import METRIC_SETS
@@ -44,8 +42,6 @@ THREADS = ("OMP", "OPENBLAS", "MKL", "NUMBA")
 PEERS: dict[str, tuple[str, ...]] = {
     "distrf": (),
     "scikit-learn": (),
-    # Its wheels were built for NumPy 1.
-    "scikit-learn-extra": ("scikit-learn-extra==0.3.0", "numpy<2", "scikit-learn<1.6"),
     "dask-ml": ("dask-ml==2025.1.0", "dask[array,dataframe]", "distributed"),
     "thundersvm": ("thundersvm-cpu==0.3.3", "scikit-learn"),
     "snapml": ("snapml==1.17.2", "scikit-learn"),
@@ -185,18 +181,11 @@ def smooth(n: int, d: int, tests: int) -> dict[str, np.ndarray]:
     return {"X": X, "y": y, "T": T, "t": t}
 
 
-def over_seeds(run: Run, name: str, method: str, folder: str, options: dict[str, Any], seeds: int) -> Record:
+def over_seeds(name: str, method: str, folder: str, options: dict[str, Any], seeds: int) -> Record:
     """Medians of seconds and bytes, mean of the error or score; what failed once is not tried again."""
     made: list[Record] = []
     for seed in range(1 if method in EXACT else seeds):
-        given = options | {"seed": seed}
-        if run.small:
-            with warnings.catch_warnings():
-                found = {"peer": JOBS[name][method].peer, "method": method} | job.run(
-                    name, method, folder, given
-                )
-        else:
-            found = measure(name, method, folder, given, SECONDS)
+        found = measure(name, method, folder, options | {"seed": seed}, SECONDS)
         if "failed" in found:
             return found
         made.append(found)
@@ -214,7 +203,7 @@ def of_job(run: Run, name: str, d: int, D: int, tests: int, sizes: dict[int, int
             for method, how in JOBS[name].items():
                 tried = n <= how.most and (not run.small or how.peer in HERE)
                 if tried and not run.has(n=n, method=method):
-                    yield over_seeds(run, name, method, folder, options, seeds) | {"n": n}
+                    yield over_seeds(name, method, folder, options, seeds) | {"n": n}
 
 
 def features(run: Run) -> Iterator[Record]:
@@ -251,7 +240,7 @@ def tables(run: Run) -> Iterator[Record]:
             for method, how in JOBS["tables"].items():
                 if not run.has(set=name, method=method) and (not run.small or how.peer in HERE):
                     given = {"D": D, "labels": p.labels}
-                    yield over_seeds(run, "tables", method, folder, given, 1) | {"set": name}
+                    yield over_seeds("tables", method, folder, given, 1) | {"set": name}
 
 
 def result(r: Record) -> str:

@@ -147,7 +147,7 @@ def demo(session: Session, given: Given) -> None:
     session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
+_INGEST = "target columns csv split shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -224,7 +224,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
     elif (info := store.stored(path)) is None:
-        result = store.facts(path)
+        result = store.find_format(path).facts(path)
     else:
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")

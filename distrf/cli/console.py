@@ -168,11 +168,9 @@ class Session:
 # ---- errors ----
 
 
-class _NoTracebacks(logging.Filter):
+def _no_traceback(record: logging.LogRecord) -> bool:
     """Dask logs no traceback: the error itself arrives where it is reported."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info or "Traceback" in record.getMessage())
+    return not (record.exc_info or "Traceback" in record.getMessage())
 
 
 def quieten() -> None:
@@ -181,8 +179,7 @@ def quieten() -> None:
     names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in ("distributed", "tornado")]
     loggers = [logging.getLogger(name) for name in ("asyncio", *names)]  # asyncio has no handler of its own
     for place in {*loggers, *(h for logger in loggers for h in logger.handlers)}:
-        if not any(isinstance(f, _NoTracebacks) for f in place.filters):
-            place.addFilter(_NoTracebacks())
+        place.addFilter(_no_traceback)
 
 
 def print_error(error: Exception) -> int:
@@ -248,7 +245,7 @@ def document(value: Any) -> str:
 
 def store(info: Any) -> str:
     """A store in short."""
-    from ..representation import shown
+    from ..plain_data import shown
 
     return facts(f"{info.kind} in {info.path}", {name: shown(value) for name, value in info.facts()})
 

@@ -68,7 +68,6 @@ OPTIONS: dict[str, Any] = {
     # of some commands
     "rows": _number("Rows to expand the training digits to."),
     "out": _text("Folder for the files.", PATH),
-    "sparse": _text("How X is stored: csr or dense."),
     "seed": _number("Seed of the shuffle, or of the distortions."),
     "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),

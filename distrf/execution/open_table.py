@@ -122,24 +122,6 @@ class Table:
         parts = computed(*self.place.parts(wanted, names))
         return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
 
-    def sampled_rows(self, n_rows: int = 4000) -> np.ndarray:
-        """The numbers of the rows of `sample` among all rows of the place.
-
-        Parameters
-        ----------
-        n_rows : int, default=4000
-            As of `sample`.
-
-        Returns
-        -------
-        array of int
-            Ascending.
-        """
-        starts = np.cumsum([0, *self.place.lengths])
-        return np.concatenate(
-            [starts[i] + rows for i, rows in rows_of_blocks(self.place.lengths, n_rows).items()]
-        )
-
     def labelled_rows(self, values: da.Array) -> da.Array:
         """Of a column beside this table the rows that it has: some may have been left out.
 

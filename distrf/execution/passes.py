@@ -34,9 +34,9 @@ from ..maps import working_dtype
 from ..progress import pass_topic, report
 from ..projections.cache import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
-from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
+from .memory import MOST_SEGMENTS, PassMemory, Workers
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_of, row_bytes, source_of
-from .scheduler import compute, current_client, gather
+from .scheduler import compute, computed, current_client
 from .segments import Blocks, add_block, with_dependencies
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 
@@ -194,7 +194,7 @@ def _run_dask(
 
     if client is not None and not client.nthreads():
         # An adaptive cluster starts a worker for this. Then there is one to plan with.
-        gather([client.submit(int, pure=False)])
+        computed(dask.delayed(int)())
     workers = Workers.of_client(client)
     memory = pass_memory(reduction, arrays, len(segments), workers, learned)
     if blocks.held:  # those of a segment come to its worker
@@ -257,7 +257,7 @@ def pass_memory(
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays, each counted by the bytes of its largest row chunk.
 
-    Maps add the stored block that they are applied to, scratch to read it, and their cached weights.
+    Maps add the stored block that they are applied to, scratch to read it, what each of them makes, and what they hold.
 
     Parameters
     ----------
@@ -276,30 +276,30 @@ def pass_memory(
         In bytes.
     """
     maps: list[Any] = [getattr(getattr(reduction, "source", None), "base", None)]
-    blocks, sources, dtype = dict[str, int](), dict[str, da.Array](), arrays[0].dtype
+    blocks, sources = dict[str, int](), dict[str, da.Array]()
     for array in arrays:
         made, steps = made_of(array)
         source, functions = made[-1], [step for step in steps if callable(step)]
-        # Beside the block and that which is stored there are the features of each map between that widens rows.
-        widened = (
-            a
-            for a, step in zip(made, steps, strict=False)
-            if not getattr(step, "same_columns", not callable(step))
-        )
-        blocks |= {a.name: int(max(a.chunks[0]) * row_bytes(a)) for a in (array, *widened, source)}
+        # The block, that which is stored, and what each map between makes.
+        forms = [array, source, *(a for a, step in zip(made, steps, strict=False) if callable(step))]
+        blocks |= {a.name: int(max(a.chunks[0]) * row_bytes(a)) for a in forms}
         if functions and blocks_are_csr(array):  # `row_bytes` has counted it
             blocks[array.name] -= int(max(source.chunks[0]) * row_bytes(source))
         maps += functions
-        dtype = source.dtype if functions and source.dtype.kind in "fiub" else dtype  # others may be text
         sources[source.name] = source
     block = sum(blocks.values())
-    scratch = reduction_scratch(reduction, max(arrays[0].chunks[0]), blocks_are_csr(arrays[0]))
+    scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
+    if blocks_are_csr(arrays[0]):
+        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+    scratch += getattr(reduction, "scratch_bytes", 0)
     for name, source in sources.items():
-        if reads_files(source):  # others are made, not read
-            scratch = max(scratch, reading_scratch(blocks[name], block))
-    held, more = map_memory(maps, working_dtype(dtype).itemsize)
+        # Reading takes three copies (raw, decoded, copied), of which the block is counted. Others are made, not read.
+        if reads_files(source):
+            scratch = max(scratch, 3 * blocks[name] - block)
+    numbers = [source.dtype for source in sources.values() if source.dtype.kind in "fiub"]  # others are text
+    held, more = map_memory(maps, working_dtype(numbers[0] if numbers else float).itemsize)
     held += sum(array.nbytes for array in (learned or {}).values())
-    return PassMemory(block, scratch + more, reduction.nbytes, held, n_segments, workers.threads)
+    return PassMemory(block, int(scratch) + more, reduction.nbytes, held, n_segments, workers.threads)
 
 
 def map_memory(maps: Sequence[Any], itemsize: int) -> tuple[int, int]:

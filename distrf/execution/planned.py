@@ -174,8 +174,8 @@ class PlannedRows:
     @property
     def nbytes(self) -> int:
         """Bytes that one sweep reads."""
-        sparse = blocks_are_csr(self.stored)
-        return int(self.n * stored_row_bytes(self.stored) if sparse else self.stored.nbytes)
+        X = self.stored
+        return int(self.n * stored_row_bytes(X) if blocks_are_csr(X) else X.nbytes)
 
     def segments(self, reduction: Any) -> int:
         """The number of segments of a pass: each reads some stored blocks, or several read the same one."""

@@ -13,9 +13,8 @@ import numpy as np
 from .. import store
 from ..errors import InputError, first_not_finite
 from .graph import graph_inputs
-from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, lazy_blocks, made_from, take_blocks
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,6 @@ def write_rows(
     kind: str,
     spec: dict[str, Any],
     classes: list[Any] | None = None,
-    provenance: dict[str, Any] | None = None,
     overwrite: bool = False,
     **contents: Any,
 ) -> Written:
@@ -60,7 +58,7 @@ def write_rows(
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks, which are cut anew where their rows are
         not equal. Text arrays become codes of `classes`
     kind, spec, classes, contents : see `distrf.store.StoreInfo`
-    provenance, overwrite : see `distrf.store.create`
+    overwrite : see `distrf.store.create`
 
     Raises
     ------
@@ -80,7 +78,7 @@ def write_rows(
         sparse=[name for name, a in coded.items() if blocks_are_csr(a)],
         **contents,
     )
-    info = store.create(path, wanted, provenance=provenance, overwrite=overwrite)
+    info = store.create(path, wanted, overwrite=overwrite)
     made = getattr(made_from(first)[1], "label", "featurize")
     return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
 

@@ -17,7 +17,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import map_features
 from ..execution.sampling import sampled_rows
 from ..folds import GivenFolds, given_folds
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
@@ -31,12 +31,14 @@ from ..parameters import (  # fmt: skip
     FLAG,
     FOLDER,
     JOBS,
+    NONE,
     SEED,
     check_parameters,
     estimator,
     number,
     one_of,
     param,
+    several,
     whole,
 )
 from ..randomness import draw_seed
@@ -113,6 +115,9 @@ class MapLearner:
     batch_size : int or {"auto"}, default="auto"
         Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
         few. It never depends on the workers.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) takes the paper's steps (Algorithms 1 and 3): T1 batches of w by Pegasos, then T2 of Theta; the paper has
+        (100, 100). None takes both in each batch, by Adam.
     early_stopping : bool, default=False
         Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
         Theta and falling steps mostly gain more, and use all rows.
@@ -163,6 +168,7 @@ class MapLearner:
     fit_intercept: bool = param(default=True, rule=FLAG)
     n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    alternate: tuple[int, int] | None = param(default=None, rule=several(whole()) | NONE)
     early_stopping: bool = param(default=False, rule=FLAG)
     validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     n_iter_no_change: int = param(default=20, rule=whole())
@@ -174,7 +180,12 @@ class MapLearner:
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
         count_learned(self.phase, int(self.n_components))
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        if self.alternate is not None and not (len(self.alternate) == 2 and self.alpha > 0):
+            raise InputError(
+                "alternate=(T1, T2) are batches of w, of length 1 / (alpha t), and of Theta; two, and alpha > 0; got "
+                f"alternate={self.alternate!r}, alpha={self.alpha!r}"
+            )
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         if self.structure == "circulant" and kernel.radii(0, 0, 1) is not None:
             raise InputError(
                 "structure='circulant' starts from circulant blocks alone, of a kernel whose weight rows have no radii, got "
@@ -315,6 +326,7 @@ class MapLearner:
             float(self.alpha),
             prior if self.theta_l2 == "auto" else float(self.theta_l2),
             _MOST_PHASE / reach,
+            self.alternate if layout.n_outputs else None,
         )
 
     def _map(self, d: int, seed: int = 0) -> LearnedFourierMap:

@@ -350,5 +350,5 @@ class LinearRegressor(RegressorMixin, LinearModel):
 
 def loss_of(name: str, targets: Targets, epsilon: float | str = "auto") -> Loss:
     """The loss of that name for such targets; epsilon="auto", which the rows decide, is 0.1 until then."""
-    task, classes = ("regression", 0) if targets.classes is None else ("classification", len(targets.classes))
-    return get_loss(name, task, classes, 0.1 if epsilon == "auto" else float(epsilon))
+    classes = 0 if targets.classes is None else len(targets.classes)
+    return get_loss(name, classes, 0.1 if epsilon == "auto" else float(epsilon))

@@ -304,7 +304,7 @@ class BaseSGD(LinearModel):
             moved = 0.0 if work.shift is None else work.shift @ U
             self.intercept_ = work.constant * W[-1] + work.targets.centre - moved
         self.history_ = trainer.training.history
-        self.alpha_ = trainer.optimizer.alpha  # type: ignore[attr-defined]
+        self.alpha_ = trainer.optimizer.alpha
         chosen = self._epsilon == "auto" and work.loss.epsilon_in_spreads is not None
         self.epsilon_ = (
             work.targets.decode(work.loss.epsilon)

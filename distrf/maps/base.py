@@ -303,11 +303,7 @@ class FeatureMap(ArraysApart):
         SpecMismatchError : the arrays are not those that the spec needs
         KeyError : the spec lacks an entry
         """
-        return cls(**cls._read_fields(spec, arrays)).with_arrays(arrays)
-
-    @classmethod
-    def _read_fields(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> dict[str, Any]:
-        """The fields of the spec: numbers, words, true and false, kernels, maps. A map refuses kernels that are not its."""
+        # Fields are numbers, words, true and false, kernels and maps. A map refuses kernels that are not its.
         read, inner = {}, cls._inner()
         for one in fields(cls):
             if one.compare:
@@ -317,7 +313,7 @@ class FeatureMap(ArraysApart):
                 elif value is not None and not plain_type(one):
                     value = get_kernel(value)
                 read[one.name] = value
-        return read
+        return cls(**read).with_arrays(arrays)
 
     def work(self) -> tuple[float, float]:
         """Floating-point operations for one row, and bytes of the weights that a worker caches. The plan asks."""
@@ -460,3 +456,15 @@ def stored_entries(X: Rows, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | N
 def few_entries(X: Rows) -> bool:
     """Whether CSR rows hold so few entries that products over the entries cost less than dense ones."""
     return not isinstance(X, np.ndarray) and bool(X.nnz < 0.05 * np.prod(X.shape))
+
+
+def times_diagonal(X: Rows, factors: np.ndarray | float) -> Rows:
+    """Rows times a number, or column by column times factors of shape (d,); CSR rows stay CSR."""
+    if isinstance(X, np.ndarray) or np.ndim(factors) == 0:
+        return X * np.asarray(factors, dtype=X.dtype)
+    return type(X)((X.data * np.asarray(factors, dtype=X.dtype)[X.indices], X.indices, X.indptr), shape=X.shape)
+
+
+def times_root(X: Rows, root: np.ndarray) -> Rows:
+    """Rows times a matrix, or times a diagonal of shape (d,); CSR rows stay CSR then."""
+    return X @ root if root.ndim == 2 else times_diagonal(X, root)

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
 from ..parameters import estimator, learned, number, param, whole
 from ..projections.base import cut_at_multiples
@@ -19,8 +19,7 @@ from ..randomness import raw_words, uniforms
 from ..typing import Rows
 from .base import FeatureMap, SeededMap, check_rows, row_tiles, stored_entries, working_dtype
 from .estimator import DrawnFeatures
-from .fourier import GAMMA, KERNEL
-from .phase_precision import phase_dtype
+from .fourier import GAMMA, KERNEL, phase_dtype
 from .rules import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
@@ -232,7 +231,7 @@ class RandomBinningFeatures(DrawnFeatures):
     n_components: int = param(default=4096, rule=whole())
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> BinningMap:
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         check_pitch(kernel)
         scale = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         if X is not None:

@@ -85,7 +85,7 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
     Parameters
     ----------
     estimator : the estimator, which gets `n_features_in_` from `fit`
-    X : array, CSR matrix, data frame, DataArray, Dask array or Dask DataFrame of shape (n, d)
+    X : array, CSR matrix, data frame, Dask array or Dask DataFrame of shape (n, d)
     reset : bool, whether `fit` calls: then the parameters are checked too, else the number of columns
     missing : bool, whether NaN is allowed in rows in memory
 

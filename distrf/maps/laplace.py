@@ -206,7 +206,7 @@ def resolve_semigroup_kernel(
     name = chosen.parameter
     value = {"beta": beta, "lam": lam}.get(name, getattr(chosen, name))
     if isinstance(value, numbers.Real):
-        return get_kernel(kernel, SemigroupKernel, **{name: float(value)})
+        return get_kernel(kernel, SemigroupKernel, {name: float(value)})
     if X is None:
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")

@@ -29,8 +29,7 @@ from ..projections.circulant import fast_order
 from ..randomness import signs
 from ..typing import Rows
 from .base import FeatureMap, dense, row_tiles
-from .fourier import PHASE, count_frequencies
-from .phase_precision import phase_tile
+from .fourier import PHASE, count_frequencies, phase_tile
 
 #: Numbers in the spectra of one tile of rows: so few that they stay in the cache.
 _TILE_NUMBERS = 2**18
@@ -268,7 +267,7 @@ class LearnedFourierMap(FeatureMap):
             out[:] = features[:, start:stop]
 
     def _column_sizes(self) -> np.ndarray:
-        """Root mean square of each column of Theta, shape (d,): factors of the sizes of `distrf.maps.phase_precision`."""
+        """Root mean square of each column of Theta, shape (d,): factors of the sizes in `distrf.maps.fourier.phase_dtype`."""
         assert self.frequencies is not None
         if self.structure == "circulant":  # every column holds the same numbers, in another order
             return np.full(self.n_features_in, np.sqrt(np.mean(self.frequencies**2)))

@@ -24,7 +24,7 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels import FAMILIES
-from ..kernels.base import AnyKernel, kernel_with
+from ..kernels.base import AnyKernel, get_kernel
 from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.exact import kernel_block, kernel_with_rows, lean
 from ..kernels.semigroup import SEMIGROUP_KERNELS
@@ -241,7 +241,7 @@ class NystroemFeatures(DrawnFeatures):
         known = dict(vars(self))
         if name in DOT_PRODUCTS:
             known["gamma"] = resolve_gamma("norm" if self.gamma is None else self.gamma, X, seed)
-        kernel: AnyKernel = kernel_with(self.kernel, known)
+        kernel: AnyKernel = get_kernel(self.kernel, values=known)
         if not isinstance(kernel, Kernel):
             return kernel, 1.0
         return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)

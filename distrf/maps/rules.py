@@ -15,7 +15,7 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..parameters import NONE, Rule, number, one_of, several
 from ..typing import ArrayLike, Rows
-from .phase_precision import times_root
+from .base import times_root
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
@@ -187,10 +187,10 @@ def resolve_gamma(gamma: float | str, X: ArrayLike | None, seed: int) -> float:
         return 1.0
     picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=True).astype(np.float64)  # hashed text has a million columns
+    refuse_not_finite(rows)
+    refuse_huge(rows)
     squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
     mean = float(squares.sum(axis=1).mean())
-    if not np.isfinite(mean):
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
     if mean == 0.0:
         raise InputError("the rule gamma='norm' needs a row that is not all zeros, got none; give a number")
     return 1.0 / mean

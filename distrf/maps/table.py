@@ -196,7 +196,7 @@ class TableMap(FeatureMap):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TableMap:
-        map_ = cls(**cls._read_fields(spec, arrays)).with_arrays(arrays)
+        map_: Any = super().from_spec(spec, arrays)
         # The compiled loops trust the arrays, so that they must be those of some encodings.
         try:
             again = cls.of_encodings(map_.n_features_in, map_.encodings(), map_.csr, map_.cross)

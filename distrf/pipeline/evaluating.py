@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
-from ..representation import shown
+from ..plain_data import shown
 from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, sum_pass

@@ -17,9 +17,10 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.metric import average_outer_product, metric_root
+from ..maps.base import dense
 from ..maps.fourier import RandomFourierFeatures
 from ..maps.rules import resolve_length_scale
 from ..maps.with_columns import WithColumnsMap, column_scale
@@ -158,7 +159,7 @@ class Race:
         if not (self.search and named and name and trial.scale_parameter()) or isinstance(value, numbers.Real):
             return [(None, None)]
         try:
-            rule = resolve_length_scale(kernel_with(kernel, known, Kernel), value, None, X, self.seed)
+            rule = resolve_length_scale(get_kernel(kernel, Kernel, known), value, None, X, self.seed)
         except InputError:  # all rows are equal in these units
             return []
         return [(multiple * rule, multiple) for multiple in multiples]
@@ -183,8 +184,7 @@ class Race:
             trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
-        Z: Any = map_(X)
-        return (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False), trial.map_
+        return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5

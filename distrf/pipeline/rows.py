@@ -99,7 +99,7 @@ class Rows:
         else:
             name = self.reading.get("weight")
             found = {
-                "data": store.fingerprint(self.info.path), "rows": self.n,
+                "data": store.find_format(self.info.path).fingerprint(self.info.path), "rows": self.n,
                 "columns": self.info.columns or self.reading["columns"], "target": self.target or self.info.target,
                 "csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None,
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
@@ -110,7 +110,9 @@ class Rows:
     @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
-        return [(tokenize(self.X, self.y), self.n)] if self.path is None else store.part_fingerprints(self.path)
+        if self.path is None:
+            return [(tokenize(self.X, self.y), self.n)]
+        return store.find_format(self.path).part_fingerprints(self.path)
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""

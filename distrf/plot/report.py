@@ -21,8 +21,8 @@ from .. import __version__
 from ..errors import InputError
 from ..pipeline.evaluating import Evaluation
 from ..pipeline.loaded import Loaded
+from ..plain_data import shown
 from ..record import pipeline_facts
-from ..representation import shown
 from ..store import check_apart, check_writable, files
 from .displays import displays, new_figure
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..execution.passes import SizedState
-from ..targets import checked_weights, float_columns, r2_of_sums
+from ..targets import checked_weights, float_columns
 from .labels import as_labels, codes_of
 
 #: Bins of equal width of what probabilities say.
@@ -80,8 +80,10 @@ class ErrorSums(SizedState):
         None where y is 0 everywhere.
         """
         squares, sizes, norms = self.sums
+        varies = self.spread > 0
+        r2 = np.where(varies, 1.0 - squares / np.where(varies, self.spread, 1.0), squares <= 0)
         return {
-            "r2": float(r2_of_sums(squares, self.spread, self.spread).mean()),
+            "r2": float(r2.mean()),
             "rmse": float(np.sqrt(squares / self.weight).mean()),
             "relative_rmse": float(np.sqrt(squares.sum() / norms.sum())) if norms.sum() > 0 else None,
             "mae": float((sizes / self.weight).mean()),

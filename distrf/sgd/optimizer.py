@@ -46,34 +46,6 @@ class OptimizerState:
         return [(f.name, getattr(self, f.name)) for f in fields(self)]
 
 
-class Optimizer:
-    """Base: how the mean gradient of a batch changes the state."""
-
-    def start(self, weights: np.ndarray) -> OptimizerState:
-        """The state before the first batch. It takes over the array and may change it."""
-        raise NotImplementedError
-
-    def sent(self, state: Any) -> dict[str, Any]:
-        """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
-        return {}
-
-    def step(self, state: Any, G: np.ndarray, rows: int, whole: bool) -> None:
-        """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
-        raise NotImplementedError
-
-    def solution(self, state: Any) -> np.ndarray:
-        """The weights to predict with."""
-        return state.weights
-
-    def penalty_value(self, weights: np.ndarray) -> float:
-        """The penalty at these weights: the part of the objective beside the mean loss."""
-        raise NotImplementedError
-
-    def back_off(self, state: Any, weights: np.ndarray, loss: float) -> None:
-        """Return to these weights and shorten the steps, in place. Raises InputError if steps cannot be shortened."""
-        raise NotImplementedError
-
-
 @dataclass
 class SGDState(OptimizerState):
     """State of PreconditionedSGD.
@@ -93,7 +65,7 @@ class SGDState(OptimizerState):
 
 
 @dataclass(frozen=True)
-class PreconditionedSGD(Optimizer):
+class PreconditionedSGD:
     """The longest stable steps along the preconditioned gradient, with Nesterov's momentum, and the average of the weights.
 
     alpha : float, of the penalty alpha |u|^2 / 2; intercept : whether the last row of the weights is the intercept, which is not penalised
@@ -110,7 +82,12 @@ class PreconditionedSGD(Optimizer):
     decay: float | None = None
 
     def start(self, weights: np.ndarray) -> SGDState:
+        """The state before the first batch. It takes over the array and may change it."""
         return SGDState(weights)
+
+    def sent(self, state: SGDState) -> dict[str, Any]:
+        """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
+        return {}
 
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
@@ -118,6 +95,7 @@ class PreconditionedSGD(Optimizer):
         return stable if self.decay is None else stable / float(np.sqrt(1.0 + state.t / self.decay))
 
     def step(self, state: SGDState, G: np.ndarray, rows: int, whole: bool) -> None:
+        """Take one step along G, the mean gradient of the loss over `rows` rows, in place; whole : whether these are all."""
         W, G = state.weights, G.copy()
         D = len(W) - self.intercept
         G[:D] += self.alpha * W[:D]
@@ -133,9 +111,11 @@ class PreconditionedSGD(Optimizer):
             state.average = state.average + share * (state.weights - state.average)
 
     def solution(self, state: SGDState) -> np.ndarray:
+        """The weights to predict with."""
         return state.average if state.averaged else state.weights
 
     def penalty_value(self, weights: np.ndarray) -> float:
+        """The penalty at these weights: the part of the objective beside the mean loss."""
         U = weights[: len(weights) - self.intercept]
         return 0.5 * self.alpha * float((U * U).sum())
 

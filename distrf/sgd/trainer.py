@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..progress import current_listener
 from .batch_work import Sums
-from .optimizer import Optimizer, OptimizerState
+from .optimizer import OptimizerState
 from .rows import Rows
 from .schedules import Batch, Schedule
 
@@ -88,6 +88,7 @@ class Trainer:
     """Takes one optimizer step for each batch until the rules end training.
 
     batches : DaskBatches or LocalBatches; schedule : which rows a batch has
+    optimizer : PreconditionedSGD, or another with its methods
     whole : whether a batch is all rows. The loss of an epoch is then that of the weights before its only step
     mean_weight : mean weight of the training rows
     validates : whether epochs are judged by held-out rows
@@ -101,7 +102,7 @@ class Trainer:
 
     batches: Any
     schedule: Schedule
-    optimizer: Optimizer
+    optimizer: Any
     state: Any  # of the optimizer's kind
     rules: Rules
     mean_weight: float
@@ -141,7 +142,7 @@ class Trainer:
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
             while p.batch < count:
-                result = self.batches.gradient(self.state.weights, **self.optimizer.sent(self.state))
+                result = self.batches.gradient(self.state.weights)
                 assert result is not None
                 epoch, batch, sums = result
                 assert epoch == p.epoch

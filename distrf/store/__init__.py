@@ -13,7 +13,7 @@ __getattr__, __all__ = exports(
         ".writer": "create existing_store finish pending_blocks write_block",
         ".zarr_source": "ZarrSource",
         ".row_source": "RowReader RowSource Selection",
-        ".formats": "facts find_format fingerprint open_source part_fingerprints read_as",
+        ".formats": "find_format open_source read_as",
         ".csv_source": "CsvSource",
         ".table_source": "TableSource",
         ".outputs": "check_apart check_writable to_parquet",

@@ -46,8 +46,8 @@ _OTHER = r"[^\d\s-]"
 _PIECE, _HEAD, _LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
-#: Set by `distrf.execution`: whether all workers see the temporary files of this machine.
-workers_are_here: Callable[[], bool] | None = None
+#: Set by `distrf.execution`: whether all workers see a folder.
+workers_see: Callable[[str], bool] | None = None
 
 
 class CsvSource(TableSource):
@@ -137,12 +137,13 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
 
 def _temporary() -> str:
     """A folder that ends with the process, which the workers see."""
-    if workers_are_here is not None and not workers_are_here():
+    folder = _own_folder()
+    if workers_see is not None and not workers_see(folder):
         raise InputError(
-            "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
+            f"CSV becomes Parquet in a folder that all workers see, and some do not see {folder}; give one as scratch= "
             "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
         )
-    return _own_folder()
+    return folder
 
 
 @functools.cache

@@ -272,14 +272,6 @@ def read_json(fs: Any, path: str) -> Any:
     return None if data is None else json.loads(data)
 
 
-def read_object(fs: Any, path: str) -> dict[str, Any] | None:
-    """The JSON object in a file: empty where it cannot be read, as while another job writes it; None if there is no such file."""
-    with suppress(ValueError):
-        found = read_json(fs, path)
-        return found if isinstance(found, dict) or found is None else {}
-    return {}
-
-
 def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     """Write a small file so that it appears whole or not at all.
 

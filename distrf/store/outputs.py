@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -22,11 +23,6 @@ from .files import is_local
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
-#: Endings that name formats which cannot be written.
-_OTHERS = (
-    ".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".h5", ".hdf5", ".feather", ".arrow", ".orc", ".avro", ".xls", ".xlsx",
-    ".mat", ".pkl", ".pickle", ".joblib", ".svmlight", ".libsvm", ".gz", ".zip", ".zst",
-)  # fmt: skip
 _PARQUET = (".parquet", ".pq")
 
 
@@ -37,10 +33,11 @@ def to_parquet(out: str) -> bool:
 
 def check_zarr_ending(out: str) -> None:
     """Raise StoreError for a Zarr store that is called like a file of another format."""
-    if out.rstrip("/").lower().endswith((*_OTHERS, *_PARQUET)):
+    stem, ending = os.path.splitext(out.rstrip("/"))
+    if ending != ".zarr" and re.fullmatch(r"\.[A-Za-z]+\d?", ending):
         raise StoreError(
             f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
-            f"written to Parquet, which ends in .parquet: {os.path.splitext(out.rstrip('/'))[0] + '.parquet'!r}; choose another path"
+            f"written to Parquet, which ends in .parquet: {stem + '.parquet'!r}; choose another path"
         )
 
 
@@ -94,19 +91,15 @@ def check_apart(
     if out is None:
         return
     place = _place(files.normalise(out))
-    for source in inputs:
-        for other in () if source is None else _places(files.normalise(source)):
+    for source in (source for source in inputs if source is not None):
+        path = files.normalise(source)
+        for other in map(_place, file_lists.all_files(path) if files.is_glob(path) else [path]):
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
                 how = "is" if place == other else "lies inside" if len(place) > len(other) else "lies around"
                 raise InputError(
-                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source or '')!r} "
+                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
                     f"({place} and {other}); choose another path for {what}"
                 )
-
-
-def _places(path: str) -> list[str]:
-    """Where an input is: every file that a glob stands for."""
-    return [_place(name) for name in (file_lists.all_files(path) if files.is_glob(path) else [path])]
 
 
 def _place(path: str) -> str:

@@ -34,8 +34,6 @@ class ColumnFacts:
         Whether they are whole numbers, without units in text, and were not read as floating-point ones.
     ascending : bool
         Whether each is larger than the one before.
-    counts : bool
-        Whether each is the number of its row, from 0 or 1 on.
     told : int
         Distinct values that are apart as float64.
     infinite : int
@@ -53,7 +51,6 @@ class ColumnFacts:
     distinct: int
     whole: bool = False
     ascending: bool = False
-    counts: bool = False
     told: int = 0
     infinite: int = 0
     rounded: bool = False
@@ -65,7 +62,6 @@ def column_facts(
     table: pa.Table,
     schema: TableSchema,
     said: Mapping[str, str] | None = None,
-    rows: np.ndarray | None = None,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -76,10 +72,7 @@ def column_facts(
     schema : TableSchema
     said : mapping of str to str, optional
         What columns are said to be.
-    rows : array of int, optional
-        The numbers of the rows; None: 0, 1, ....
     """
-    rows = np.arange(len(table)) if rows is None else rows
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
         raw, kind = table.column(column.name), (said or {}).get(column.name)
@@ -107,9 +100,8 @@ def column_facts(
             infinite = int((x == UNREAD).sum()) if column.base == "number" else 0
             rounded = column.base == "number" and not whole and bool((np.abs(values) > 2**53).any())
         ascending = whole and bool((exact[1:] > exact[:-1]).all())
-        counts = ascending and len(exact) == len(rows) and set(exact - rows) in ({0}, {1})
         distinct, told = len(np.unique(exact)), len(np.unique(values))
-        order = ascending, counts, told
+        order = ascending, told
         facts.append(ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found))
     return facts
 

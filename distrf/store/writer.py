@@ -32,7 +32,6 @@ def create(
     path: str | os.PathLike[str],
     contents: StoreInfo,
     *,
-    provenance: Mapping[str, Any] | None = None,
     overwrite: bool = False,
 ) -> StoreInfo:
     """Create a row store or a folder of part files, or return the existing one of the same contents, to be resumed.
@@ -42,8 +41,6 @@ def create(
     path : path or URL
     contents : StoreInfo
         What the store will hold; see `StoreInfo.of`.
-    provenance : mapping, optional
-        Kept beside the contents and not compared.
     overwrite : bool
         Replace an existing store of distrf with other contents.
 
@@ -61,10 +58,7 @@ def create(
         Another job makes the store anew at the same time.
     """
     path = files.normalise(path)
-    versions = [fingerprint_of_spec(contents.made)]
-    wanted = replace(
-        contents, path=path, id=uuid.uuid4().hex, provenance=dict(provenance or {}), versions=versions
-    )
+    wanted = replace(contents, path=path, id=uuid.uuid4().hex, versions=[fingerprint_of_spec(contents.made)])
     begun = existing_store(path, parts=wanted.kind == "parts")
     if begun is not None and not require_same(path, begun.made, wanted.made, overwrite):
         # Tasks of the job that writes it see another id. The document goes last: killed half-way, it is an unfinished output of ours.

@@ -25,11 +25,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
-from ..representation import size
+from ..plain_data import size
 from . import files
-from .spec import fingerprint_of_spec, from_json, to_json
+from .spec import check_sealed, from_json, sealed, to_json
 
-FORMAT = 6
+FORMAT = "distrf-store 6"
 ZARR, PARTS, APPEND, MANIFEST = "zarr.json", "_spec.json", "append.json", "manifest"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
@@ -147,7 +147,7 @@ class StoreInfo:
         sparse : collection of str
             Names of arrays that are kept as CSR rows.
         **contents
-            `kind`, `spec`, `classes`, `columns`, `target`.
+            `kind`, `spec`, `classes`, `columns`, `target`, `provenance`.
 
         Raises
         ------
@@ -294,22 +294,12 @@ def stored(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo | None:
         document = (files.read_json(fs, f"{root}/{file}") or {})["attributes"].get("distrf")
     if not isinstance(document, dict):
         return None
-    if document.get("format") != FORMAT:
-        raise StoreError(
-            f"this version of distrf reads stores of format {FORMAT}; {path!r} has format "
-            f"{document.get('format')!r}; update distrf, or make the store again"
-        )
-    fields = {key: value for key, value in document.items() if key != "checksum"}
-    if document.get("checksum") != fingerprint_of_spec(fields):
-        raise StoreError(
-            f"the metadata of the store {path!r} are not what was written: its {file} is damaged or was edited (its "
-            "checksum differs); restore it, or remove the store and make it again"
-        )
+    check_sealed(document, FORMAT, f"the {file} of {path!r}")
     arrays = {
         name: ArrayInfo(tuple(a["tail"]), a["dtype"], tuple(a["chunks"]), a["sparse"])
-        for name, a in fields["arrays"].items()
+        for name, a in document["arrays"].items()
     }
-    found: dict[str, Any] = from_json({key: fields[key] for key in (*COMPARED, *_STATE)})
+    found: dict[str, Any] = from_json({key: document[key] for key in (*COMPARED, *_STATE)})
     return StoreInfo(**found | {"arrays": arrays, "path": path})
 
 
@@ -326,7 +316,6 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
 def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
     fs, root = files.filesystem(store.path)
-    fields = {"format": FORMAT} | store.document(*COMPARED, *_STATE)
-    document = fields | {"checksum": fingerprint_of_spec(fields)}
+    document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
     return files.write_json(fs, f"{root}/{store.file}", group, new=new)

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
@@ -52,13 +51,8 @@ class Sketch:
 def add_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
     """Add F'G to the float64 `out` by tiles of features: products in the dtype of F, and little scratch.
 
-    F : array or CSR matrix of shape (m, D)
+    F : array of shape (m, D)
     """
-    if sp.issparse(F):
-        from ..compiled.csr_products import add_transposed_product  # late, with Numba
-
-        add_transposed_product(F, G, out)
-        return
     step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * max(1, G.shape[1])))
     for a in range(0, F.shape[1], step):
         out[a : a + step] += F[:, a : a + step].T @ G

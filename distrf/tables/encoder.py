@@ -421,7 +421,7 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    facts = column_facts(table.sample(), table.schema, said, table.sampled_rows())
+    facts = column_facts(table.sample(), table.schema, said)
     kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)

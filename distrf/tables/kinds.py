@@ -57,7 +57,7 @@ class ColumnKind:
     column : ColumnType, optional
         What it is to be read as.
     lost : bool
-        Whether it is left out by a guess though it may tell something, as numbers of rows do not.
+        Whether it is left out by a guess though it may tell something, as ascending numbers with the name of an id do not.
     unread : bool
         Whether the caution says that some values count as missing.
     """
@@ -193,8 +193,7 @@ def _guess(column: ColumnType, fact: ColumnFacts, all_rows: int) -> tuple[str, s
     named = _ID_NAME.search(column.name) is not None
     if distinct and fact.whole and (fact.ascending or named):
         order = "in ascending order" if fact.ascending else "and the name of an id"
-        lost = not (fact.counts or (fact.ascending and named))
-        return "id", f"whole numbers, all distinct {rows}, {order}", lost
+        return "id", f"whole numbers, all distinct {rows}, {order}", not (fact.ascending and named)
     if column.base == "number":
         if fact.told == fact.distinct:
             return "number", column.arrow, False

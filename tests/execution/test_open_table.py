@@ -267,11 +267,11 @@ def test_folders_stand_for_columns(tmp_path):
         same(table.rows()[order], coded(as_arrow(HIVE), table.schema))
         same(table.y[order], HIVE["year"])
         assert set(table.sample().column("city").to_pylist()) == {"a b", "c/d", "1", None}
-    facts = store.facts(tmp_path / "a")
+    facts = store.find_format(tmp_path / "a").facts(f"{tmp_path}/a")
     assert facts["columns"] == {"x": "double", "n": "int64", "year": "int64", "city": "string"}
-    before = store.fingerprint(tmp_path / "a")
+    before = store.find_format(tmp_path / "a").fingerprint(f"{tmp_path}/a")
     (tmp_path / "a/year=2020").rename(tmp_path / "a/year=2030")
-    assert store.fingerprint(tmp_path / "a") != before
+    assert store.find_format(tmp_path / "a").fingerprint(f"{tmp_path}/a") != before
     with refused(r"'city' has nulls in row group 0 of .*, the first in row \d+; drop"):
         open_table(tmp_path / "a", target="city")
 

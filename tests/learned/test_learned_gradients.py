@@ -166,21 +166,3 @@ def test_circulant_gradient_is_that_of_the_matrix(columns, m):
         for j in range(columns):
             expected[k // linear.order, (k - j) % linear.order] += linear.signs()[j] * (E.T @ X)[k, j]
     np.testing.assert_allclose(linear.finish(total), expected, atol=1e-12)
-
-
-def test_equation_17_is_the_case_of_one_block():
-    """- s(rev x) * (w o sin(r * x)) summed over rows, for d a good order, k = d and no offsets."""
-    n, size = 5, 16
-    rng = np.random.default_rng(3)
-    linear = get_frequencies("circulant", size, size, 5)
-    r, w, X = rng.normal(size=size), rng.normal(size=size), rng.normal(size=(n, size))
-    expected = np.zeros(size)
-    for x in X * linear.signs():
-        R = np.array([[r[(k - j) % size] for j in range(size)] for k in range(size)])
-        shifted = np.concatenate([x[:1], x[:0:-1]])  # (x_0, x_{d-1}, ..., x_1)
-        S = np.array([[shifted[(k - j) % size] for j in range(size)] for k in range(size)])
-        expected -= S @ (w * np.sin(R @ x))
-    phases, kept = linear.phases(X, linear.prepare(r[None], np.dtype(float)))
-    total = linear.start(np.dtype(float))
-    linear.add(total, kept, -w * np.sin(2 * np.pi * phases))
-    np.testing.assert_allclose(linear.finish(total)[0], expected, atol=1e-12)

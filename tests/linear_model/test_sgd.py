@@ -188,20 +188,6 @@ def test_a_step(decay):
 # ---- epochs, calls, files
 
 
-def test_partial_fit():
-    X, y = digits()
-    model = StreamingSGDClassifier("logistic", alpha=1e-4)
-    for _ in range(6):
-        for a in range(0, 1400, 350):
-            model.partial_fit(X[a : a + 350], y[a : a + 350], classes=np.arange(10))
-    assert model.score(X[1400:], y[1400:]) > 0.85
-    assert len(model.history_) == 24
-    with pytest.raises(InputError, match=r"labels that are not among the classes: \[77\]"):
-        model.partial_fit(X[:5], np.full(5, 77))
-    with pytest.raises(InputError, match="first call to partial_fit"):
-        StreamingSGDClassifier().partial_fit(X, y)
-
-
 # ---- rows that nobody prepared: heavy tails, rare classes, offsets, noise
 
 

@@ -234,15 +234,6 @@ def test_a_model_of_opened_rows_goes_back_to_files(file, tmp_path, saved, traine
         np.testing.assert_array_equal(written["prediction"], wanted)
 
 
-def test_rows_edited_in_place_are_those_of_no_file(file, tmp_path):
-    """Keys of other rows were written behind rows that had been turned round."""
-    rows, y = distrf.open_rows(file[0], target="y", columns=np.array(["a", "b"]))
-    model = StreamingRidge(alpha=1e-6).fit(rows, y)
-    rows[:] = rows[::-1]
-    with pytest.raises(InputError, match="keys"):
-        distrf.predict(model, rows, tmp_path / "out.parquet", keys=["y"])
-
-
 def test_columns_of_files_for_a_model_of_arrays(file):
     path, frame = file
     given, rows = {"columns": ["c", "a"]}, frame[["c", "a"]].to_numpy()

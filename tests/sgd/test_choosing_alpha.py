@@ -48,7 +48,7 @@ def test_labels_that_come_in_cycles_are_all_fitted():
     codes = np.arange(n) % 6
     Z = np.eye(6)[codes] + 0.5 * rng.normal(size=(n, 6))
     Y = np.where(np.eye(6)[codes] > 0, 1.0, -1.0)
-    options = {"loss": get_loss("multinomial", "classification", 6), "smoothness": 0.5}
+    options = {"loss": get_loss("multinomial", 6), "smoothness": 0.5}
     by_number = sample_alpha(Z, Y, None, n, 0, folds=(np.arange(n) >= n // 5).astype(np.int8), **options)
     assert by_number < 30 * sample_alpha(Z, Y, None, n, 0, **options)
 
@@ -58,9 +58,8 @@ def test_the_path_of_a_loss_ends_at_its_minima(name):
     rng = np.random.default_rng(0)
     Z = rng.normal(size=(300, 8)) * 0.5 ** np.arange(8)
     margin = Z @ rng.normal(size=(8, 1)) + 0.3 * rng.normal(size=(300, 1))
-    task = "regression" if name == "huber" else "classification"
     Y = margin if name == "huber" else np.sign(margin)
-    loss, w, train = get_loss(name, task, 2), rng.uniform(0.5, 2.0, 300), np.arange(0, 200)
+    loss, w, train = get_loss(name, 2), rng.uniform(0.5, 2.0, 300), np.arange(0, 200)
     part = _Fold(Z, Y, w, train, np.arange(200, 300), loss, loss.curvature(1.0))
     W = part.constant
     for alpha in (1.0, 0.1, 0.01):
@@ -93,7 +92,7 @@ def test_constants_of_classes(name, classes):
     y = np.repeat(np.arange(classes), counts)
     width = 1 if classes == 2 else classes
     targets = Targets(np.arange(classes), np.zeros(width), None, counts / counts.sum())
-    loss = get_loss(name, "classification", classes)
+    loss = get_loss(name, classes)
     Y = targets.encode(y, None)[0]
     start, null_loss = best_constant(loss, targets, Y[:3], None)
 
@@ -113,7 +112,7 @@ def test_constants_of_numbers(name, weighted):
     y = rng.exponential(size=(301, 2)) * [1.0, 1000.0]
     w = rng.uniform(0.1, 3.0, 301) if weighted else None
     targets = Targets(None, np.average(y, axis=0, weights=w))
-    loss = get_loss(name, "regression", epsilon=0.3)
+    loss = get_loss(name, epsilon=0.3)
     Y = targets.encode(y, None)[0]
     start = best_constant(loss, targets, Y, w)[0]
     for c in range(2):

@@ -17,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, facts, open_source
+from distrf.store import Selection, csv_source, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
@@ -276,7 +276,7 @@ def test_integers_that_float64_rounds(tmp_path, first):
 def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
     """Where workers are on other machines, it must be said."""
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    monkeypatch.setattr(csv_source, "workers_are_here", lambda: False)
+    monkeypatch.setattr(csv_source, "workers_see", lambda folder: False)
     with pytest.raises(InputError, match=r"give one as scratch= \(on the command line --csv scratch=DIR\)"):
         open_rows(tmp_path / "a.csv")
     for scratch in (tmp_path / "s", f"memory://{tmp_path.name}"):

@@ -71,7 +71,7 @@ def test_guess(name, values, kind):
     assert found.kind == kind
     assert found.why
     warned = cautions([found])
-    silent = name in ("row", "count", "counted text", "id")
+    silent = name in ("row", "id")
     assert len(warned) == (kind in ("id", "text") and not silent)
     for text in warned:
         assert f"left out: {name!r} ({found.why}); take one by its kind (category for levels" in text
