@@ -214,12 +214,10 @@ def calibrated_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray)
         P *= share[:, None]
         return float(value), np.concatenate([[(P * S[part]).sum()], P.sum(axis=0) + 2e-4 * x[1:]])
 
+    x, options = np.r_[2.0, np.zeros(S.shape[1])], {"maxiter": 30, "ftol": 1e-7}
     for half in (0, 1):
         learn, judged = rows[half::2], rows[1 - half :: 2]
-        start = np.r_[2.0, np.zeros(S.shape[1])]
-        x = minimize(
-            loss, start, args=(learn,), jac=True, method="L-BFGS-B", options={"maxiter": 30, "ftol": 1e-7}
-        ).x
+        x = minimize(loss, x, args=(learn,), jac=True, method="L-BFGS-B", options=options).x
         P = probabilities(x, judged)
         losses[judged] = -np.log(np.maximum(P[np.arange(len(judged)), codes[judged]], LEAST))
     return losses

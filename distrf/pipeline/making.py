@@ -48,7 +48,7 @@ from .sample import (
     look_at_target,
     read_sample,
     see_target,
-    tell_apart,
+    told,
     wants_labels,
     weigh_classes,
 )
@@ -224,15 +224,13 @@ def told_apart(target: Target, sample: Sample, options: Options, split: Split | 
     asked = wants_labels(options.model) is not None or (split is not None and split.kind == "stratified")
     if asked or not target.either or not can_judge(sample):
         return target
-    return tell_apart(target, partial(_short_race, sample, options), sample.judged)
-
-
-def _short_race(sample: Sample, options: Options, labels: bool) -> Race:
-    """A race in one kind of units, over whole numbers as labels or as numbers."""
-    map_ = unfitted_map(options, labels, options.random_state)
-    units = _units_tried(sample, options, map_, labels)
-    name = "robust" if "robust" in units else next(reversed(units))
-    return _race(sample, options, labels, {name: units[name]}, map_)
+    nats = []
+    for labels in (True, False):  # short races in one kind of units
+        map_ = unfitted_map(options, labels, options.random_state)
+        units = _units_tried(sample, options, map_, labels)
+        name = "robust" if "robust" in units else next(reversed(units))
+        nats.append(_race(sample, options, labels, {name: units[name]}, map_).nats())
+    return told(target, *nats, sample.judged)
 
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
@@ -330,7 +328,7 @@ class _Making:
         """The map of the best candidate. `scale` : of the columns beside it"""
         map_, learned, coded = clone(self.map_), best.metric is not None, isinstance(scaler, TableEncoder)
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
-        self._size(map_, D, f"twice as many while that gains a standard error, up to {most:,}")
+        self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
             if self._plenty:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -384,22 +384,14 @@ def look_at(y: np.ndarray) -> Target:
     return Target(few or codes, distinct, rows, why, either=either)
 
 
-def tell_apart(target: Target, race: Callable[[bool], Any], judged: int) -> Target:
-    """Whole numbers as what tells more of held-out rows: as labels if these lead, else as numbers.
-
-    Parameters
-    ----------
-    target : Target, which takes them for labels
-    race : function of whether they are labels that returns a Race on a sample
-    judged : int, rows that are held out
-    """
-    nats = [race(labels).nats() for labels in (True, False)]
-    labels = nats[0] < nats[1] - _LEAD
+def told(target: Target, labels_loss: float, numbers_loss: float, judged: int) -> Target:
+    """Whole numbers as what tells more of so many held-out rows, by its log loss: as labels if these lead, else as numbers."""
+    labels = labels_loss < numbers_loss - _LEAD
     words = [("labels", "ridge-classifier"), ("numbers", "ridge")]
     (chosen, _), (other, option) = words if labels else reversed(words)
     why = (
         f"whole numbers with {target.distinct:,} distinct values in {target.rows:,} rows looked at are taken for {chosen}: log "
-        f"loss {nats[0]:.2f} as labels and {nats[1]:.2f} as numbers, on {judged:,} held-out rows; model={option!r} takes "
+        f"loss {labels_loss:.2f} as labels and {numbers_loss:.2f} as numbers, on {judged:,} held-out rows; model={option!r} takes "
         f"them for {other}"
     )
     return replace(target, labels=labels, why=why, either=False)
