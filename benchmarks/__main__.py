@@ -21,7 +21,6 @@ from pathlib import Path
 
 from benchmarks import names, results
 from benchmarks.benchmark import Part, Record, Run
-from distrf.errors import StoreError
 
 
 def main() -> None:
@@ -50,13 +49,7 @@ def main() -> None:
         if unknown := set(options.parts or ()) - {*parts}:
             parser.error(f"{options.name} has no part {', '.join(unknown)}: {', '.join(parts)}")
         wanted = [parts[name] for name in options.parts or parts]
-        try:
-            run_all(options.name, wanted, Run(options.data, options.small), options.json)
-        except (FileNotFoundError, StoreError) as error:
-            missing = getattr(error, "filename", None) or getattr(error.__cause__, "filename", None)
-            if not str(missing).endswith(".npz"):
-                raise
-            parser.exit(2, f"{missing}: there is no such archive, or it cannot be read\n")
+        run_all(options.name, wanted, Run(options.data, options.small), options.json)
 
 
 def run_all(name: str, parts: list[Part], run: Run, path: Path | None) -> None:

@@ -107,6 +107,16 @@ def pm(digits: int = 2, times: float = 1.0, of: str | None = None) -> Cell:
     return cell
 
 
+def over(rival: str, name: str, shown: str, paper: dict[int, float], theirs: str = "") -> Cell:
+    """A cell: how many times as long the rival takes, and in the paper, {d: ratio}."""
+
+    def cell(r: Record) -> str:
+        said = f" ({(theirs or shown).format(paper[r['d']])})" if r["d"] in paper else ""
+        return shown.format(r[rival] / r[name]) + said
+
+    return cell
+
+
 # ---- records ------------------------------------------------------------------------------------------
 
 

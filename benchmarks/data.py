@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.preprocessing import OneHotEncoder
 
 from benchmarks.benchmark import Run
+from distrf import StreamingScaler
 
 Split = tuple[Any, np.ndarray, Any, np.ndarray]
 
@@ -37,8 +40,6 @@ SETS: dict[str, tuple[int, int, str, bool]] = {
     "usps": (16, 10, "grey", True),
     "w8a": (30, 2, "flags", True),
 }
-#: Rows of a set of a small run.
-SMALL_ROWS = 400
 
 
 def load_npz(path: str, split: str | None = None) -> tuple[Any, np.ndarray]:
@@ -55,7 +56,7 @@ def raw(run: Run, name: str) -> tuple[Any, np.ndarray, Any, Any]:
     """X, y, test X, test y as the archive has them; None for test rows that it does not set apart."""
     split = SETS[name][-1]
     if run.small:
-        X, y = drawn(name, SMALL_ROWS)
+        X, y = drawn(name, 400)
         return (*(v[:300] for v in (X, y)), *(v[300:] for v in (X, y))) if split else (X, y, None, None)
     path = os.path.join(str(run.data), f"{name}.npz")
     return (*load_npz(path, "train"), *load_npz(path, "test")) if split else (*load_npz(path), None, None)
@@ -85,25 +86,16 @@ def dense(X: Any) -> np.ndarray:
     return (X.toarray() if sp.issparse(X) else np.asarray(X)).astype(np.float32)
 
 
-def kddcup_attacks(run: Run, unseen: bool = False) -> Split:
-    """Connections, with protocol, service and flag as indicators, and 1 for an attack, 0 for none.
-
-    unseen : whether a code has its column too that test rows have and no training row
-    """
+def kddcup_attacks(run: Run) -> Split:
+    """Connections, with protocol, service and flag as indicators, those of test rows too, and 1 for an attack, 0 for none."""
     X, y, T, t = raw(run, "kddcup99_10pct")
     X, T, normal = dense(X), dense(T), 0
     if not run.small:
         with np.load(os.path.join(str(run.data), "kddcup99_10pct.npz")) as archive:
             normal = int(np.flatnonzero(archive["class_names"].astype(str) == "normal")[0])
-        codes = {j: np.unique(np.concatenate([X[:, j], T[:, j]]) if unseen else X[:, j]) for j in (1, 2, 3)}
-        X, T = indicators(X, codes), indicators(T, codes)
+        codes = OneHotEncoder(sparse_output=False, dtype=np.float32).fit(np.vstack([X, T])[:, 1:4])
+        X, T = (np.hstack([np.delete(Z, [1, 2, 3], axis=1), codes.transform(Z[:, 1:4])]) for Z in (X, T))
     return X, (y != normal).astype(np.int64), T, (t != normal).astype(np.int64)
-
-
-def indicators(X: np.ndarray, codes: dict[int, np.ndarray]) -> np.ndarray:
-    """Columns of codes, {column: its codes}, as a column for each code, after the others."""
-    made = [(X[:, [j]] == values).astype(np.float32) for j, values in codes.items()]
-    return np.hstack([np.delete(X, list(codes), axis=1), *made])
 
 
 def unit_range(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -112,23 +104,18 @@ def unit_range(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return X / scale, T / scale
 
 
-def standard(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both in standard units of X; a constant column is left as it is."""
-    mean, spread = X.mean(axis=0, dtype=np.float64), X.std(axis=0, dtype=np.float64)
-    spread = np.where(spread > 0, spread, 1.0)
-    return ((X - mean) / spread).astype(np.float32), ((T - mean) / spread).astype(np.float32)
+def scaled(how: str, X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both by a `StreamingScaler` of X."""
+    scaler = StreamingScaler(how).fit(X)
+    return scaler.transform(X), scaler.transform(T)
+
+
+standard, unit_columns = partial(scaled, "standard"), partial(scaled, "minmax")
 
 
 def signals(X: np.ndarray) -> np.ndarray:
     """Strengths of ujiindoorloc in dBm on [0, 1]; 100, not seen, is weaker than the weakest."""
     return np.where(X == 100, -105, X) / np.float32(105) + 1
-
-
-def unit_columns(X: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both with the columns of X on [0, 1]; a constant column is 0 in X."""
-    low, width = X.min(axis=0), np.ptp(X, axis=0)
-    width = np.where(width > 0, width, np.float32(1.0))
-    return (X - low) / width, (T - low) / width
 
 
 def drawn(name: str, n: int) -> tuple[Any, np.ndarray]:

@@ -48,16 +48,10 @@ def fill(text: str, folder: Path = results.FOLDER) -> str:
 
 
 def measured(part: dict[str, Any]) -> str:
-    """How long it took, when and where."""
+    """How long it took, when, on which processor, of which version; the file has the cores and other versions."""
     seconds = part["seconds"]
     took = f"{seconds / 60:.0f} min" if seconds >= 90 else f"{seconds:.0f} s"
-    said = f"{took} on {part['date']}, {machine(part['machine'])}"
+    said = f"{took} on {part['date']}, {part['machine']['processor']}; distrf {part['machine']['distrf']}"
     for before in part.get("before", ()):
         said += f"; the first {before['records']} records: {measured(before)}"
     return said
-
-
-def machine(facts: dict[str, Any]) -> str:
-    """The processor and the version, as far as they were noted; the file of the run has the cores and other versions."""
-    noted = [facts.get("processor"), "distrf" in facts and f"distrf {facts['distrf']}"]
-    return "; ".join(filter(None, noted)) or "on a machine that was not noted"

@@ -83,8 +83,7 @@ JOBS: dict[str, Job] = {
 }
 
 
-def small(job: Job) -> Job:
-    return replace(job, rows=600, columns=16, block=200, classes=2, size=32, workers=1)
+SMALL: dict[str, Any] = {"rows": 600, "columns": 16, "block": 200, "classes": 2, "size": 32, "workers": 1}
 
 
 def block_of(d: int, dtype: np.dtype, sparse: bool, block_info: Any = None) -> Any:
@@ -108,11 +107,8 @@ def make_rows(folder: Path, job: Job) -> tuple[Any, Any, Any]:
         return coded.X, coded.y, [coded.encoder]
     chunks = tuple(min(job.block, job.rows - a) for a in range(0, job.rows, job.block))
     dtype, sparse = np.dtype(np.float64 if job.form == "float64" else np.float32), job.form == "csr"
-    shape = {
-        "chunks": (chunks, (job.columns,)),
-        "meta": (sp.csr_matrix if sparse else np.empty)((0, 0), dtype=dtype),
-    }
-    X = da.map_blocks(block_of, job.columns, dtype, sparse, dtype=dtype, **shape)
+    size, meta = (chunks, (job.columns,)), (sp.csr_matrix if sparse else np.empty)((0, 0), dtype=dtype)
+    X = da.map_blocks(block_of, job.columns, dtype, sparse, dtype=dtype, chunks=size, meta=meta)
     y_type = np.dtype(np.int32 if job.classes else np.float32)
     y = X.map_blocks(labels_of, job.classes, drop_axis=1, dtype=y_type, meta=np.empty(0, y_type))
     distrf.write_rows(X, folder / "rows.zarr", y)
@@ -131,10 +127,6 @@ def make_table(folder: Path, job: Job) -> Path:
         frame["letter"] = np.array(list("abcdefgh"))[rng.integers(8, size=len(X))]
         frame.assign(y=labels_of(X, job.classes)).to_parquet(folder / f"{first:09d}.parquet")
     return folder
-
-
-#: Jobs of a small run.
-SMALL = ("csr", "featurize")
 
 
 def run_job(job: Job, pipeline: Any, X: Any, y: Any, out: Path) -> None:
@@ -165,8 +157,8 @@ def do(job: Job, in_process: bool) -> tuple[Plan, Record]:
 
 def jobs(run: Run) -> Iterator[Record]:
     """Memory of a worker that `distrf.plan` says, and what the job takes (`VmHWM`): each on fresh worker processes of one thread, once."""
-    for name in SMALL if run.small else JOBS:
-        job = small(JOBS[name]) if run.small else JOBS[name]
+    for name in ("csr", "featurize") if run.small else JOBS:
+        job = replace(JOBS[name], **run.pick({}, SMALL))
         planned, found = do(job, run.small)
         about = {key: value for key, value in vars(job).items() if key != "steps"} | {"job": name}
         figures = {"planned_bytes": planned.memory.peak, "bytes": found["bytes"], "seconds": found["wall"]}

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 import distrf
 from benchmarks import results
 from benchmarks.benchmark import Part, Record, Run, grid, lines, where
-from benchmarks.clocks import all_kept, in_turn, medians
+from benchmarks.clocks import in_turn
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections import auto_projection
@@ -48,8 +48,7 @@ def wide(run: Run) -> Iterator[Record]:
             peer = RBFSampler(gamma=0.5 / d, n_components=D, random_state=0).fit(X)
             calls: dict[str, Any] = {"RBFSampler": partial(peer.transform, X)}
             calls |= {name: partial(map_of(d, D, name), X) for name in PROJECTIONS}
-            with all_kept():
-                seconds = medians(in_turn(calls, run.pick(5, 1), before=partial(write, n, D, dtype)))
+            seconds = in_turn(calls, run.pick(5, 1), partial(write, n, D, dtype))
             for name in PROJECTIONS:
                 about = {"n": n, "D": D, "d": d, "dtype": dtype, "projection": name}
                 yield about | {"map": seconds[name], "RBFSampler": seconds["RBFSampler"]}
@@ -64,8 +63,7 @@ def narrow(run: Run) -> Iterator[Record]:
             for d in run.pick((16, 32, 64, 128, 256, 512), (16, 32)):
                 n = run.pick(2000 if D == 8192 else 16_000, 50)
                 calls = {name: partial(map_of(d, D, name), rows_of(n, d, dtype)) for name in PROJECTIONS}
-                with all_kept():
-                    seconds = medians(in_turn(calls, run.pick(7, 1), before=partial(write, n, D, dtype)))
+                seconds = in_turn(calls, run.pick(7, 1), partial(write, n, D, dtype))
                 chosen = auto_projection(Gaussian(), d, D).replace("quasi", "dense")
                 yield {"n": n, "D": D, "d": d, "dtype": dtype, "auto": chosen, **seconds}
 
@@ -104,8 +102,7 @@ def guard(run: Run) -> Iterator[Record]:
     """
     for what, ours, theirs in pairs(run):
         if not run.has(what=what):
-            taken = in_turn({"ours": ours, "theirs": theirs}, run.pick(5, 1))
-            yield {"what": what, **{name: min(values) for name, values in taken.items()}}
+            yield {"what": what, **in_turn({"ours": ours, "theirs": theirs}, run.pick(5, 1), of=min)}
 
 
 def was(r: Record) -> str:

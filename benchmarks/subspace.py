@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.benchmark import Part, Record, Run, grid, lines
-from benchmarks.clocks import in_turn, medians
+from benchmarks.clocks import in_turn
 from benchmarks.peers.job import peak
 from benchmarks.workers import connected
 from distrf import RandomFourierFeatures
@@ -72,7 +72,7 @@ def solvers(run: Run) -> Iterator[Record]:
         map_ = base_of(X, D)
         for wide in (D // 16, D // 8, D // 2):
             calls = {s: partial(RangeFinder(wide, solver=s).find, X, map_) for s in ("finder", "gram")}
-            taken, chosen = medians(in_turn(calls, run.pick(2, 1))), RangeFinder(wide).find(X, map_)
+            taken, chosen = in_turn(calls, run.pick(2, 1)), RangeFinder(wide).find(X, map_)
             yield {"D": D, "l": wide, "rows": len(X), **taken, "auto": chosen.solver, "reason": chosen.reason}
 
 

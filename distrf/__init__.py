@@ -24,7 +24,7 @@ __getattr__, _names = exports(
         ".ingestion": "ingest",
         ".pipeline.making": "make_model",
         ".pipeline.training": "train",
-        ".pipeline.writing": "featurize write_rows append_rows",
+        ".pipeline.writing": "featurize write_rows",
         ".pipeline.predicting": "predict",
         ".pipeline.evaluating": "evaluate Evaluation",
         ".pipeline.adding": "add_rows",

@@ -28,26 +28,16 @@ from .execution.workers import WITHOUT_WORKERS
 _KEYS = {"class", "arguments", "scale", "adapt", "wait", "dask", "tls"}
 
 
-class Connection:
+class Connection(ExitStack):
     """An open connection to a cluster: `close`, or the end of a `with` block, ends it and what was started for it.
 
     Attributes: client, distributed.Client or None, which Dask uses by default meanwhile, and which a `with` block gets.
     """
 
-    def __init__(self, client: Any, opened: ExitStack):
-        self.client, self._opened = client, opened
-        atexit.register(self.close)  # which also holds what nobody keeps
-
-    def close(self) -> None:
-        """End the connection. A second call does nothing."""
-        atexit.unregister(self.close)
-        self._opened.close()
+    client: Any = None
 
     def __enter__(self) -> Any:
         return self.client
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
 
 
 def connect(
@@ -96,10 +86,10 @@ def connect(
     cluster = os.fspath(cluster or "local")
     check_memory_limit(memory_limit, cluster)
     spec: dict[str, Any] = {}
-    with ExitStack() as stack:
+    with (stack := Connection()):
         if cluster == "none":
             stack.enter_context(dask.config.set(scheduler="threads"))
-            return Connection(None, stack.pop_all())
+            return _opened(stack, None)
         if cluster == "local":
             spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
         elif "://" not in cluster:
@@ -113,7 +103,16 @@ def connect(
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
         _wait(client, **{"workers": least, "timeout": patience} | spec.get("wait", {}))
-        return Connection(client, stack.pop_all())
+        return _opened(stack, client)
+
+
+def _opened(stack: Connection, client: Any) -> Connection:
+    """The connection, which the end of Python closes where nobody else does."""
+    made = stack.pop_all()
+    made.client = client
+    atexit.register(made.close)
+    made.callback(atexit.unregister, made.close)
+    return made
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
@@ -135,13 +134,16 @@ def local_arguments(memory_limit: str | int | None = None, n_workers: int | None
     InputError
         The memory limit is not a number of bytes above 0.
     """
-    check_memory_limit(memory_limit)
     count = n_workers or CPU_COUNT
     if n_workers is None and memory_limit is None:
         count = max(1, min(count, (machine_memory() - CLIENT_BYTES) // (2 * PROCESS_BYTES)))
     arguments: dict[str, Any] = {"n_workers": count, "threads_per_worker": 1, "processes": True}
-    arguments["memory_limit"] = _share(arguments) if memory_limit is None else parse_bytes(memory_limit)
-    return arguments
+    limit = 0
+    with suppress(ValueError):
+        limit = _share(arguments) if memory_limit is None else parse_bytes(memory_limit)
+    if limit < 1:  # 0 is no limit to Dask
+        raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
+    return arguments | {"memory_limit": limit}
 
 
 def _share(arguments: dict[str, Any]) -> int:
@@ -150,19 +152,13 @@ def _share(arguments: dict[str, Any]) -> int:
     return max(have // arguments["n_workers"], 2**20)  # 0 would be no limit
 
 
-def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None = None) -> None:
-    """Raise InputError for a memory limit that is none, or of other workers than those of `connect()`: they have their own."""
-    if memory_limit is None:
-        return
-    if os.fspath(cluster or "local") != "local":
+def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None) -> None:
+    """Raise InputError for a memory limit of other workers than those of `connect()`: they have their own."""
+    if memory_limit is not None and os.fspath(cluster or "local") != "local":
         raise InputError(
             f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
             "out, or set it where workers are started (`memory_limit` below `arguments` of a spec file)"
         )
-    with suppress(ValueError):
-        if parse_bytes(memory_limit) >= 1:  # 0 is no limit to Dask
-            return
-    raise InputError(f"a memory limit is a number of bytes above 0, such as 4GiB, got {memory_limit!r}")
 
 
 def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
@@ -178,13 +174,10 @@ def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:
     for role in ("client", "scheduler", "worker"):
         comm |= {f"tls.{role}.cert": cert, f"tls.{role}.key": key}
     settings = {f"distributed.comm.{name}": value for name, value in comm.items()}
+    wrong = f"tls is a folder with ca.pem, cert.pem and key.pem that go together, got {os.fspath(folder)!r}"
+    remedy = "cluster/tls/make-certs.sh makes one"
     with (
-        reworded(
-            lambda error: InputError(
-                f"tls is a folder with ca.pem, cert.pem and key.pem that go together, got {os.fspath(folder)!r}: {error}; "
-                "cluster/tls/make-certs.sh makes one"
-            )
-        ),
+        reworded(lambda error: InputError(f"{wrong}: {error}; {remedy}")),
         dask.config.set(settings),
     ):
         Security().get_connection_args("client")
@@ -302,9 +295,6 @@ def _interrupts_held() -> Iterator[None]:
     A terminal sends SIGINT to every process. Workers that it ends by themselves fill the screen with tracebacks; the
     client, which gets it too, closes them.
     """
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
     resource_tracker.ensure_running()  # if it started later, that would unblock the signal
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:

@@ -22,21 +22,20 @@ from fsspec.implementations.local import LocalFileSystem
 
 from distrf import __version__
 
-from .errors import InputError, first_entry, first_not_finite
-from .parameters import COLUMNS, FLAG, NONE, Rule, one_of, ruled, whole
+from .errors import InputError, SpecMismatchError, first_entry, first_not_finite
+from .parameters import COLUMNS, FLAG, NONE, one_of, ruled, whole
 from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
-from .store.files import Options, Place
-from .store.formats import fingerprint, open_source
+from .store.formats import find_format, open_source
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
 from .store.row_source import RowSource, Selection
 from .store.spec import content_of_files
 from .store.writer import existing_store
-from .store.zarr_arrays import joined
+from .store.zarr_arrays import joined, open_nodes
 from .store.zarr_layout import StoreInfo
 
 BLOCK_BYTES = 32 * 2**20
@@ -44,7 +43,6 @@ BLOCK_ROWS = 2**17  # rows of narrow or sparse data grow when they are featurise
 PIECE_BYTES = 8 * 2**20
 BUCKET_BYTES = 32 * 2**20
 FAN_OUT = 64
-_FLOATS = ("float32", "float64", np.float32, np.float64)
 
 #: Words, row numbers, X, and y where there is one.
 _Record = list[Any]
@@ -55,12 +53,11 @@ Pieces = Generator[tuple[Any, np.ndarray | None], None, None]
 @reads_csv
 @ruled(
     columns=COLUMNS,
-    sparse=one_of("csr", "dense") | NONE,
     seed=whole(0),
     block_rows=whole(1) | NONE,
     n_features=whole(1) | NONE,
     zero_based=FLAG | NONE,
-    dtype=Rule(("'float32'", "'float64'"), lambda dtype: dtype in _FLOATS) | NONE,
+    dtype=one_of("float32", "float64") | NONE,
 )
 def ingest(
     source: str | os.PathLike[str],
@@ -68,7 +65,6 @@ def ingest(
     *,
     target: str | None = None,
     columns: Sequence[Any] | None = None,
-    sparse: str | None = None,
     shuffle: bool = False,
     seed: int = 0,
     block_rows: int | None = None,
@@ -78,9 +74,10 @@ def ingest(
     zero_based: bool | None = None,
     overwrite: bool = False,
     append: bool = False,
-    storage_options: Options = None,
 ) -> StoreInfo:
     """Write a table as a row store; run again after an interruption, it resumes.
+
+    Dense rows stay dense, and CSR rows CSR, but for those of which more than a quarter is stored: they become dense.
 
     Parameters
     ----------
@@ -95,9 +92,6 @@ def ingest(
         the column of .npy. An svmlight file has its labels always.
     columns : sequence or None, default=None
         Feature columns, by name or, without names, by number. None takes all.
-    sparse : {"csr", "dense"} or None, default=None
-        How X is stored: "csr" or "dense". None keeps dense sources dense, and CSR ones CSR below one quarter of
-        nonzeros.
     shuffle : bool, default=False
         Shuffle all rows (files sorted by date or class). Their order depends on `seed` and the row numbers alone.
     seed : int, default=0
@@ -105,7 +99,7 @@ def ingest(
     block_rows : int or None, default=None
         Rows of a block, at least 1. None takes a power of two near 32 MiB of X, at most 131,072, and about 16 blocks
         or more.
-    dtype : {"float32", "float64"}, dtype or None, default=None
+    dtype : {"float32", "float64"} or None, default=None
         Type of X: "float32" or "float64". None is that of the source (CSV and svmlight: float64).
     split : str or None, default=None
         Which members of an .npz file: "train" reads X_train and y_train, "test" X_test and y_test.
@@ -120,8 +114,6 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
-    storage_options : dict or None, default=None
-        Options of fsspec, for URLs.
 
     Returns
     -------
@@ -138,16 +130,15 @@ def ingest(
     StoreError
         `out` cannot be written.
     """
-    source, out = (files.normalise(path, storage_options) for path in (source, out))
+    source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
-    files.refuse_root(source)
     check_writable(out)
     check_apart(out, [source])
     existing_store(out)  # refuses a path that holds something else
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"block_rows": block_rows, "sparse": sparse, "dtype": dtype}
+    how = {"block_rows": block_rows, "dtype": dtype}
     if not append:
         with hold(out):
             return _create(source, out, selection, order, overwrite=overwrite, **how)
@@ -158,12 +149,12 @@ def ingest(
         return _append(source, out, selection, order)
 
 
-def _part(source: Place, selection: Selection, order: int | None) -> dict[str, Any]:
+def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
     """What tells the rows of a source from others: of an archive those of a split."""
     split = "" if selection.split is None else f" {selection.split}"
     return {
         "name": os.path.basename(source),
-        "fingerprint": f"{fingerprint(source)}{split}",
+        "fingerprint": f"{find_format(source).fingerprint(source)}{split}",
         "content": content_of_files(file_lists.all_files(source)),
         "target": selection.target,
         "shuffle": None if order is None else {"seed": order},
@@ -171,78 +162,89 @@ def _part(source: Place, selection: Selection, order: int | None) -> dict[str, A
 
 
 def _create(
-    source: Place, out: Place, selection: Selection, order: int | None, *,
-    sparse: str | None, dtype: Any, block_rows: int | None, overwrite: bool,
+    source: str, out: str, selection: Selection, order: int | None, *,
+    dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    rows = Prepared.open(source, selection, sparse, dtype)
+    rows = Prepared.open(source, selection, dtype)
     spec: dict[str, Any] = {
         "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
     }
     # How text is read, for an append.
-    if (counted := getattr(rows.source, "zero_based", None)) is not None:
-        spec["zero_based"] = counted
-    if csv := said_format():
-        spec["csv"] = csv
+    how = {"zero_based": getattr(rows.source, "zero_based", None), "csv": said_format() or None}
+    spec |= {name: value for name, value in how.items() if value is not None}
     if block_rows is None:
         near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
         block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     contents = StoreInfo.of(
         rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-        target=selection.target, sparse=["X"] if rows.sparse else [],
+        target=selection.target, sparse=["X"] if rows.sparse else [], provenance={"source": source, "distrf": __version__},
     )  # fmt: skip
-    provenance = {"source": source, "distrf": __version__}
-    return _write(rows, writer.create(out, contents, provenance=provenance, overwrite=overwrite), order)
+    return _write(rows, writer.create(out, contents, overwrite=overwrite), order)
 
 
-def _append(source: Place, out: Place, selection: Selection, order: int | None) -> StoreInfo:
+def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
-    store = writer.appendable(out)
-    X, spec = store.arrays["X"], store.spec
+    old = writer.appendable(out)
+    X, spec = old.arrays["X"], old.spec
     dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
     if counted is None and SvmlightSource.recognises(source):
         if "zero_based" not in spec:
             raise InputError(
-                f"{store.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
+                f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
                 "zero_based=True or False"
             )
         counted = spec["zero_based"]
-    target, columns = selection.target or store.target, store.columns or spec.get("columns")
+    target, columns = selection.target or old.target, old.columns or spec.get("columns")
     selection = replace(selection, target=target, columns=columns, zero_based=counted)
     part = _part(source, selection, order)  # before it is read
     before, now = spec.get("csv", {}), said_format()
     if CsvSource.recognises(source) and before != now:
-        raise InputError(
-            f"{store.path!r} has rows of CSV that was read with {before}, got {now}; give the same"
-        )
-    sparse = "csr" if X.sparse else "dense"
-    rows = Prepared.open(source, selection, sparse, dtype if dtype.kind == "f" else None)
+        raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
+    rows = Prepared.open(source, selection, dtype if dtype.kind == "f" else None, X.sparse)
     if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
         rows = replace(rows, width=d)
-    kinds = {name: (tail, rows.sparse and name == "X") for name, (tail, _) in rows.arrays.items()}
-    info = writer.begin_append(out, rows.n_rows, part, kinds, classes=rows.classes)
-    return _write(replace(rows, classes=rows.classes and info.classes), info, order)
+    _check_alike(old, rows)
+    parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
+    for other in (spec.get("source") or {"fingerprint": None}, *parts):
+        if other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part["content"]):
+            raise SpecMismatchError(f"{out!r} has these rows already, and would have them twice; append others")
+    spec = spec | {"parts": [*parts, {**part, "rows": rows.n_rows}]}
+    classes = None if rows.classes is None else list(dict.fromkeys([*(old.classes or ()), *rows.classes]))
+    longer = replace(old, n_rows=old.n_rows + rows.n_rows, spec=spec, classes=classes)
+    return _write(replace(rows, classes=classes), writer.begin_append(out, longer), order)
+
+
+def _check_alike(old: StoreInfo, rows: Prepared) -> None:
+    """Raise InputError for rows that cannot stand behind those of a store."""
+    if rows.n_rows < 1:
+        raise InputError(f"an append has at least one row, got {rows.n_rows}")
+    has: dict[str, Any] = {name: item.tail for name, item in old.arrays.items()}
+    new: dict[str, Any] = {name: tail for name, (tail, _) in rows.arrays.items()}
+    for arrays, classes in ((has, old.classes), (new, rows.classes)):
+        arrays["labels"] = "numbers" if classes is None else "text"
+    if has != new:
+        raise InputError(
+            f"rows of {old.path!r} have arrays of the shapes {has}, the new ones {new}; convert them first"
+        )
 
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
     pending = set(writer.pending_blocks(info.path, store_id=info.id))
     if pending:
-        listener = current_listener()
-        first, label = info.first_row // info.block_rows, "append" if info.first_row else "ingest"
-        first_rows = info.bounds(first)[1] - info.first_row
+        listener, label = current_listener(), "ingest" if info.first_row is None else "append"
         pieces = rows.read()
         if seed is not None:
             pieces = shuffled(pieces, rows.n_rows * (rows.row_bytes + 16), seed, scratch_of(info.path))
-        with closing(pieces):
-            for number, X, y in reblock(pieces, info.block_rows, first_rows):
-                index = first + number
+        with closing(_with_old_rows(info, pieces)) as pieces:
+            for index, (X, y) in enumerate(reblock(pieces, info.block_rows), info.first_block):
                 if index in pending:
                     block = {"X": X} if y is None else {"X": X, "y": y}
                     writer.write_block(info.path, index, block, store_id=info.id)
                 if listener is not None:
-                    listener(label, info.bounds(index)[1] - info.first_row, rows.n_rows)
+                    listener(label, info.bounds(index)[1] - (info.first_row or 0), rows.n_rows)
     return writer.finish(info.path, store_id=info.id)
 
 
@@ -275,7 +277,7 @@ class Prepared:
     classes: list[str] | None = None
 
     @classmethod
-    def open(cls, path: str, selection: Selection, sparse: str | None = None, dtype: Any = None) -> Prepared:
+    def open(cls, path: str, selection: Selection, dtype: Any = None, sparse: bool | None = None) -> Prepared:
         """The rows at a path.
 
         Parameters
@@ -283,10 +285,10 @@ class Prepared:
         path : str
             Normalised.
         selection : Selection
-        sparse : "csr", "dense" or None
-            None leaves them as they are, but for CSR rows of which more than a quarter is stored: those become dense.
         dtype : optional
             Another floating-point type.
+        sparse : bool, optional
+            Whether they become CSR. None: those that are, and of which at most a quarter is stored.
 
         Returns
         -------
@@ -305,7 +307,7 @@ class Prepared:
             if source is not None:
                 source.check_missing()
         stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
-        csr = sparse == "csr" or (sparse is None and X.sparse and 4 * stored <= n * d)
+        csr = X.sparse and 4 * stored <= n * d if sparse is None else sparse
         entries = max(1, stored // max(1, n)) if csr else d
         return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
 
@@ -328,10 +330,6 @@ class Prepared:
             arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
         return arrays
 
-    def read_source(self) -> Iterator[tuple[Any, np.ndarray | None]]:
-        """The rows as the source has them."""
-        return self.source.stream(self.labels, max(1, PIECE_BYTES // (self.width * self.dtype.itemsize)))
-
     def read(self) -> Pieces:
         """The rows as the store keeps them.
 
@@ -342,7 +340,8 @@ class Prepared:
         """
         row, names = 0, np.asarray(self.classes or [])
         order = np.argsort(names)  # those of an append come last
-        for rows, y in self.read_source():
+        wanted = max(1, PIECE_BYTES // (self.width * self.dtype.itemsize))
+        for rows, y in self.source.stream(self.labels, wanted):
             X = self._converted(rows)
             if self.sparse:
                 bad = first_not_finite(X)
@@ -376,26 +375,37 @@ class Prepared:
             return X.astype(self.dtype, copy=False)
 
 
-def reblock(pieces: Pieces, block_rows: int, first_rows: int) -> Iterator[tuple[int, Any, np.ndarray | None]]:
-    """Pieces of any size as blocks of `block_rows` rows, the first one of `first_rows`, the last one shorter."""
+def _with_old_rows(info: StoreInfo, pieces: Pieces) -> Pieces:
+    """Pieces; before those of an append the old rows of the block that it begins with."""
+    start, stop = info.first_block * info.block_rows, info.first_row or 0
+    if start < stop:
+        with files.reading(info.path, "rows of a store"):
+            old: Any = {name: node[start:stop] for name, node in open_nodes(info).items()}
+        yield old["X"], old.get("y")
+    with closing(pieces):
+        yield from pieces
+
+
+def reblock(pieces: Pieces, block_rows: int) -> Iterator[tuple[Any, np.ndarray | None]]:
+    """Pieces of any size as blocks of `block_rows` rows, the last one shorter."""
 
     def block() -> tuple[Any, np.ndarray | None]:
         rows, labels = zip(*waiting, strict=True)
         return joined(rows), None if labels[0] is None else joined(labels)
 
     waiting: list[tuple[Any, np.ndarray | None]] = []
-    count, index, full = 0, 0, first_rows
+    count = 0
     for X, y in pieces:
         while X.shape[0]:
-            taken = min(full - count, X.shape[0])
+            taken = min(block_rows - count, X.shape[0])
             waiting.append((X[:taken], None if y is None else y[:taken]))
             X, y = X[taken:], None if y is None else y[taken:]
             count += taken
-            if count == full:
-                yield index, *block()
-                waiting, count, index, full = [], 0, index + 1, block_rows
+            if count == block_rows:
+                yield block()
+                waiting, count = [], 0
     if waiting:
-        yield index, *block()
+        yield block()
 
 
 def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:

@@ -79,12 +79,12 @@ class Rule:
         """Raise ParameterError for a value that the rule does not allow."""
         if self.allows(value):
             return
-        words = str(self)
+        words, shown = str(self), _SHORT.repr(value)
         if (
             isinstance(value, numbers.Integral) and abs(int(value)) > _MOST
         ):  # the bound that goes without saying
             words = re.sub(r"an integer >= (-?\d+)", rf"an integer between \1 and {_MOST}", words)
-        raise ParameterError(name, words, _shown(value) + did_you_mean(value, self.names()))
+        raise ParameterError(name, words, shown + did_you_mean(value, self.names()))
 
 
 def whole(least: int = 1, most: int = _MOST) -> Rule:
@@ -161,14 +161,6 @@ def _is_flag(value: Any) -> bool:
 
 _SHORT = reprlib.Repr()
 _SHORT.maxstring = _SHORT.maxother = 80
-
-
-def _shown(value: Any) -> str:
-    """A value in a message: short, whatever it is."""
-    try:
-        return _SHORT.repr(value)
-    except Exception:  # of a class with a broken one, or of an integer of thousands of digits
-        return f"a value of type {type(value).__name__}"
 
 
 FLAG = Rule(("True", "False"), _is_flag)

@@ -6,6 +6,7 @@ Only the classes registered here can be saved, so that loading an untrusted fold
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,11 +22,7 @@ from .kernels.base import AnyKernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
-from .maps.transformers import (
-    SAVABLE_TRANSFORMERS,
-    listed_transformer,
-    restore_transformer,
-)
+from .maps.transformers import SAVABLE_TRANSFORMERS, listed_transformer
 from .plain_data import Codec, array_name
 from .record import Training, telling_columns
 from .registry import SAVABLE, load_plugins
@@ -69,7 +66,7 @@ def save_model(
     True
     """
     arrays: dict[str, np.ndarray] = {}
-    spec = {"distrf": __version__, "model": _encode_model(model, "model", arrays), **details}
+    spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)
 
 
@@ -127,46 +124,29 @@ def model_details(path: str | os.PathLike[str]) -> dict[str, Any]:
 def model_identity(model: BaseEstimator) -> dict[str, Any]:
     """JSON that two fitted models share only where they predict the same."""
     arrays: dict[str, np.ndarray] = {}
-    return {"model": _encode_model(model, "model", arrays), "arrays": arrays_fingerprint(arrays)}
+    return {"model": _encode_model(model, arrays), "arrays": arrays_fingerprint(arrays)}
 
 
-def _encode_model(model: Any, where: str, arrays: dict[str, np.ndarray]) -> Any:
-    if isinstance(model, str) and model == "passthrough":
-        return model
-    if isinstance(model, Pipeline):
-        steps = [[name, _encode_model(step, f"{where}.{name}", arrays)] for name, step in model.steps]
-        training = getattr(model, "training_", None)  # of those that distrf.train made
-        record = {} if training is None else {"training": training.to_dict()}
-        columns = telling_columns(step for _, step in model.steps)
-        record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
-        return {"class": "Pipeline", **record, "steps": steps}
-    name = type(model).__name__
-    ours = SAVABLE.get(name) is type(model)
-    if not ours and listed_transformer(name) is not type(model):
-        raise InputError(
-            f"{where} is a {type(model).__module__}.{name}, which cannot be saved without running its code on load; "
-            f"savable: {', '.join(sorted(SAVABLE))}, of scikit-learn {', '.join(sorted(SAVABLE_TRANSFORMERS))}, and "
-            "Pipelines of them"
-        )
-    with reworded(lambda _: InputError(f"{where} ({name}) is not fitted; call fit before saving")):
-        check_is_fitted(model)
-    if not ours:
-        return _CODEC.encode(model, where, arrays)
-    return {"class": name, **_parts(model, where, arrays)}
+def _encode_model(model: Any, arrays: dict[str, np.ndarray]) -> Any:
+    with reworded(lambda error: InputError(f"only fitted models are saved: {error}")):
+        _check_fitted(model)
+    return _CODEC.encode(model, "model", arrays)
 
 
-def _parts(model: Any, where: str, arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """Parameters, and what was learned, of an estimator of ours."""
-    fitted = {k: v for k, v in vars(model).items() if k.endswith("_") and not k.startswith("_")}
-    parts = {"parameters": model.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
-    return {
-        part: {k: _CODEC.encode(v, f"{where}.{k}", arrays) for k, v in values.items()}
-        for part, values in parts.items()
-    }
+def _decode_model(entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    model = _CODEC.decode(entry, arrays)
+    _check_fitted(model)
+    return model
+
+
+def _check_fitted(model: Any) -> None:
+    for step in model if isinstance(model, Pipeline) else [model]:
+        if step != "passthrough":
+            check_is_fitted(step)
 
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
-    """JSON of a map, a kernel, sums of ridge, or an estimator of ours inside another, such as the base of a TEFM."""
+    """JSON of a Pipeline, of an estimator, alone or inside another such as the base of a TEFM, of a map, a kernel, or sums of ridge."""
     if isinstance(value, FeatureMap):
         names = {}
         if any(name.endswith(".pickled") for name in value.arrays):
@@ -182,9 +162,36 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
         return {"$state": codec.encode(value.parts(), where, arrays)}
     if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
-    if SAVABLE.get(type(value).__name__) is type(value):
-        return {"$estimator": type(value).__name__, **_parts(value, where, arrays)}
+    if type(value) is Pipeline:
+        steps = [[name, codec.encode(step, f"{where}.{name}", arrays)] for name, step in value.steps]
+        training = getattr(value, "training_", None)  # of those that distrf.train made
+        record = {} if training is None else {"training": training.to_dict()}
+        columns = telling_columns(step for _, step in value.steps)
+        record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
+        return {"$pipeline": steps, **record}
+    name = type(value).__name__
+    if SAVABLE.get(name) is type(value):
+        fitted = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
+        parts = {"parameters": value.get_params(deep=False)} | ({"fitted": fitted} if fitted else {})
+        encoded = {
+            part: {k: codec.encode(v, f"{where}.{k}", arrays) for k, v in values.items()}
+            for part, values in parts.items()
+        }
+        return {"$estimator": name, **encoded}
+    if isinstance(value, BaseEstimator) and listed_transformer(name) is not type(value):
+        raise InputError(
+            f"{where} is a {type(value).__module__}.{name}, which cannot be saved without running its code on load; "
+            f"savable: {', '.join(sorted(SAVABLE))}, of scikit-learn {', '.join(sorted(SAVABLE_TRANSFORMERS))}, and "
+            "Pipelines of them"
+        )
     return NotImplemented
+
+
+def _pipeline(steps: Any, entry: dict[str, Any], arrays: Any, codec: Codec) -> Pipeline:
+    pipeline = Pipeline([(name, codec.decode(step, arrays)) for name, step in steps])
+    if "training" in entry:
+        pipeline.training_ = Training.from_dict(entry["training"])
+    return pipeline
 
 
 #: All that a model folder may hold: ours first, then scikit-learn's.
@@ -198,26 +205,12 @@ _CODEC = Codec(
         "$state": lambda parts, entry, arrays, codec: KeptState.of(codec.decode(parts, arrays)),
         "$kernel": lambda spec, entry, arrays, codec: get_kernel(spec),
         "$estimator": lambda name, entry, arrays, codec: _restore(name, entry, arrays),
+        "$pipeline": _pipeline,
     },
 )
 
 
-def _decode_model(spec: Any, arrays: dict[str, np.ndarray]) -> Any:
-    if spec == "passthrough":
-        return spec
-    if spec.get("class") == "Pipeline" and "steps" in spec:
-        pipeline = Pipeline([(name, _decode_model(step, arrays)) for name, step in spec["steps"]])
-        if "training" in spec:
-            pipeline.training_ = Training.from_dict(spec["training"])
-        return pipeline
-    if "$sklearn" in spec:
-        return restore_transformer(spec, arrays, _CODEC)
-    if not spec["fitted"]:
-        raise KeyError("fitted")
-    return _restore(spec["class"], spec, arrays)
-
-
-def _restore(name: str, spec: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
+def _restore(name: str, spec: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
     """An estimator of ours, fitted if the spec holds what it learned."""
     if name not in SAVABLE:
         raise StoreError(

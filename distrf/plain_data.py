@@ -1,4 +1,4 @@
-"""Values as JSON with their arrays beside it, and back: what specs and model folders are made of.
+"""Values as JSON with their arrays beside it, and back: what specs and model folders are made of. And values as text, to be read.
 
 JSON has no tuples, slices, NumPy scalars or arrays. They become entries with a mark, a key that begins with ``$``. Decoding
 makes values of these kinds and no others, so that a file cannot run code.
@@ -23,16 +23,10 @@ Encoder = Callable[[Any, str, Arrays, "Codec"], Any]
 Decoder = Callable[[Any, dict[str, Any], Mapping[str, np.ndarray], "Codec"], Any]
 
 #: Types that parameters such as `dtype` may name.
-_TYPES: dict[str, type] = {
-    **{kind.__name__: kind for kind in (bool, int, float, str, object)},
-    **{
-        f"numpy.{kind.__name__}": kind
-        for kind in (
-            np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64,
-            np.float16, np.float32, np.float64, np.str_, np.object_, np.number, np.integer, np.floating,
-        )
-    },
-}  # fmt: skip
+_TYPES: dict[str, type] = {kind.__name__: kind for kind in (bool, int, float, str, object)}
+_TYPES |= {
+    f"numpy.{kind.__name__}": kind for kind in (*np.sctypeDict.values(), np.number, np.integer, np.floating)
+}
 _NAMES = {kind: name for name, kind in _TYPES.items()}
 _STORED = "biufcU"
 
@@ -175,3 +169,28 @@ _DECODERS: dict[str, Decoder] = {
     "$type": lambda name, entry, arrays, codec: _TYPES[name],
     "$dtype": lambda text, entry, arrays, codec: _dtype(text),
 }
+
+
+#: Most letters of a value.
+_MOST = 500
+
+
+def size(nbytes: float) -> str:
+    """Bytes in words: "3.05 MiB"."""
+    from dask.utils import format_bytes  # what is shown once need not be loaded before
+
+    return format_bytes(int(nbytes))
+
+
+def shown(value: Any) -> str:
+    """A value as text: numbers rounded, with thousands separators, and what is long cut."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, (list, tuple)):
+        value = ", ".join(shown(v) for v in value)
+    text = str(value)
+    return text if len(text) <= _MOST else text[: _MOST - 3] + "..."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from dask.base import is_dask_collection
-from dask.utils import format_bytes
+from dask.utils import format_bytes, parse_bytes
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
@@ -235,10 +234,10 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
     else:
         rows = rows if getattr(model, "map_", None) is None else rows.after(model.map_)
         final = _writing(job, replace(rows, outputs=len(np.atleast_2d(getattr(model, "coef_", 0.0)))), model)
-    if rows.weights > CACHE_BYTES:
+    if sum(map_.work()[1] for map_ in rows.maps) > CACHE_BYTES:
         note = "weights exceed the cache and are made anew for every block; a structured projection avoids it"
         total += Costs(notes=(note,))
-    total += replace(final, memory=rows.with_held(final.memory))
+    total += final
     if job == "train":
         total = _with_choices(total, rows, model)
     return Plan(
@@ -317,13 +316,12 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
     scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize
-    memory = PassMemory(
-        rows.block_bytes, max(scratch, rows.reading), state, rows.cached, rows.blocks, rows.workers.threads
-    )
     of_row = rows.entries * rows.itemsize + (8 if rows.labelled else 0)
     written = {"featurize": rows.n * of_row, "predict": 8 * rows.n}.get(job, 0)
     flops = sum(map_.work()[0] for map_ in rows.maps) + rows.outputs * (2.0 * rows.width + ROW_FLOPS)
     reduction = SumsReduction(None, state, flops) if job == "evaluate" else RowCount()
+    memory = rows.pass_memory(reduction)
+    memory = replace(memory, scratch=max(memory.scratch, scratch))
     return Costs((rows.passes(1, reduction),), written, memory)
 
 
@@ -355,7 +353,6 @@ def planned_workers(
     if cluster == "none" and memory_limit is None:
         return Workers.of_client(None)
     from dask.system import CPU_COUNT
-    from distributed.worker_memory import parse_memory_limit
 
     from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
 
@@ -370,11 +367,6 @@ def planned_workers(
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)
-    if not spec["class"].endswith("LocalCluster"):
-        return Workers(count, threads, 0)  # the memory limit is known once the cluster runs
-    limit = arguments.get("memory_limit", "auto")
-    return Workers(
-        count,
-        threads,
-        parse_memory_limit(limit, threads, count, logger=logging.getLogger("distributed.worker.memory")) or 0,
-    )
+    limit = arguments.get("memory_limit", "auto") if spec["class"].endswith("LocalCluster") else "auto"
+    # Others are known once the cluster runs.
+    return Workers(count, threads, 0 if limit in (None, "auto") else parse_bytes(limit))

@@ -33,9 +33,9 @@ _SEND_EVERY = 1.0
 
 _listener: ContextVar[Listener | None] = ContextVar("distrf_progress", default=None)
 _lock = threading.Lock()
-#: What counts the rows of each pass that runs in threads of this process, and of each pass of a client.
-_local: dict[str, Callable[[int], None]] = {}
-_remote: weakref.WeakKeyDictionary[Any, dict[str, Callable[[int], None]]] = weakref.WeakKeyDictionary()
+#: What counts the rows of each pass of this process, and the clients that tell of those of their workers.
+_counters: dict[str, Callable[[int], None]] = {}
+_clients: weakref.WeakSet[Any] = weakref.WeakSet()
 #: Of a worker: when it last sent an event, and the rows of each pass since.
 _unsent: weakref.WeakKeyDictionary[Any, tuple[float, Counter[str]]] = weakref.WeakKeyDictionary()
 
@@ -144,8 +144,8 @@ def current_listener() -> Listener | None:
 
     A label may carry a remark after a bar: "epoch 1/3|loss 0.3".
     """
-    heard, log = _listener.get(), _LOG.isEnabledFor(logging.INFO)
-    listeners = ([] if heard is None else [heard]) + ([_logged] if log else [])
+    wanted = _listener.get(), _logged if _LOG.isEnabledFor(logging.INFO) else None
+    listeners = [listener for listener in wanted if listener is not None]
 
     def tell(label: str, done: int, total: int) -> None:
         for listener in listeners:
@@ -224,30 +224,21 @@ def pass_topic(label: str, total: int, client: Any) -> Iterator[str | None]:
                 listener(label, done, total)
 
     listener(label, 0, total)
-    counters = _counters(client)
-    counters[topic] = add
+    with _lock:
+        if client is not None and client not in _clients:
+            client.subscribe_topic(TOPIC, _hear)
+            _clients.add(client)
+    _counters[topic] = add
     try:
         yield topic
         add(total)
     finally:
-        del counters[topic]
+        del _counters[topic]
 
 
-def _counters(client: Any) -> dict[str, Callable[[int], None]]:
-    """What counts the rows of each pass of a client, which hears of the topic from its first pass to its end."""
-    if client is None:
-        return _local
-    with _lock:
-        if client not in _remote:
-            counters: dict[str, Callable[[int], None]] = {}
-
-            def hear(event: tuple[float, list[tuple[str, int]]]) -> None:
-                for topic, rows in event[1]:
-                    counters.get(topic, int)(rows)  # a pass may have ended, or be that of another client
-
-            client.subscribe_topic(TOPIC, hear)
-            _remote[client] = counters
-        return _remote[client]
+def _hear(event: tuple[float, list[tuple[str, int]]]) -> None:
+    for topic, rows in event[1]:
+        _counters.get(topic, int)(rows)  # a pass may have ended, or be that of another client
 
 
 def report(topic: str | None, rows: int) -> None:
@@ -264,8 +255,8 @@ def report(topic: str | None, rows: int) -> None:
     """
     if topic is None:
         return
-    if topic in _local:
-        _local[topic](rows)
+    if topic in _counters:
+        _counters[topic](rows)
         return
     from distributed import get_worker
 

@@ -35,12 +35,7 @@ def draw_seed(random_state: object = None) -> int:
 def raw_words(seed: int, stream: str, block: int, count: int, start: int = 0) -> np.ndarray:
     """`count` 64-bit words of the stream, from word `start` on. Shape (count,), uint64."""
     key = hashlib.blake2b(f"{seed}/{stream}/{block}".encode(), digest_size=16).digest()
-    generator = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64))
-    start = int(start)
-    skip = start % 4  # one counter step makes four words
-    if start >= 4:
-        generator.advance(start // 4)
-    return generator.random_raw(skip + count)[skip:]
+    return _words(np.frombuffer(key, dtype="<u8").astype(np.uint64), int(start), count)
 
 
 def row_words(seed: int, start: int, stop: int) -> np.ndarray:
@@ -56,11 +51,13 @@ def row_words(seed: int, start: int, stop: int) -> np.ndarray:
     -------
     uint64 array of shape (stop - start,)
     """
-    # One step of the counter gives four words.
-    stream = np.random.Philox(key=seed)
-    stream.advance(start // 4)
-    skip = start % 4
-    return stream.random_raw(stop - start + skip)[skip:]
+    return _words(seed, start, stop - start)
+
+
+def _words(key: int | np.ndarray, start: int, count: int) -> np.ndarray:
+    generator, skip = np.random.Philox(key=key), start % 4  # a step of the counter makes four words
+    generator.advance(start // 4)
+    return generator.random_raw(skip + count)[skip:]
 
 
 def mixed_words(keys: np.ndarray) -> np.ndarray:

@@ -81,14 +81,13 @@ class Training:
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Training:
-        plain = {name: stored[name] for name in ("target", "form", "csv", "dropped") if name in stored}
-        return cls(
-            tuple(Choice(**c) for c in stored["choices"]),
-            tuple(Comparison(**c) for c in stored["baseline"]),
-            tuple(stored["warnings"]),
-            candidates=tuple((name, loss) for name, loss in stored.get("candidates", ())),
-            **plain,
-        )
+        tuples = {
+            "choices": tuple(Choice(**c) for c in stored["choices"]),
+            "baseline": tuple(Comparison(**c) for c in stored["baseline"]),
+            "warnings": tuple(stored["warnings"]),
+            "candidates": tuple(map(tuple, stored.get("candidates", ()))),
+        }
+        return cls(**{**stored, **tuples})
 
 
 def pipeline_facts(pipeline: Any) -> dict[str, Any]:

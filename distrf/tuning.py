@@ -6,7 +6,7 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from inspect import signature
 from typing import Any
 
@@ -21,7 +21,7 @@ from .pipeline.making import can_judge, prepare, told_apart
 from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
 from .pipeline.rows import Rows, open_training, rows_with_target
 from .pipeline.sample import as_rows, as_targets, read_sample, see_target
-from .pipeline.training import Outputs, train
+from .pipeline.training import Outputs, fit_prepared, job_of, train
 from .randomness import draw_seed
 from .store.csv_format import reads_csv
 
@@ -144,13 +144,15 @@ def tune(
     FLAG.check("overwrite", overwrite)
     for name in options.keys() - signature(train).parameters.keys() | options.keys() & {"resume"}:
         raise TypeError(f"tune() got an unexpected keyword argument {name!r}")
+    start = time.perf_counter()
     options["random_state"] = seed = draw_seed(options.get("random_state", 0))
     of_model = {field.name: options.pop(field.name) for field in fields(Options) if field.name in options}
     asked, rows = Options(**of_model), X
     points = _points(grid, asked)
     if not isinstance(X, Rows):
         rows = open_training(X, y, numbers=asked.numbers, **options)
-    Outputs(None if out is None else os.fspath(out), overwrite=overwrite).check_places(rows.path)
+    outputs = Outputs(None if out is None else os.fspath(out), overwrite=overwrite)
+    outputs.check_places(rows.path)
     if rows.y is None:
         rows_with_target(rows, "training")  # which says what to do
     X = as_rows(rows.X)
@@ -164,27 +166,27 @@ def tune(
             f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
     target = told_apart(target, sample, asked, split)
-    # `train` trains what was judged, labels or numbers.
-    rows = replace(rows, seen=dict.fromkeys(rows.seen, (read_y, form, target)))
     made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
         asked_scaler(one)
         map_, n = unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), len(sample.y)
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
-    trials = []
-    for point, one in zip(points, made, strict=True):
-        started = time.perf_counter()
-        pipeline = prepare(X, y, one, weight, target, split=split, sample=sample, as_asked=True)[0]
-        (judged,) = pipeline.training_.baseline
-        score = judged.chosen if judged.what == "R²" else -judged.chosen
-        trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
-        (say or str)(f"  {trials[-1]}")
-    best = max(trials, key=lambda trial: trial.score)
-    dropped = bool(options.get("drop_missing_target", False))
-    best_options = of_model | _options_of(of_model, best.parameters)
-    model = train(rows, **best_options, drop_missing_target=dropped, out=out, overwrite=overwrite)
-    return Tuned(best, trials, "R²" if judged.what == "R²" else "negative log loss", judged.rows, model)
+    trials: list[Trial] = []
+    with outputs.held():
+        for point, one in zip(points, made, strict=True):
+            started = time.perf_counter()
+            prepared = prepare(X, y, one, weight, target, split=split, sample=sample, as_asked=True)
+            (judged,) = prepared[0].training_.baseline
+            score = judged.chosen if judged.what == "R²" else -judged.chosen
+            trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
+            (say or str)(f"  {trials[-1]}")
+            if max(trials, key=lambda trial: trial.score) is trials[-1]:
+                best, winner = (*prepared, rows, read_y, form, outputs), one
+        job = job_of(rows.description, winner) if outputs.out is not None else {}
+        model = fit_prepared(*best, job, bool(options.get("drop_missing_target", False)), start)
+    metric = "R²" if judged.what == "R²" else "negative log loss"
+    return Tuned(max(trials, key=lambda trial: trial.score), trials, metric, judged.rows, model)
 
 
 def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:

@@ -66,6 +66,25 @@ def _seeded(request, monkeypatch):
     monkeypatch.setattr("distrf.randomness.secrets", SimpleNamespace(randbelow=draws.randrange))
 
 
+@pytest.fixture
+def dies(monkeypatch):
+    """dies(owner, name, n): Ctrl-C in the n-th call of a function. Returns a list that grows with each call; later ones go through."""
+
+    def patch(owner, name, n):
+        calls, real = [], getattr(owner, name)
+
+        def called(*given, **named):
+            calls.append(given)
+            if len(calls) == n:
+                raise KeyboardInterrupt
+            return real(*given, **named)
+
+        monkeypatch.setattr(owner, name, called)
+        return calls
+
+    return patch
+
+
 def _cluster(n_workers):
     """Its workers are forked from one process that has imported what they need: that takes seconds each."""
     import dask

@@ -220,8 +220,8 @@ class MapContract:
             pytest.skip("dense rows only")
         for bad, name, dtype in (
             (np.nan, "NaN", "f4"),
-            (np.inf, "infinity", "f8"),
             (-np.inf, "infinity", "f4"),
+            (np.inf, "infinity", "f8"),
         ):
             if self.takes_missing and name == "NaN":
                 continue
@@ -232,13 +232,9 @@ class MapContract:
                 map_(kind(X))
             with pytest.raises(InputError, match="row 13 of the block, column 7"):
                 map_.columns(kind(X), 0, 2)
-
-    @pytest.mark.base_code
-    def test_both_infinities(self, map_):
-        X = self.rows(20, self.d)
-        X[4, 0], X[6, 1] = np.inf, -np.inf
-        with pytest.raises(InputError, match=r"row 4 of the block, column 0 is infinity .*2 such"):
-            map_(X)
+        X[16, 1] = -np.inf
+        with pytest.raises(InputError, match=r"row 13 of the block, column 7 is infinity .*2 such"):
+            map_(kind(X))
 
     @pytest.mark.base_code
     def test_sum_that_overflows_is_no_infinity(self, map_):
@@ -253,22 +249,17 @@ class MapContract:
                     pytest.fail(f"finite rows were refused: {error}")
 
     @pytest.mark.base_code
-    def test_wrong_width(self, map_):
-        for width in (self.d - 1, self.d + 1):
-            with pytest.raises(InputError, match=f"X has {width} features, but .* {self.d} features"):
-                map_(np.ones((3, width)))
-
-    @pytest.mark.base_code
-    def test_wrong_shape(self, map_):
-        for shape in ((self.d,), (2, self.d, 1)):
-            with pytest.raises(InputError, match="2 dimensions"):
-                map_(np.ones(shape))
-
-    @pytest.mark.base_code
-    def test_not_numeric(self, map_):
-        for dtype in (object, "U3", complex, "M8[s]"):
-            with pytest.raises(InputError, match="numeric, got dtype"):
-                map_(np.zeros((2, self.d), dtype=dtype))
+    def test_rows_that_no_map_takes(self, map_):
+        for X, message in (
+            *(
+                (np.ones((3, k)), f"X has {k} features, but .* {self.d} features")
+                for k in (self.d - 1, self.d + 1)
+            ),
+            *((np.ones(shape), "2 dimensions") for shape in ((self.d,), (2, self.d, 1))),
+            *((np.zeros((2, self.d), k), "numeric, got dtype") for k in (object, "U3", complex, "M8[s]")),
+        ):
+            with pytest.raises(InputError, match=message):
+                map_(X)
 
     @pytest.mark.base_code
     def test_no_rows(self, map_):

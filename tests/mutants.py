@@ -12,7 +12,6 @@ distrf/compiled have no entries; they are tested through their callers.
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import shutil
 import subprocess
@@ -23,23 +22,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-# As tests/conftest.py has it, before NumPy loads.
-os.environ |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-
-# Tests run in forks of this process, which find these imported: that is most of the time of a short test.
-import dask.array  # noqa: F401
-import distributed  # noqa: F401
-import numba  # noqa: F401
-import pyarrow.compute  # noqa: F401
-import pytest
-import scipy.stats  # noqa: F401
-import sklearn.linear_model  # noqa: F401
-import zarr  # noqa: F401
-
 ROOT = Path(__file__).resolve().parents[1]
 #: Tests that hang longer are stopped, and say nothing of their mutant.
 SECONDS = 600
-FORK = multiprocessing.get_context("fork")
 
 
 def room_of(mutant: dict[str, Any]) -> str:
@@ -58,34 +43,20 @@ def put_copy(folder: Path) -> None:
             shutil.copy2(ROOT / name, folder / name)
 
 
-def run_pytest(folder: Path, tests: list[str], output: int) -> None:
-    """Run tests in the copy and end this process with pytest's exit code; what they print goes to `output`."""
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    os.chdir(folder)
-    os.environ |= {"PYTHONPATH": str(folder), "COLUMNS": "300"}
-    sys.path[:0] = [str(folder)]
-    sys.dont_write_bytecode = False
-    options = ["-n", "0", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"]
-    options += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # of Zarr, a plugin that is imported already
-    sys.exit(pytest.main([*options, *tests]))
-
-
 def outcome(folder: Path, tests: list[str]) -> tuple[int | None, str]:
     """The exit code of pytest in the copy, and what it says last: 1 and the test that fails; None where it does not end."""
-    with tempfile.TemporaryFile("w+") as output:
-        process = FORK.Process(target=run_pytest, args=(folder, tests, output.fileno()))
-        process.start()
-        process.join(SECONDS)
-        if process.is_alive():
-            process.kill()
-            return None, f"stopped after {SECONDS} s"
-        output.seek(0)
-        lines = output.read().splitlines()
+    options = ["-n", "0", "-x", "-q", "-p", "no:cacheprovider", "-o", "timeout=0"]
+    where = {"cwd": folder, "env": os.environ | {"PYTHONPATH": str(folder), "COLUMNS": "300"}}
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *options, *tests],
+            capture_output=True, text=True, check=False, timeout=SECONDS, **where,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return None, f"stopped after {SECONDS} s"
+    lines = done.stdout.splitlines()
     failed = [line for line in lines if line.startswith(("FAILED", "ERROR"))]
-    if process.exitcode == 1 and not failed:  # of Python, not of pytest
-        return None, "\n".join(lines[-10:])
-    return process.exitcode, ["", *lines, *failed][-1][:200]
+    return done.returncode, ["", *lines, *failed][-1][:200]
 
 
 def verdict(

@@ -1,11 +1,41 @@
-"""One array of a store by its name, read by Zarr alone; and folders of part files that are begun."""
+"""Stores as tests write and read them: complete ones, their files, their rows; an array by its name; part files that are begun."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import scipy.sparse as sp
 import zarr
 
-from distrf.store import StoreInfo, create, pending_blocks
+from distrf import open_rows
+from distrf.store import StoreInfo, create, finish, pending_blocks, write_block
+
+
+def fill(path, arrays, block_rows=10, *, overwrite=False, **options):
+    """A complete store of these arrays."""
+    n = next(iter(arrays.values())).shape[0]
+    sparse = [name for name, a in arrays.items() if sp.issparse(a)]
+    tails = {name: (a.shape[1:], a.dtype) for name, a in arrays.items()}
+    options = {"kind": "rows", "spec": {}, **options}
+    holds = StoreInfo.of(tails, n, block_rows, sparse=sparse, **options)
+    store = create(path, holds, overwrite=overwrite)
+    for index, start, stop in store.blocks():
+        write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
+    return finish(path, store_id=store.id)
+
+
+def contents(path):
+    """{relative file name: bytes} of a folder."""
+    return {str(p.relative_to(path)): p.read_bytes() for p in sorted(Path(path).rglob("*")) if p.is_file()}
+
+
+def read(path, **options):
+    """X (dense) and y of a store."""
+    rows, y = open_rows(path, **options)
+    blocks = [b.compute(scheduler="sync") for b in rows.to_delayed().ravel()]
+    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
+    return dense, None if y is None else y.compute(scheduler="sync")
 
 
 def stored_array(path, name):

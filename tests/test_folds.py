@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
 
 import dask.array as da
 import numpy as np
@@ -17,6 +16,7 @@ from distrf import (
     CompactNonlinearClassifier,
     CompactNonlinearMap,
     CompactNonlinearRegressor,
+    StreamingLinearRegressor,
     StreamingRidge,
     StreamingSGDClassifier,
     StreamingSGDRegressor,
@@ -29,10 +29,7 @@ from distrf.linear_model.base import loss_of
 from distrf.maps import WithColumns
 from distrf.maps.table_columns import FOLDS, TargetMeans
 from distrf.sgd.alpha import sample_alpha
-from distrf.sgd.batch_work import BatchWork, memory_loader
-from distrf.sgd.rows import Rows
-from distrf.sgd.schedules import Schedule
-from distrf.targets import Targets, class_targets, regression_targets
+from distrf.targets import class_targets, regression_targets
 
 #: Epochs are few, and the map of some is small.
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
@@ -149,43 +146,20 @@ def test_sgd_stops_by_the_rows_of_fold_0_alone(model, name, rows):
         assert best == min(entry["validation_loss"] for entry in fitted.history_)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_batches_take_every_row_but_those_of_fold_0(name):
-    folds, numbers = CASES[name], np.arange(N)
-    rows = Rows.of(X, numbers, None, given_folds(X, folds))
-    rows = replace(rows, blocks=(100, 250, 1, 249))
-    schedule = Schedule(rows.trained, 64, rows.block_bytes, 0)
-    work = BatchWork(Targets(None, np.zeros(1)), None, 0.0, 0)
-    load = memory_loader((X, numbers, folds), rows.blocks, True)
-    for epoch in range(2):
-        seen = [
-            work.take([load(s.block) for s in microbatch], (), epoch, microbatch)[1].ravel()
-            for batch in schedule.batches(epoch)
-            for microbatch in batch.microbatches
-        ]
-        assert len(seen) > 4
-        assert sorted(np.concatenate(seen)) == np.flatnonzero(folds != 0).tolist()
-
-
-def test_sgd_calibrates_on_the_rows_of_fold_0():
-    model = StreamingSGDRegressor(calibrate=True, n_epochs=3).fit(X, Y, folds=BY_GROUP)
-    held = BY_GROUP == 0
-    np.testing.assert_allclose(
-        model.calibration_[:, 0], np.sort(np.abs(model.predict(X[held]) - Y[held])), rtol=1e-9
-    )
-
-
-def test_alpha_of_sgd_is_chosen_by_given_folds():
+@pytest.mark.parametrize("model", [StreamingSGDRegressor(n_epochs=1), StreamingLinearRegressor("squared")])
+def test_given_folds_choose_the_penalty(model):
+    """Columns that tell groups apart: rows of a known group are predicted by a small alpha, new groups are not."""
     rng = np.random.default_rng(3)
-    marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=(GROUPS, 1))
-    Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=(N, 1))
-    at_random = sample_alpha(Z, y, None, N, 0)
-    by_group = sample_alpha(Z, y, None, N, 0, folds=group_folds(5))
-    assert by_group > 30 * at_random
-    assert StreamingSGDRegressor(n_epochs=1).fit(Z, y[:, 0], folds=group_folds(5)).alpha_ > 30 * at_random
-    for fold, said in ((-1, "none"), (0, "all")):
-        with pytest.raises(InputError, match=f"fold 0 is held out, and it has {said} of them"):
-            sample_alpha(Z, y, None, N, 0, folds=np.full(N, fold))
+    marks, effect = rng.normal(size=(GROUPS, 60)), 3 * rng.normal(size=GROUPS)
+    Z, y = marks[GROUP] + 0.1 * rng.normal(size=(N, 60)), effect[GROUP] + 0.3 * rng.normal(size=N)
+    at_random, by_group = (clone(model).fit(Z, y, folds=folds).alpha_ for folds in (None, group_folds(5)))
+    assert by_group > 20 * at_random
+
+
+@pytest.mark.parametrize(("fold", "said"), [(-1, "none"), (0, "all")])
+def test_some_sampled_rows_are_held_out_and_some_are_not(fold, said):
+    with pytest.raises(InputError, match=f"fold 0 is held out, and it has {said} of them"):
+        sample_alpha(X, Y[:, None], None, N, 0, folds=np.full(N, fold))
 
 
 @pytest.mark.parametrize(

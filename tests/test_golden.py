@@ -210,7 +210,6 @@ FITS = {
     "compact dense": compact,
     "compact paired": partial(compact, phase="paired", loss="logistic"),
     "compact circulant": partial(compact, structure="circulant", loss="hinge", early_stopping=True),
-    "compact pegasos": partial(compact, learning_rate="pegasos", alpha=0.1, loss="hinge", alternate=(2, 3)),
     "compact kept": partial(again, partial(compact, early_stopping=True)),
     "compact regressor": partial(compact, CompactNonlinearRegressor, SCORES, loss="squared"),
     "compact circulant regressor": partial(compact, CompactNonlinearRegressor, SCORES, structure="circulant"),

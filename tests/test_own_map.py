@@ -45,10 +45,6 @@ def store(tmp_path, rng):
     return tmp_path / "rows.zarr"
 
 
-def test_the_file_is_short():
-    assert len((HERE / "relu_features.py").read_text().split("register_map(")[0].splitlines()) < 75
-
-
 def test_in_python(rng, client, tmp_path):
     X = rng.normal(size=(60, 4))
     est = RandomReluFeatures(20_000, random_state=3).fit(X)

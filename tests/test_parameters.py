@@ -38,18 +38,6 @@ NEVER = [
     b"",
     np.array([1.0, np.nan]),
 ]
-#: Refused but by those that say otherwise.
-HARDLY = [True, -1, 0, 10.5, 2**63, 10**400, None, "", -0.5, {"a": "b"}, 1.0]
-ALLOWED = {
-    "n_jobs": [-1, None],
-    "random_state": [0, None],
-    "exact": [-1, 0, 1.0],
-    "divisor": [-1, 10.5, 2**63, -0.5, 1.0],
-    "class_weight": [None],
-    "columns": [None, {"a": "b"}],
-    "schema": [None, {"a": "b"}],
-    "n_mixed": [],
-}
 
 
 def usual(kind):
@@ -64,8 +52,8 @@ def test_every_parameter_is_declared(kind):
 
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_values_that_are_never_meant_are_refused_by_fit(kind):
-    for name, value in itertools.product(kind.parameter_rules, NEVER):
-        if name == "checkpoint" and isinstance(value, str):
+    for (name, rule), value in itertools.product(kind.parameter_rules.items(), [*NEVER, True, 2**2000]):
+        if (name == "checkpoint" and isinstance(value, str)) or (value is True and "True" in rule.texts()):
             continue
         estimator = clone(usual(kind)).set_params(**{name: value})
         with pytest.raises(InputError, match=rf"^{name} must be .*, got ") as refused:
@@ -85,27 +73,20 @@ def test_gamma_and_a_length_scale_exclude_each_other(kind):
     check_parameters(clone(kind(length_scale=2.0)))
 
 
-@pytest.mark.parametrize("kind", ESTIMATORS)
-def test_values_are_checked_by_type_and_range(kind):
-    """Whatever a rule allows is of a type that its words name."""
-    for name, rule in kind.parameter_rules.items():
-        allowed = [value for value in HARDLY if rule.allows(value)]
-        if name in ALLOWED:
-            assert allowed == ALLOWED[name]
-            continue
-        for value in allowed:
-            if isinstance(value, bool) or value is None:
-                assert str(value) in rule.texts()
-            else:
-                word = "number" if isinstance(value, float) or value == 2**63 else ">= 0"
-                assert word in str(rule), f"{name} of {kind.__name__} allows {value!r}"
-
-
 @pytest.mark.parametrize("kind", [kind for kind in ESTIMATORS if issubclass(kind, FeatureEstimator)])
 def test_numpy_scalars_are_the_numbers_that_they_hold(kind):
     """Of whatever parameter: the map, and its spec, are those of Python's own number."""
     kernels = {"nu": "matern", "degree": "polynomial", "coef0": "polynomial", "lam": "reciprocal_semigroup"}
-    small = {"n_components": 2, "n_grids": 2, "n_epochs": 1, "random_state": 0, "length_scale": 2.0}
+    base = distrf.RandomFourierFeatures(n_components=4, length_scale=2.0, random_state=0)
+    small = {
+        "n_components": 2,
+        "n_grids": 2,
+        "n_epochs": 1,
+        "random_state": 0,
+        "length_scale": 2.0,
+        "base": base,
+        "n_rounds": 1,
+    }
     numbers, rules = [np.bool_(True), np.float32(0.5), np.int64(2)], kind.parameter_rules
     for name in rules.keys() - {"resume"}:  # which needs a checkpoint
         known = {k: v for k, v in small.items() if k in rules and (k, name) != ("length_scale", "gamma")}

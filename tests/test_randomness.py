@@ -58,18 +58,11 @@ def test_golden_draws():
     assert sample_indices(7, "s", 50, 5).tolist() == [1, 24, 39, 43, 45]
 
 
-@given(seed=seeds, start=st.integers(0, 5000), count=st.integers(0, 70))
-def test_words_by_position(seed, start, count):
-    whole = raw_words(seed, "x", 3, start + count)
-    np.testing.assert_array_equal(raw_words(seed, "x", 3, count, start), whole[start:])
-
-
-def test_words_far_away():
-    """A position beyond any array is reached without making the words before it."""
-    start = 10**15 + 2
-    far = raw_words(1, "x", 0, 6, start)
-    np.testing.assert_array_equal(raw_words(1, "x", 0, 4, start + 2), far[2:])
-    assert not np.isin(far, raw_words(1, "x", 0, 1000)).any()
+@given(seed=seeds, first=st.sampled_from([0, 10**15]), start=st.integers(0, 5000), count=st.integers(0, 70))
+def test_words_by_position(seed, first, start, count):
+    """One beyond any array is reached without making the words before it."""
+    whole = raw_words(seed, "x", 3, start + count, first)
+    np.testing.assert_array_equal(raw_words(seed, "x", 3, count, first + start), whole[start:])
 
 
 def test_streams_differ_by_seed_name_and_block():
@@ -98,20 +91,14 @@ def test_uniforms_are_inside_the_interval(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "p", [2.0**-53, 1e-15, 1e-11, 1.4e-11, 1e-8, 1e-3, 0.0749, 0.0751, 0.3, 0.5 + 2.0**-30, 0.925]
+    "p",
+    [2.0**-53, 1e-15, 1e-11, 1.4e-11, 1e-8, 1e-3, 0.0749, 0.0751, 0.3, 0.5 + 2.0**-30, 0.925, 1 - 2.0**-30],
 )
 def test_normal_quantiles_against_mpmath(p):
     with mpmath.workdps(60):
         exact = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)
         found = quantile("normal", np.array([p]))[0]
         assert abs(mpmath.mpf(found) / exact - 1) < 2e-15
-
-
-@pytest.mark.parametrize("law", ["normal", "cauchy", "laplace"])
-def test_quantiles_are_odd(law):
-    """Both tails alike: u and 1 - u are both exact here."""
-    u = np.ldexp(np.arange(1.0, 2.0**12, 2.0), -13)
-    np.testing.assert_allclose(quantile(law, u), -quantile(law, 1.0 - u), rtol=2e-13)
 
 
 LAWS = {
@@ -132,8 +119,7 @@ def test_signs_are_balanced():
     n = 1_000_003
     s = signs(11, "signs", 0, n)
     assert set(np.unique(s)) == {-1.0, 1.0}
-    assert abs(s.sum()) < 4.5 * np.sqrt(n)
-    assert abs(s[1:] @ s[:-1]) < 4.5 * np.sqrt(n)
+    assert max(abs(s.sum()), abs(s[1:] @ s[:-1])) < 4.5 * np.sqrt(n)
 
 
 def test_unknown_law():

@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.pipeline import make_pipeline
 
 from distrf import RandomFourierFeatures, StreamingRidge, StreamingRidgeClassifier, evaluate, plan, train
+from distrf.plain_data import shown
 from distrf.record import Training
-from distrf.representation import shown
 
 X = np.random.default_rng(0).normal(size=(300, 4))
 Y = (X[:, 0] > 0).astype(int)

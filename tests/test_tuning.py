@@ -144,9 +144,3 @@ SPOILED[:, 3] = np.nan
 def test_refusals(X, y, grid, options, message):
     with pytest.raises((InputError, MemoryPlanError), match=message):
         search(X, y, grid, "ridge-classifier", **options)
-
-
-@pytest.mark.parametrize("name", ["resume", "n_rows"])
-def test_what_train_does_not_take_or_tune_does_not(name):
-    with pytest.raises(TypeError, match=rf"^tune\(\) got an unexpected keyword argument '{name}'"):
-        search(X, Y, GRID, **{name: 100})

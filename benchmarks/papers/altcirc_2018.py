@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks import data
-from benchmarks.benchmark import Part, Record, Run, grid, lines, pm, spread
-from benchmarks.clocks import all_kept, in_turn, medians
+from benchmarks.benchmark import Part, Record, Run, grid, lines, over, pm, spread
+from benchmarks.clocks import in_turn
 from distrf import RandomFourierFeatures, RandomLaplaceFeatures, StreamingRidgeClassifier
 from distrf.kernels import ExponentialSemigroup
 from distrf.maps import LaplaceMap
@@ -88,8 +88,8 @@ def table5(run: Run) -> Iterator[Record]:
         X = np.random.default_rng(0).uniform(size=(run.pick(128, 8), d))
         kernel = ExponentialSemigroup().with_median(2 * X[:50])
         for rows in (1, len(X)):
-            with all_kept():  # each turn makes several calls, so that caches are warm
-                yield seconds_of(X[:rows], kernel, run.pick(5, 1), run.pick(10 if rows == 1 else 1, 1))
+            # Each turn makes several calls, so that caches are warm.
+            yield seconds_of(X[:rows], kernel, run.pick(5, 1), run.pick(10 if rows == 1 else 1, 1))
 
 
 def seconds_of(X: np.ndarray, kernel: ExponentialSemigroup, rounds: int, times: int) -> Record:
@@ -100,15 +100,8 @@ def seconds_of(X: np.ndarray, kernel: ExponentialSemigroup, rounds: int, times: 
     for name in ("random", *FAST):
         map_ = LaplaceMap(d, d, kernel, MAPS[name], 0)
         calls[name] = lambda map_=map_: [map_.fill_columns(X, out, 0, d) for _ in range(times)]
-    taken = medians(in_turn(calls, rounds))
+    taken = in_turn(calls, rounds)
     return {"d": d, "rows": rows, **{name: value / (times * rows) for name, value in taken.items()}}
-
-
-def over(i: int) -> Callable[[Record], str]:
-    """How many times as long `random` takes, and in the paper."""
-    return lambda r: (
-        f"{r['random'] / r[FAST[i]]:.1f}" + (f" ({PAPER[r['d']][i]:.0f})" if r["d"] in PAPER else "")
-    )
 
 
 PARTS = (
@@ -117,6 +110,6 @@ PARTS = (
     Part(table5, lines({
         "d = D": "{d:,}", "rows": "{rows}",
         **{name: lambda r, name=name: f"{1e3 * r[name]:.3f}" for name in ("random", *FAST)},
-        **{f"random / {name}": over(i) for i, name in enumerate(FAST)},
+        **{f"random / {name}": over("random", name, "{:.1f}", {d: of[i] for d, of in PAPER.items()}, "{:.0f}") for i, name in enumerate(FAST)},
     }), data=False),
 )  # fmt: skip

@@ -18,7 +18,6 @@ from distrf import (
     RandomFourierFeatures,
     StreamingRidge,
     StreamingRidgeClassifier,
-    StreamingScaler,
 )
 from distrf.kernels import get_kernel
 from distrf.kernels.exact import kernel_block
@@ -60,14 +59,14 @@ def load(run: Run, name: str) -> Rows:
     """Columns on [0, 1] by the training rows, codes as indicators."""
     _, share, label, _ = SETS[name]
     if name == "kddcup99_10pct":
-        X, y, T, t = data.kddcup_attacks(run, unseen=True)
+        X, y, T, t = data.kddcup_attacks(run)
     else:
         X, y, T, t = data.split(run, name, share)
         X, T = data.dense(X), data.dense(T)
     if label is not None:
         y, t = np.where(y == label, 1, -1), np.where(t == label, 1, -1)
-    scaler = StreamingScaler("minmax").fit(X)
-    return Rows(scaler.transform(X), y, scaler.transform(T), t, label is None)
+    X, T = data.unit_columns(X, T)
+    return Rows(X, y, T, t, label is None)
 
 
 def features(method: str, size: int, length_scale: float, seed: int, columns: int = COLUMNS) -> Any:

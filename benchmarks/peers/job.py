@@ -126,12 +126,6 @@ def fourier(o: Options, projection: str = "dense") -> Any:
     return sampler(o, "distrf:RandomFourierFeatures", projection=projection, n_jobs=1)
 
 
-def fastfood(o: Options) -> Any:
-    """With D columns: it makes a cosine and a sine of each component."""
-    options = {"sigma": (2 * o.gamma) ** -0.5, "n_components": o.D // 2, "random_state": o.seed}
-    return new("sklearn_extra.kernel_approximation:Fastfood", **options)
-
-
 def nystroem(o: Options) -> Any:
     return sampler(o, "sklearn.kernel_approximation:Nystroem")
 
@@ -176,7 +170,6 @@ FEATURES = {
     "RBFSampler, loop over blocks": Method("scikit-learn", sampler_loop),
     "Nystroem": Method("scikit-learn", in_memory(nystroem), FEW),
     "PolynomialCountSketch": Method("scikit-learn", in_memory("sklearn.kernel_approximation:PolynomialCountSketch", degree=2, coef0=1), FEW),
-    "Fastfood(D / 2)": Method("scikit-learn-extra", in_memory(fastfood), FEW),
     "ParallelPostFit(RBFSampler)": Method("dask-ml", in_blocks(lambda o: new("dask_ml.wrappers:ParallelPostFit", sampler(o)))),
 }  # fmt: skip
 
@@ -259,7 +252,6 @@ MODELS = {
     "RBFSampler + SGDClassifier, loop over blocks": Method("scikit-learn", sgd_loop(False)),
     "RBFSampler + SGDClassifier(average=True), loop over blocks": Method("scikit-learn", sgd_loop(True)),
     "RBFSampler + LinearSVC": Method("scikit-learn", on_arrays(lambda o, n: pipeline(sampler(o), new("sklearn.svm:LinearSVC", random_state=o.seed)))),
-    "Fastfood(D / 2) + RidgeClassifier": Method("scikit-learn-extra", ridge(fastfood)),
     "Incremental(SGDClassifier)": Method("dask-ml", dask_ml_sgd),
     "SupportVectorMachine(kernel='rbf')": Method("snapml", on_arrays(snapml)),
     "SVC": Method("scikit-learn", on_arrays(lambda o, n: new("sklearn.svm:SVC", gamma=o.gamma)), FEW),
@@ -267,7 +259,43 @@ MODELS = {
     "thundersvm.SVC": Method("thundersvm", on_arrays(lambda o, n: new("thundersvm:SVC", gamma=o.gamma, n_jobs=1)), FEW),
 }  # fmt: skip
 
-JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS}
+
+def learned_metric(rows: Rows, o: Options) -> Any:
+    """Ridge on features of a metric, and the columns: at the penalty of the best round, or a tenth of it."""
+    X, y, seeded = rows.array("X"), rows.array("y"), {"random_state": o.seed}
+    folds = np.random.default_rng(o.seed).integers(5, size=len(y))
+    base = new("distrf:RandomFourierFeatures", n_components=min(o.D, 1024), **seeded)
+    learned = new("distrf:LearnedMetric", base, n_components=o.D, labels=o.labels, n_jobs=1, **seeded)
+    made = new("distrf:WithColumns", learned, **seeded).fit(X, y, folds=folds)
+    alpha = next(found["alpha"] for found in made.base_.rounds_ if found["best"])
+    name = "StreamingRidgeClassifier" if o.labels else "StreamingRidge"
+    model = new(f"distrf:{name}", alpha=[alpha, alpha / 10], cv="holdout")
+    model.fit(made.transform(X), y, folds=folds)
+    return lambda T: model.predict(made.transform(T))
+
+
+def xrfm(rows: Rows, o: Options) -> Any:
+    """With its defaults: a fifth of the rows stops its rounds."""
+    held = np.random.default_rng(o.seed).integers(5, size=len(rows)) == 0
+    X, y = rows.array("X"), rows.array("y")
+    y = y if o.labels else y.astype(np.float32)
+    model = new("xrfm:xRFM", random_state=o.seed, verbose=False, n_threads=1)
+    return model.fit(X[~held], y[~held], X[held], y[held]).predict
+
+
+def boosting(o: Options, n: int) -> Any:
+    return new(
+        f"sklearn.ensemble:HistGradientBoosting{'Classifier' if o.labels else 'Regressor'}", random_state=o.seed
+    )
+
+
+TABLES = {
+    "distrf LearnedMetric + ridge": Method("distrf", learned_metric),
+    "xRFM": Method("xrfm", xrfm),
+    "HistGradientBoosting": Method("scikit-learn", on_arrays(boosting)),
+}
+
+JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS, "tables": TABLES}
 
 
 # ---- one of them --------------------------------------------------------------------------------------
@@ -296,14 +324,13 @@ def run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, 
     warnings.simplefilter("ignore")
     o, call = SimpleNamespace(**given), JOBS[job][method].call
     first = SimpleNamespace(**given | {"D": FIRST})
-    began = cpu() if __package__ else 0.0  # a process of its own starts at 0
     call(Rows(folder, FIRST_ROWS), first)
     rows = Rows(folder)
-    found: dict[str, Any] = {"start": cpu() - began}
+    found: dict[str, Any] = {"start": cpu()}
     began, wall = cpu(), time.perf_counter()
     made = call(rows, o)
     found["fit"] = cpu() - began
-    if job == "ridge":
+    if job != "features":
         T, t = rows.array("T"), rows.array("t")
         began = cpu()
         predicted = made(T)
@@ -312,7 +339,10 @@ def run(job: str, method: str, folder: str, given: dict[str, Any]) -> dict[str, 
     if job == "features":
         found["error"] = kernel_error(method, made[1], rows, o)
     else:
-        found["score"] = float(np.mean(np.asarray(predicted).ravel() == t))
+        predicted = np.asarray(predicted).ravel()
+        labels = given.get("labels", True)
+        losses = predicted != t if labels else (predicted - t) ** 2 / np.var(t)
+        found |= {"score": 1 - float(losses.mean()), "score_error": float(losses.std() / len(t) ** 0.5)}
     return found
 
 

@@ -139,16 +139,15 @@ def demo(session: Session, given: Given) -> None:
     Examples:
       distrf demo
     """
-    from ..datasets.demo import check_places, demo
+    from ..datasets.demo import demo
 
     given = by_rules(demo, given)
-    check_places(given.get("out", "distrf-demo"))
     with session.on_cluster():
         result = demo(**given, say=session.say)
     session.finish(result, console.facts("distrf demo", result))
 
 
-_INGEST = "target columns csv split sparse shuffle seed block_rows dtype n_features zero_based overwrite append"
+_INGEST = "target columns csv split shuffle seed block_rows dtype n_features zero_based overwrite append"
 
 
 @command(*_INGEST.split())
@@ -181,33 +180,23 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
       distrf featurize data.zarr features.zarr -D 4096 --save-map map/
       distrf featurize test.zarr test-features.zarr --like map/
     """
-    from ..pipeline.loaded import Loaded
-    from ..pipeline.rows import open_input
-    from ..pipeline.writing import check_places, featurize
-    from ..store.outputs import hold
+    from ..pipeline.writing import featurize
 
-    like, save_map, overwrite = given.get("like"), given.get("save_map"), given.get("overwrite", False)
-    check_places(x, out, save_map, like)
-    made: Any
-    if like is None:
-        data: Any = open_input(x, **_reading(given))
-        pipeline = made = _featurizer(given, data.d)
-    elif given.keys() & {*MAP, "save_map", "columns"}:
-        text = "--like takes map, scaling and columns as they were fitted; leave these out"
-        raise typer.BadParameter(text)
-    else:
-        made = Loaded.of(like).transformers()
-        data, pipeline = made.open(x, **_reading(given)), made.pipeline
-    with hold(out, save_map), session.connected("featurize", pipeline, data):
-        written = featurize(made, data, out, save_map=save_map, overwrite=overwrite)
+    like, own = given.pop("like", None), _of(given, *MAP)
+    if like is not None and own:
+        raise typer.BadParameter("--like takes the map and the scaling as they were fitted; leave these out")
+    for name in own:
+        del given[name]
+    session.plan_jobs()
+    written = featurize(_featurizer(own) if like is None else like, x, out, **given)
     there = written.blocks - written.computed
     session.say(f"{written.computed} of {written.blocks} blocks computed, {there} were there")
     info: Any = written.info  # of a Zarr store
     session.finish(info.to_dict() | {"blocks_computed": written.computed}, console.store(info))
 
 
-def _featurizer(given: Given, d: int) -> Any:
-    """The unfitted scaling and map for d columns; Fourier features of the columns as they are, where nothing is said."""
+def _featurizer(given: Given) -> Any:
+    """The unfitted scaling and map; Fourier features of the columns as they are, where nothing is said."""
     from ..pipeline.options import asked_scaler, chained, unfitted_map
 
     options = _asked({"scale": "none"} | given)
@@ -218,7 +207,6 @@ def _featurizer(given: Given, d: int) -> Any:
     made = unfitted_map(options, None, options.random_state)
     if made is None:
         raise typer.BadParameter("featurize needs a map; --map none has no features")
-    made.planned_map(d)
     return chained(asked_scaler(options), made)
 
 
@@ -235,21 +223,20 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 
     if store.is_model_folder(path):
         result = {"kind": "model", **store.read_spec(path), "arrays": store.array_shapes(path)}
-    elif store.made_from(path) is None:
-        result = store.facts(path)
+    elif (info := store.stored(path)) is None:
+        result = store.find_format(path).facts(path)
     else:
-        info = store.info(path)
         made = {name: value for name, value in (("spec", info.spec), ("provenance", info.provenance)) if value}
         session.finish(info.to_dict(), f"{console.store(info)}\n{console.document(made)}")
         return
     session.finish(result, console.document(result))
 
 
-@command(*ROWS, *SPLIT, *MODEL, "what", "workers", "classes")
+@command(*ROWS, *SPLIT, *MODEL, "workers", "classes")
 def plan(session: Session, x: Rows, given: Given) -> None:
     """Say what a training would take: tasks, bytes, memory.
 
-    Nothing runs, and but a few labels are read. It takes the job files of train and of featurize too, and plans these.
+    Nothing runs, and but a few labels are read. It takes the job files of train too.
 
     \b
     Examples:
@@ -257,24 +244,18 @@ def plan(session: Session, x: Rows, given: Given) -> None:
       distrf plan data.zarr -D 65536 --workers 20 --memory-limit 8GiB
     """
     from .. import planning
-    from ..parameters import one_of
     from ..pipeline.making import planned_pipeline
     from ..pipeline.rows import open_training
 
-    what, options = given.get("what", "train"), _asked(given)
-    one_of("train", "featurize").check("for", what)
-    sizes, features = by_rules(planning.plan, _of(given, "workers", "classes")), what == "featurize"
-    data = open_training(x, numbers=features or options.numbers, **_reading(given, *SPLIT))
-    if features:
-        pipeline = _featurizer(given, data.d)
-    else:
-        known = sizes.get("classes") or len(data.info.classes or ())
-        target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
-        pipeline = planned_pipeline(data, options, target)
+    options, sizes = _asked(given), by_rules(planning.plan, _of(given, "workers", "classes"))
+    data = open_training(x, numbers=options.numbers, **_reading(given, *SPLIT))
+    known = sizes.get("classes") or len(data.info.classes or ())
+    target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
+    pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
-        session.need_no_workers(data)
+        session.opened(data)
     sizes |= _of(vars(options), "n_components") if options.n_components == "auto" else {}
-    made = session.planned(what, pipeline, data, **sizes, **session.where)
+    made = session.planned("train", pipeline, data, **sizes, **session.where)
     session.finish(made.to_dict(), str(made))
     made.check()
 
@@ -307,12 +288,15 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     pipeline = planned_pipeline(data, asked, target)
     options = vars(asked) | _of(given, "drop_missing_target", "resume", "overwrite") | {"out": out}
     result: Given = {"model": out, "rows": data.n}
-    if outputs.done:
-        fit(data, **options)  # of this job, or an error
-        session.finish(result | {"done": True}, f"model {out} is done already", out, title, data)
-        return
     sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
     sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
+    if outputs.done:
+        fit(data, **options)  # of this job, or an error
+        session.opened(data)
+        if session.report is not None:
+            session.planned("train", pipeline, data, **sizes, **session.where)
+        session.finish(result | {"done": True}, f"model {out} is done already", out, title)
+        return
     with outputs.held(), session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
         start = time.perf_counter()
@@ -321,10 +305,10 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
     found = pipeline_facts(fitted)
     read = sum(entry["rows"] for entry in found.get("history", [{"rows": data.n}]))
     result |= {"rows_per_second": read / seconds, **found}
-    session.finish(result, console.training(f"model {out}", result), fitted, title, data)
+    session.finish(result, console.training(f"model {out}", result), fitted, title)
 
 
-@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite", "report")
+@command(*ROWS, *SPLIT, *MODEL, "grid", "overwrite")
 def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     """Search a grid on a sample, train the best on all rows.
 
@@ -341,18 +325,17 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     asked = _asked(given)
     data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
     Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
-    session.report_to(given.get("report"), x, out)
-    session.need_no_workers(data)
+    session.opened(data)
     options = {"grid": {}, "out": out} | vars(asked) | _of(given, "grid", "overwrite", "drop_missing_target")
     with session.on_cluster():
         tuned = search(data, **options, say=session.say)
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
     lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
-    session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines), tuned, f"Search on {x}", data)
+    session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 
-@command("target", "weight", "csv", "again", "report")
+@command("target", "weight", "csv", "again")
 def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Add rows to a ridge model, exactly and in one pass.
 
@@ -362,20 +345,16 @@ def add(session: Session, model: Model, x: Rows, given: Given) -> None:
     Examples:
       distrf add model/ new.zarr
     """
-    from ..pipeline.adding import add_rows, growing, open_more
-    from ..store.outputs import hold
+    from ..pipeline.adding import add_rows
+    from ..pipeline.loaded import as_pipeline
+    from ..store import read_spec
 
-    session.report_to(given.get("report"), x, model)
-    with hold(model):
-        loaded = growing(model)
-        data, estimator = open_more(loaded, x, **_reading(given)), loaded.pipeline[-1]
-        classes, before = len(getattr(estimator, "classes_", ())) or None, estimator.state_.rows
-        with session.connected("fit", loaded.pipeline, data, classes=classes):
-            add_rows(loaded, data, **_of(given, "again"))
-    rows = estimator.state_.rows
-    counts = {"rows": rows - before, "rows_known": data.n - (rows - before), "rows_in_all": rows}
+    session.plan_jobs()
+    estimator = as_pipeline(add_rows(model, x, **_reading(given), **_of(given, "again")))[-1]
+    rows = read_spec(model)["added"][-1]["rows"]
+    counts = {"rows": rows, "rows_known": session.data.n - rows, "rows_in_all": estimator.state_.rows}
     result = {"model": model, **counts, **estimator.facts()}
-    session.finish(result, console.facts(f"model {model}", result), model, f"Rows added to {model}", data)
+    session.finish(result, console.facts(f"model {model}", result))
 
 
 @command("keys", "probabilities", "interval", "csv", "overwrite")
@@ -388,18 +367,15 @@ def predict(session: Session, model: Model, x: Rows, out: Parts, given: Given) -
     Examples:
       distrf predict model/ new.parquet predictions.parquet --keys id
     """
-    from ..pipeline.predicting import open_rows, predict
-    from ..store.outputs import hold
+    from ..pipeline.predicting import predict
 
-    overwrite, given = given.pop("overwrite", False), by_rules(predict, given)
-    trained, data = open_rows(model, x, out, **given)
-    with hold(out), session.connected("predict", trained.pipeline, data):
-        written = predict(trained, data, out, **given, overwrite=overwrite)
-    counts = {"rows": data.n, "blocks": written.blocks, "blocks_computed": written.computed}
+    session.plan_jobs()
+    written = predict(model, x, out, **by_rules(predict, given))
+    counts = {"rows": session.data.n, "blocks": written.blocks, "blocks_computed": written.computed}
     session.finish({"predictions": out, **counts}, console.facts(f"predictions {out}", counts))
 
 
-@command("target", "weight", "columns", "csv", "by", "importance", "n_rows", "report")
+@command("target", "weight", "columns", "csv", "by", "importance", "report")
 def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     """Score a trained model on rows with known targets.
 
@@ -415,17 +391,12 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
     from ..pipeline.loaded import predictor
 
     session.report_to(given.get("report"), x, model)
-    sampled = by_rules(permutation_importance, _of(given, "n_rows"))
-    if sampled and "importance" not in given:
-        raise typer.BadParameter("--n-rows is of --importance: add that, or leave --n-rows out")
     trained, title = predictor(model), f"{model} on {x}"
     data = trained.open(x, needs_target=True, **_reading(given))
-    if "by" in given:
-        data.column(given["by"])  # lazy; one that is not there is an error now
     with session.connected("evaluate", trained.pipeline, data):
         found = evaluate(trained, data, **_of(given, "by"))
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
-            lost = permutation_importance(trained, data, **sampled)
+            lost = permutation_importance(trained, data)
             result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
-    session.finish(result, shown, found, title, data)
+    session.finish(result, shown, found, title)

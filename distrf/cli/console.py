@@ -33,6 +33,7 @@ class Session:
     def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
         self.started, self.quiet, self.json = time.perf_counter(), quiet, json
         self.plan: Any = None
+        self.data: Any = None
         self.report: str | None = None
         self.warnings: list[str] = []
         self.peaks: dict[str, int] = {}
@@ -64,10 +65,11 @@ class Session:
             check_report(path, *sources)
             self.report = path
 
-    def need_no_workers(self, data: Any) -> None:
-        """Run in threads of this process where the Input `data` is small, and nothing was said of where to run."""
+    def opened(self, data: Any) -> None:
+        """These are the Rows: run in threads of this process where they are small, and nothing was said of where to run."""
         from ..execution.scheduler import SMALL_ROWS
 
+        self.data = data
         if not any(self.where.values()) and data.info.nbytes <= SMALL_ROWS:
             self.where["cluster"] = "none"
 
@@ -80,14 +82,20 @@ class Session:
 
     @contextmanager
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
-        """The cluster for a job on an Input. Raises MemoryPlanError before anything runs, or starts."""
-        self.need_no_workers(data)
+        """The cluster for a job on Rows. Raises MemoryPlanError before anything runs, or starts."""
+        self.opened(data)
         if "://" not in os.fspath(self.where["cluster"] or ""):
             self.planned(job, pipeline, data, **more, **self.where).check()
         with self.on_cluster():
             if self.where["cluster"] != "none":
                 self.planned(job, pipeline, data, **more).check()
             yield
+
+    def plan_jobs(self) -> None:
+        """From here on `predict`, `featurize` and `add_rows` are planned, and run on the cluster."""
+        from ..pipeline.rows import around_job
+
+        around_job.set(self.connected)
 
     @contextmanager
     def on_cluster(self) -> Iterator[None]:
@@ -122,12 +130,10 @@ class Session:
 
         return show_progress()
 
-    def finish(
-        self, result: dict[str, Any], shown: str, about: Any = None, title: str = "", data: Any = None
-    ) -> None:
+    def finish(self, result: dict[str, Any], shown: str, about: Any = None, title: str = "") -> None:
         """Print the result: one JSON object, or the text; then warnings, which are in the object, even if quiet.
 
-        about, title, data : of the report, if there is to be one: what `distrf.plot.write_report` takes, and an Input
+        about, title : of the report, if there is to be one: what `distrf.plot.write_report` takes
         """
         result["seconds"] = round(time.perf_counter() - self.started, 3)
         if texts := list(dict.fromkeys([*result.get("warnings", ()), *self.warnings])):
@@ -148,7 +154,7 @@ class Session:
 
             # A model that was done long ago knows how long it took.
             facts = {n: value for n, value in result.items() if not (result.get("done") and n == "seconds")}
-            known = data and {"from": data.path} | data.description
+            known = self.data and {"from": self.data.path} | self.data.description
             command = shlex.join(["distrf", *sys.argv[1:]])
             write_report(
                 about, self.report, title=title, facts=facts, data=known, plan=self.plan, command=command
@@ -162,11 +168,9 @@ class Session:
 # ---- errors ----
 
 
-class _NoTracebacks(logging.Filter):
+def _no_traceback(record: logging.LogRecord) -> bool:
     """Dask logs no traceback: the error itself arrives where it is reported."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.exc_info or "Traceback" in record.getMessage())
+    return not (record.exc_info or "Traceback" in record.getMessage())
 
 
 def quieten() -> None:
@@ -175,8 +179,7 @@ def quieten() -> None:
     names = [n for n in logging.root.manager.loggerDict if n.split(".")[0] in ("distributed", "tornado")]
     loggers = [logging.getLogger(name) for name in ("asyncio", *names)]  # asyncio has no handler of its own
     for place in {*loggers, *(h for logger in loggers for h in logger.handlers)}:
-        if not any(isinstance(f, _NoTracebacks) for f in place.filters):
-            place.addFilter(_NoTracebacks())
+        place.addFilter(_no_traceback)
 
 
 def print_error(error: Exception) -> int:
@@ -242,7 +245,7 @@ def document(value: Any) -> str:
 
 def store(info: Any) -> str:
     """A store in short."""
-    from ..representation import shown
+    from ..plain_data import shown
 
     return facts(f"{info.kind} in {info.path}", {name: shown(value) for name, value in info.facts()})
 

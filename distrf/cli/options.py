@@ -68,7 +68,6 @@ OPTIONS: dict[str, Any] = {
     # of some commands
     "rows": _number("Rows to expand the training digits to."),
     "out": _text("Folder for the files.", PATH),
-    "sparse": _text("How X is stored: csr or dense."),
     "seed": _number("Seed of the shuffle, or of the distortions."),
     "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),
@@ -77,14 +76,12 @@ OPTIONS: dict[str, Any] = {
     "zero_based": _text("Whether svmlight text counts from 0: yes or no."),
     "append": _flag("--append", "Append the rows to the store that is there."),
     "again": _flag("--again", "Take rows that are there already once more."),
-    "what": _text("Plan train, which is usual, or featurize.", "JOB", "--for"),
     "workers": _number("Number of workers, else that of the cluster."),
     "classes": _number("Number of classes, where it is known."),
     "resume": _flag("--resume", "Go on where a job was stopped; done is success."),
     "overwrite": _flag("--overwrite", "Replace an output of other data or options."),
     "report": _text("Write a page of figures and scores: report.html.", PATH),
     "grid": _pairs("Values to search: alpha=1e-6,1e-4 map__gamma=1,2."),
-    "n_rows": _number("Rows that --importance looks at."),
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
@@ -105,8 +102,8 @@ SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
 MODEL = ("model", "alpha", *MAP)
 ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
-#: What a job of `train` or `featurize` says of its outputs, which a plan does without.
-_OUTPUTS = ("out", "resume", "overwrite", "report", "like", "save_map")
+#: What a job of `train` says of its outputs, which a plan does without.
+_OUTPUTS = ("out", "resume", "overwrite", "report")
 
 
 # ---- texts as values ----
@@ -172,57 +169,37 @@ def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:
 def load_job(path: str, command: Any) -> dict[str, Any]:
     """{parameter: text, list of texts or flag} of a job file; its paths are made relative to where we are.
 
-    Raises BadParameter for what is no job of this command: no YAML, an unknown key, a value of the wrong kind.
+    Raises BadParameter for what is no job of this command: no YAML, or an unknown key.
     """
-    known = {p.name: p for p in command.params if p.name not in ("job", "help")}
-    entries = {str(key).replace("-", "_"): value for key, value in _entries(path).items()}
-    named = entries.pop("command", command.name)
-    if command.name == "plan" and named in ("train", "featurize"):
-        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS} | {"what": named}
-    elif named != command.name:
-        raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")
-    found = {}
-    for key, value in entries.items():
-        name = key if key in known else key.lower()  # X
-        if name not in known:
-            there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
-            raise typer.BadParameter(f"a job of `distrf {command.name}` ({path!r}) has no {name!r}{there}")
-        if value is not None:
-            found[name] = _entry(f"{key} in {path!r}", value, known[name], os.path.dirname(path))
-    return found
-
-
-def _entries(path: str) -> dict[Any, Any]:
     import yaml
 
     from ..store import files
 
     fs, root = files.filesystem(files.normalise(path))
     try:
-        found = yaml.safe_load(fs.cat_file(root).decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        entries = yaml.safe_load(fs.cat_file(root))
+    except yaml.YAMLError as error:
         raise typer.BadParameter(f"{path!r} is neither YAML nor JSON: {error}") from error
     except (FileNotFoundError, IsADirectoryError) as error:
         raise typer.BadParameter(f"no job file at {path!r}; check the path") from error
-    if not isinstance(found, dict):
-        kind = type(found).__name__
-        raise typer.BadParameter(f"a job file has NAME: VALUE on each line; {path!r} has a {kind}")
-    return found
+    if not isinstance(entries, dict):
+        raise typer.BadParameter(f"a job file has NAME: VALUE on each line, {path!r} has not")
+    known = {p.name: p for p in command.params if p.name not in ("job", "help")}
+    entries = {str(key).replace("-", "_").lower(): value for key, value in entries.items() if value is not None}
+    named = entries.pop("command", command.name)
+    if command.name == "plan" and named == "train":
+        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS}
+    elif named != command.name:
+        raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")
+    for name in entries.keys() - known:
+        there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
+        raise typer.BadParameter(f"a job of `distrf {command.name}` ({path!r}) has no {name!r}{there}")
+    return {name: _entry(value, known[name], os.path.dirname(path)) for name, value in entries.items()}
 
 
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)
-
-
-def _entry(where: str, value: Any, parameter: Any, folder: str) -> Any:
+def _entry(value: Any, parameter: Any, folder: str) -> Any:
     """An entry as it would be typed; a column with commas is quoted, as it stands for itself."""
-    if getattr(parameter, "is_flag", False):
-        if not isinstance(value, bool):
-            raise typer.BadParameter(f"{where} is true or false, got {value!r}")
-        return value
-    if parameter.metavar == PAIR:
-        if not isinstance(value, dict):
-            raise typer.BadParameter(f"{where} has names and values, got {value!r}")
+    if isinstance(value, dict):
         return [f"{name}={_text_of(one)}" for name, one in value.items()]
     if parameter.multiple:
         names = value if isinstance(value, list) else [value]
@@ -233,3 +210,7 @@ def _entry(where: str, value: Any, parameter: Any, folder: str) -> Any:
         return text
     protocol, mark, inside = folder.rpartition("://")  # an object store takes ".." for a name
     return f"{protocol}{mark}{os.path.normpath(os.path.join(inside, os.path.expanduser(text)))}"
+
+
+def _text_of(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, default=str)

@@ -18,56 +18,34 @@ _FAR = 2.0**52
 
 @jit
 def bin_hashes(
-    X: np.ndarray, rates: np.ndarray, shifts: np.ndarray, words: np.ndarray, out: np.ndarray
-) -> None:
-    """Write the hash of the bin of each row in each grid.
-
-    Parameters
-    ----------
-    X : array of shape (n, d), float64
-    rates : array of shape (P, d): 1 / u
-    shifts : array of shape (P, d): s, in [0, 1)
-    words : array of shape (P, d + 1), int64: m, with m_0 first
-    out : array of shape (n, P), uint64, overwritten
-    """
-    n, d = X.shape
-    for i in range(n):
-        x = X[i]
-        for p in range(rates.shape[0]):
-            r, s, m = rates[p], shifts[p], words[p]
-            h = np.int64(0)
-            for j in range(d):
-                b = np.floor(x[j] * r[j] + s[j])
-                h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
-            out[i, p] = np.uint64(m[0] + h)
-
-
-@jit
-def bin_hashes_csr(
-    data: np.ndarray,
-    indices: np.ndarray,
+    values: np.ndarray,
+    indices: np.ndarray | None,
     indptr: np.ndarray,
     rates: np.ndarray,
     shifts: np.ndarray,
     words: np.ndarray,
     out: np.ndarray,
 ) -> None:
-    """`bin_hashes` of CSR rows: the same numbers, in time proportional to the stored entries.
+    """Write the hash of the bin of each row in each grid, in time proportional to the entries of the rows.
 
     Parameters
     ----------
-    data, indices, indptr : the arrays of a CSR matrix of shape (n, d), `data` float64
-    rates, shifts, words, out : as in `bin_hashes`
+    values, indices : entries, float64, and their columns; None for rows of which all entries are there, in their order
+    indptr : array of shape (n + 1,): the entries of row i stand from indptr[i] to indptr[i + 1]
+    rates : array of shape (P, d): 1 / u
+    shifts : array of shape (P, d): s, in [0, 1)
+    words : array of shape (P, d + 1), int64: m, with m_0 first
+    out : array of shape (n, P), uint64, overwritten
     """
     for i in range(indptr.size - 1):
+        first = indptr[i]
+        x = values[first : indptr[i + 1]]
         for p in range(rates.shape[0]):
             r, s, m = rates[p], shifts[p], words[p]
             h = np.int64(0)
-            for e in range(
-                indptr[i], indptr[i + 1]
-            ):  # an entry of 0 adds nothing: it lies in bin 0, since 0 <= s < 1
-                j = indices[e]
-                b = np.floor(data[e] * r[j] + s[j])
+            for e in range(x.size):  # an entry of 0 adds nothing: it lies in bin 0, since 0 <= s < 1
+                j = e if indices is None else indices[first + e]
+                b = np.floor(x[e] * r[j] + s[j])
                 h += m[j + 1] * np.int64(min(max(b, -_FAR), _FAR))
             out[i, p] = np.uint64(m[0] + h)
 

@@ -17,9 +17,8 @@ projections with these transforms alone. A row is transformed by itself: its bit
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -185,34 +184,6 @@ def _within(forward: bool) -> Callable[..., None]:
 _first_stages, _last_stages = _within(False), _within(True)
 
 
-def _product(adds: bool) -> Callable[..., None]:
-    """A compiled product of spectra, at one vector of numbers; with `adds` it adds to what is there."""
-
-    @intrinsic
-    def product(typingctx: Any, xr: Any, xi: Any, wr: Any, wi: Any, re: Any, im: Any, start: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            x_re, x_im, w_re, w_im, real, imag = (
-                Vectors(context, builder, signature, args, i) for i in range(6)
-            )
-            at = args[6]
-            z = _Complex(builder, x_re.load(at), x_im.load(at)) * _Complex(
-                builder, w_re.load(at), w_im.load(at)
-            )
-            if adds:
-                z = z + _Complex(builder, real.load(at), imag.load(at))
-            real.store(z.re, at)
-            imag.store(z.im, at)
-            return context.get_dummy_value()
-
-        return types.void(xr, xi, wr, wi, re, im, start), codegen
-
-    compiled: Any = product
-    return compiled
-
-
-_set_product, _add_product = _product(False), _product(True)
-
-
 @jit
 def inverse_transform(
     re: np.ndarray, im: np.ndarray, radices: np.ndarray, cos: np.ndarray, sin: np.ndarray
@@ -278,23 +249,20 @@ def _products(
             re, im = out[i, 2 * t], out[i, 2 * t + 1]
             for which in range(mixed):
                 xr, xi, wr, wi = x[0, i, which], x[1, i, which], w[0, t, which], w[1, t, which]
-                for k in range(0, L, LANES):
-                    if which:
-                        _add_product(xr, xi, wr, wi, re, im, k)
-                    else:
-                        _set_product(xr, xi, wr, wi, re, im, k)
+                for k in range(L):
+                    a, b = xr[k] * wr[k] - xi[k] * wi[k], xr[k] * wi[k] + xi[k] * wr[k]
+                    re[k], im[k] = (a + re[k], b + im[k]) if which else (a, b)
             inverse_transform(re, im, radices, cos, sin)
 
 
-@dataclass(frozen=True)
-class TransformPlan:
+class TransformPlan(NamedTuple):
     """How the transforms of one length go.
 
     Attributes
     ----------
     order : array of shape (L,), the frequency of each number of a spectrum
     radices : array of int, those of the stages from sixteen numbers on, of an inverse transform
-    cos, sin : the twiddles of these stages, one after the other, in float64
+    cos, sin : the twiddles of these stages, one after the other
     """
 
     order: np.ndarray
@@ -304,8 +272,8 @@ class TransformPlan:
 
 
 @lru_cache(maxsize=64)
-def transform_plan(length: int) -> TransformPlan:
-    """The plan of a length 16 times 2^a 3^b 5^c; ValueError for any other."""
+def transform_plan(length: int, dtype: str = "<f8") -> TransformPlan:
+    """The plan of a length 16 times 2^a 3^b 5^c, with twiddles of a dtype; ValueError for any other length."""
     radices, rest = [], length // LANES
     for radix in (4, 2, 3, 5):
         while rest and rest % radix == 0:
@@ -313,13 +281,14 @@ def transform_plan(length: int) -> TransformPlan:
             rest //= radix
     if length % LANES or rest != 1:
         raise ValueError(f"a transform has 16 * 2^a 3^b 5^c numbers, got {length}")
-    order, angles = np.zeros(1, dtype=np.int64), []
+    order, angles = np.zeros(1, dtype=np.int64), [np.zeros(0)]
     for radix in (2, 2, 2, 2, *radices):
         if order.size >= LANES:
             angles += [2 * np.pi * q * np.arange(order.size) / (radix * order.size) for q in range(1, radix)]
         order = np.concatenate([radix * order + q for q in range(radix)])
-    turns = np.concatenate(angles) if angles else np.zeros(1)
-    return TransformPlan(order, np.array(radices, dtype=np.int64), np.cos(turns), np.sin(turns))
+    turns = np.concatenate(angles)
+    cos, sin = np.cos(turns).astype(dtype), np.sin(turns).astype(dtype)
+    return TransformPlan(order, np.array(radices, dtype=np.int64), cos, sin)
 
 
 def circulant_spectra(vectors: np.ndarray) -> np.ndarray:
@@ -355,10 +324,9 @@ def row_spectra(X: np.ndarray, factors: np.ndarray, length: int) -> np.ndarray:
     -------
     Array of shape (2, n, m, L), of the dtype of X: real and imaginary parts.
     """
-    plan = transform_plan(length)
     out = np.zeros((2, len(X), len(factors), length), X.dtype)
     np.multiply(X[:, None, :], factors, out=out[0, :, :, : X.shape[1]])
-    _transform_rows(out, plan.radices, *twiddles_of(length, X.dtype.str))
+    _transform_rows(out, *transform_plan(length, X.dtype.str)[1:])
     return out
 
 
@@ -371,15 +339,7 @@ def circular_products(x: np.ndarray, w: np.ndarray, out: np.ndarray) -> None:
     w : array of shape (2, pairs, m, L), from `circulant_spectra`; all arrays are of one dtype
     out : C-contiguous array of shape (n, 2 pairs, L), float32 or float64, overwritten
     """
-    plan = transform_plan(out.shape[2])
     # The loops take addresses: any other layout would be read wrongly. As always read-only, w has one compiled loop.
     x, w = np.ascontiguousarray(x), np.ascontiguousarray(w).view()
     w.flags.writeable = False
-    _products(x, w, plan.radices, *twiddles_of(out.shape[2], out.dtype.str), out)
-
-
-@lru_cache(maxsize=64)
-def twiddles_of(length: int, dtype: str) -> tuple[np.ndarray, np.ndarray]:
-    """Cosines and sines of the plan of a length, in a dtype."""
-    plan = transform_plan(length)
-    return plan.cos.astype(dtype), plan.sin.astype(dtype)
+    _products(x, w, *transform_plan(out.shape[2], out.dtype.str)[1:], out)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .jit import Loop, jit
+from .jit import jit
 
 #: Coefficients of P, highest power first, in sin(2 pi s) = s P(s^2) for |s| <= 1/4. P interpolates at Chebyshev
 #: nodes; its absolute error is 7e-9 for float32 (five coefficients) and 4e-19 for float64 (nine).
@@ -39,7 +39,7 @@ _SIN_TURNS: dict[np.dtype, tuple[Any, ...]] = {
 }
 
 
-@partial(Loop, inline="always")
+@partial(jit, inline="always")
 def _sin_turns(s: float, coefficients: tuple[float, ...]) -> float:
     """sin(2 pi s) for |s| <= 1/4."""
     t = s * s
@@ -115,38 +115,3 @@ def cos_offset(phases: np.ndarray, offsets: np.ndarray, out: np.ndarray, column:
     """
     kind = phases.dtype
     _cos_offset(phases, offsets, out, column, kind.type(scale), _SIN_TURNS[kind])
-
-
-@jit
-def _cos_sin_planes(
-    phases: np.ndarray,
-    offsets: np.ndarray,
-    out: np.ndarray,
-    scale: float,
-    coefficients: tuple[float, ...],
-) -> None:
-    n, m = phases.shape
-    quarter = phases.dtype.type(0.25)
-    for i in range(n):
-        p = phases[i]
-        c, s = out[i, :m], out[i, m : 2 * m]
-        for j in range(m):
-            r = p[j] + offsets[j]
-            r = r - np.rint(r)
-            u = quarter - abs(r)
-            c[j] = scale * _sin_turns(u, coefficients)
-            s[j] = scale * _sin_turns(np.copysign(quarter - abs(u), r), coefficients)
-
-
-def cos_sin_planes(phases: np.ndarray, offsets: np.ndarray, out: np.ndarray, scale: float) -> None:
-    """Write scale * cos of each phase into ``out[:, :m]`` and scale * sin into ``out[:, m : 2 m]``.
-
-    Parameters
-    ----------
-    phases : C-contiguous array of shape (n, m), in turns, float32 or float64
-    offsets : array of shape (m,), in turns, added to the phases; of the same dtype
-    out : C-contiguous array of shape (n, 2 m), overwritten
-    scale : factor
-    """
-    kind = phases.dtype
-    _cos_sin_planes(phases, offsets, out, kind.type(scale), _SIN_TURNS[kind])

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
+from numba.np import arrayobj
+
 #: Numbers in a vector.
 LANES = 16
 
@@ -18,9 +21,6 @@ class Vectors:
     """
 
     def __init__(self, context: Any, builder: Any, signature: Any, args: Any, which: int) -> None:
-        from llvmlite import ir  # with Numba, which is imported late
-        from numba.np import arrayobj
-
         self.builder, kind = builder, signature.args[which]
         self.type = ir.VectorType(context.get_data_type(kind.dtype), LANES)
         self.data = arrayobj.make_array(kind)(context, builder, args[which]).data

@@ -28,6 +28,9 @@ from numba.extending import intrinsic
 from .jit import jit
 from .vectors import LANES, Vectors
 
+#: Columns of a matrix whose transforms are sampled together.
+_COLUMNS = 64
+
 
 def _butterflies(radix: int, within: bool) -> Callable[[np.ndarray, int, int], None]:
     """A compiled step that takes `radix` vectors through log2(radix) stages.
@@ -77,24 +80,11 @@ _last1, _last2, _last4, _last8 = (_butterflies(radix, within=True) for radix in 
 
 
 @jit
-def _short(x: np.ndarray) -> None:
-    """Replace x by H x, for fewer numbers than a vector holds."""
-    h = 1
-    while h < x.size:
-        for o in range(0, x.size, 2 * h):
-            for j in range(o, o + h):
-                a, b = x[j], x[j + h]
-                x[j], x[j + h] = a + b, a - b
-        h *= 2
-
-
-@jit
 def _row(x: np.ndarray) -> None:
-    """Replace x by H x; x.size is a power of two."""
+    """Replace x by H x; x.size is a power of two, 16 at least."""
     p = x.size
     if p < LANES:
-        _short(x)
-        return
+        raise ValueError("a transform has 16 numbers at least")
     h = p  # the stages of stride h and more are done
     while h >= 8 * 8 * LANES:
         h //= 8
@@ -128,7 +118,7 @@ def walsh_hadamard(X: np.ndarray) -> None:
 
     Parameters
     ----------
-    X : C-contiguous array of shape (n, p), p a power of two, float32 or float64, overwritten
+    X : C-contiguous array of shape (n, p), p a power of two from 16 on, float32 or float64, overwritten
     """
     for i in range(X.shape[0]):
         _row(X[i])
@@ -140,7 +130,7 @@ def hadamard_blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | No
 
     Parameters
     ----------
-    U : C-contiguous array of shape (n, p), p a power of two
+    U : C-contiguous array of shape (n, p), p a power of two from 16 on
     diagonals : array of shape (B, k, p), the diagonals of G_b1 ... G_bk; all arrays have the dtype of U
     scale : array of shape (B, p), the diagonals of S_b, or None where they are 1
     out : C-contiguous array of shape (n, B p), overwritten
@@ -163,3 +153,27 @@ def hadamard_blocks(U: np.ndarray, diagonals: np.ndarray, scale: np.ndarray | No
                 s = scale[b]
                 for j in range(p):
                     x[j] *= s[j]
+
+
+def add_hadamard_samples(
+    F: np.ndarray, signs: np.ndarray, place: int, samples: np.ndarray, factor: np.ndarray, length: int, out: np.ndarray
+) -> None:  # fmt: skip
+    """Add ``factor[c] * sum over r of H_R[samples[c], place + r] signs[r] F[r, j]`` to ``out[j, c]``, some columns at a time.
+
+    Parameters
+    ----------
+    F : array of shape (n, D), float32 or float64; place + n <= R
+    signs : array of shape (n,)
+    place : the column of H_R that row 0 of F meets
+    samples : array of shape (l,), integers in 0 ... R - 1
+    factor : array of shape (l,)
+    length : R, a power of two
+    out : array of shape (D, l), float64, added to in place
+    """
+    signs = signs.astype(F.dtype)
+    for a in range(0, F.shape[1], _COLUMNS):
+        columns = F[:, a : a + _COLUMNS].T
+        X = np.zeros((len(columns), max(length, LANES)), dtype=F.dtype)  # H_R is a corner of every larger one
+        np.multiply(columns, signs, out=X[:, place : place + len(F)])
+        walsh_hadamard(X)
+        out[a : a + _COLUMNS] += factor * np.take(X, samples, axis=1)

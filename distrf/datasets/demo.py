@@ -15,17 +15,8 @@ from ..maps.fourier import RandomFourierFeatures
 from ..parameters import ruled, whole
 from ..persistence import load_model, save_model
 from ..pipeline.writing import write_rows
-from ..store import check_writable, existing_model_folder, existing_store
+from ..store import existing_model_folder
 from . import expanded_digits, load_digits_split
-
-
-def check_places(out: str | os.PathLike[str]) -> tuple[str, str]:
-    """Where rows and model of the demonstration go. Raises StoreError for places of others, before anything runs."""
-    rows, model = (os.path.join(out, name) for name in ("digits.zarr", "model"))
-    check_writable(rows)
-    existing_store(rows)
-    existing_model_folder(model)
-    return rows, model
 
 
 @ruled(rows=whole(1, 2**40), n_components=whole(2, 2**30), seed=whole(0, 2**32 - 1))
@@ -62,7 +53,8 @@ def demo(
     StoreError
         `out` holds something else, or cannot be written.
     """
-    data, model = check_places(out)
+    data, model = (os.path.join(out, name) for name in ("digits.zarr", "model"))
+    existing_model_folder(model)  # of others: refused now
     *_, X_test, y_test = load_digits_split(seed)
     say(f"Expanding the digits to {rows:,} rows in {data}")
     X, y = expanded_digits(rows, seed=seed)

@@ -40,8 +40,6 @@ __all__ = [
 PRODUCER = "_data_producer"
 #: The span of all phases, unless the caller is in a span.
 _ROOT = {"name": ("distrf",), "ids": (str(uuid.uuid4()),)}
-#: Blocks of CSR rows may have so many times the bytes of an average block.
-_UNEVEN = 2.0
 
 
 def as_producer(task: Task) -> Task:
@@ -172,19 +170,6 @@ def _paths_in(value: Any) -> Iterator[str]:
         items = inner.values() if isinstance(inner, dict) else inner if isinstance(inner, tuple | list) else ()
         for item in items:
             yield from _paths_in(item)
-
-
-def csr_row_bytes(stored: float, dense: float) -> int:
-    """Bytes to count for a CSR row.
-
-    Parameters
-    ----------
-    stored : float
-        Mean bytes of a row in its store; 0 where they are not known.
-    dense : float
-        Bytes of all its columns.
-    """
-    return int(min(_UNEVEN * stored, dense)) or int(dense)
 
 
 def stored_row_bytes(X: Any) -> float:

@@ -1,6 +1,6 @@
-"""Dask DataFrames and xarray DataArrays as lazy arrays that keep the names of their columns.
+"""Dask DataFrames as lazy arrays that keep the names of their columns.
 
-pandas, Dask's data frames and xarray are never imported: who passes such an object has them.
+pandas and Dask's data frames are never imported: who passes such an object has them.
 """
 
 from __future__ import annotations
@@ -54,45 +54,30 @@ def plain_rows(X: Any, name: str = "X") -> Any:
     Parameters
     ----------
     X : object
-        A Dask DataFrame or Series, or an xarray DataArray whose first dimension are the rows; others are returned as they are.
+        A Dask DataFrame or Series; others are returned as they are.
     name : str
         Name in messages.
 
     Returns
     -------
     object
-        A Dask array with known chunks, from Dask's data frames after one pass that counts the rows of each partition, or from
-        lazy DataArrays; it remembers the names of its columns. Of a DataArray in memory an array, or a data frame if its
-        columns have labels.
+        A Dask array with known chunks, after one pass that counts the rows of each partition; it remembers the names of its
+        columns.
 
     Raises
     ------
     InputError
-        Columns are not numeric, or X is another object of xarray or has other dimensions.
+        Columns are not numeric.
     """
     if is_lazy_frame(X):
         return _lazy_values(X, name)
-    if type(X).__module__.split(".")[0] != "xarray":
-        if not isinstance(getattr(X, "dtype", None), np.dtypes.StringDType):
-            return X
-        if not is_dask_collection(X):
-            return X.astype(object)
-        return X.map_blocks(np.ndarray.astype, object).map_blocks(
-            np.ndarray.astype, str, meta=np.empty((0,) * X.ndim, "<U1")
-        )
-    if not hasattr(X, "to_pandas") or not hasattr(X, "dims") or not hasattr(X, "dtype"):
-        raise InputError(
-            f"{name} must be a DataArray whose first dimension are the rows, got an xarray {type(X).__name__}; "
-            "take one of its variables, or .to_dataarray('column').transpose(..., 'column')"
-        )
-    if X.ndim not in (1, 2):
-        raise InputError(
-            f"Expected 2D array: {name} must have the dimensions (rows, columns), got {dict(X.sizes)}; stack or select others"
-        )
-    labels = X.indexes.get(X.dims[1]) if X.ndim == 2 else None
+    if not isinstance(getattr(X, "dtype", None), np.dtypes.StringDType):
+        return X
     if not is_dask_collection(X):
-        return X.data if labels is None else X.to_pandas()
-    return X.data if labels is None else noted(X.data, header=labels.to_series().to_frame().T.iloc[:0])
+        return X.astype(object)
+    return X.map_blocks(np.ndarray.astype, object).map_blocks(
+        np.ndarray.astype, str, meta=np.empty((0,) * X.ndim, "<U1")
+    )
 
 
 def header(X: Any) -> Any:
@@ -106,13 +91,8 @@ def with_header(array: da.Array, X: Any) -> da.Array:
     return array if names is X else noted(array, header=names)
 
 
-def with_reading(array: da.Array, **reading: Any) -> da.Array:
-    """The array, which remembers where it was read and how: path, target, columns."""
-    return noted(array, reading=reading)
-
-
 def reading_of(X: Any) -> dict[str, Any]:
-    """What `with_reading` noted; nothing of other arrays, such as some of these rows, or these after an edit in place."""
+    """Path, target and columns by which `open_rows` read an array; nothing of other arrays, such as some of these rows, or these after an edit in place."""
     return notes_of(X).get("reading", {})
 
 
@@ -183,14 +163,11 @@ def _with_text(frame: Any) -> Any:
 
 def _lazy_values(X: Any, name: str) -> da.Array:
     """The values of a Dask DataFrame or Series; text is fixed-width, as NumPy has it."""
-    meta = X._meta
-    if X.ndim == 1:
-        dtype = _numeric(meta.dtype, labels=name == "y")
-        if dtype is None and name != "y":
-            raise InputError(f"{name} must be numeric, got a Series of dtype {meta.dtype}")
-        return _blocks(X, name, dtype or "<U1", _values, dtype)
-    dtypes = [_numeric(dtype) for dtype in meta.dtypes]
+    meta, labels = X._meta if X.ndim == 2 else X._meta.to_frame(), X.ndim == 1 and name == "y"
+    dtypes = [_numeric(dtype, labels=labels) for dtype in meta.dtypes]
     odd = [str(column) for column, dtype in zip(meta.columns, dtypes, strict=True) if dtype is None]
+    if odd and labels:
+        return _blocks(X, name, "<U1", _values, None)
     if odd or not dtypes:
         raise InputError(
             f"{name} must be numeric, but columns {', '.join(odd[:10])} are not: encode them, for instance by "
@@ -199,7 +176,8 @@ def _lazy_values(X: Any, name: str) -> da.Array:
             else f"{name} must have at least one column, got shape (n, 0)"
         )
     dtype = np.result_type(*(dtype for dtype in dtypes if dtype is not None))
-    return noted(_blocks(X, name, dtype, _values, dtype), header=meta)
+    values = _blocks(X, name, dtype, _values, dtype)
+    return values if X.ndim == 1 else noted(values, header=meta)
 
 
 def _numeric(dtype: Any, *, labels: bool = False) -> np.dtype | None:

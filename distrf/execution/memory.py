@@ -67,19 +67,6 @@ def states_held(segments: int, threads: int = 1) -> int:
     return max(_SENT, copies + min(segments, 2 * threads - 1 + tree_height(segments)))
 
 
-def reading_scratch(stored: float, block: float) -> int:
-    """Bytes of scratch while stored rows are read: three copies (raw, decoded, copied) less the block, counted apart."""
-    return max(0, int(3 * stored - block))
-
-
-def reduction_scratch(reduction: Any, rows: int, csr: bool) -> int:
-    """Bytes of scratch of a thread for a block of so many rows, and whether they are CSR: see `passes.pass_memory`."""
-    scratch = rows * getattr(reduction, "scratch_per_row", 0)
-    if csr:
-        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
-    return int(scratch + getattr(reduction, "scratch_bytes", 0))
-
-
 @dataclass(frozen=True)
 class PassMemory:
     """Bytes one worker needs at the peak of a pass, by part.
@@ -147,14 +134,10 @@ def machine_memory() -> int:
         _, controllers, group = line.split(":", 2)
         if controllers and "memory" not in controllers.split(","):
             continue
-        top, file = (
-            ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
-        )  # versions 1 and 2
+        # Versions 1 and 2. In a container the path may be that outside of it: then only "/" is there.
+        top, file = ("memory", "memory.limit_in_bytes") if controllers else ("", "memory.max")
         path = PurePosixPath(group)
-        for folder in (
-            path,
-            *path.parents,
-        ):  # in a container the path may be that outside of it: then only "/" is there
+        for folder in (path, *path.parents):
             with suppress(OSError, ValueError):  # "max" is no limit
                 limits.append(int(Path(_GROUPS, top, str(folder).strip("/"), file).read_text()))
     return min(limits)

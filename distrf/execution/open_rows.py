@@ -4,29 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import dask.array as da
 import numpy as np
 import scipy.sparse as sp
-from dask.base import tokenize
-from dask.blockwise import BlockwiseDep, blockwise
-from dask.highlevelgraph import HighLevelGraph
 
 from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..store import csv_source, files
 from ..store.csv_format import reads_csv
-from ..store.files import Options
-from ..store.formats import open_source, read_block
-from ..store.row_source import RowReader, RowSource, Selection
+from ..store.formats import open_source
+from ..store.row_source import RowSource, Selection
 from ..store.table_source import TableSource
-from .graph import PRODUCER
-from .labelled import with_reading
-from .scheduler import workers_are_here
+from .labelled import noted
+from .row_blocks import lazy_blocks
+from .scheduler import workers_see
 
-csv_source.workers_are_here = workers_are_here
+csv_source.workers_see = workers_see
 
 
 @reads_csv
@@ -39,7 +35,6 @@ def open_rows(
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
     uniform: bool = False,
-    storage_options: Options = None,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
 
@@ -60,8 +55,6 @@ def open_rows(
         is the block of the store, else near 32 MiB of X.
     uniform : bool, default=False
         Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
-    storage_options : dict or None, default=None
-        Options of the fsspec file system.
 
     Returns
     -------
@@ -91,7 +84,7 @@ def open_rows(
         rows_per_block=rows_per_block,
         uniform=uniform,
     )
-    place = files.normalise(path, storage_options)
+    place = files.normalise(path)
     source, weights = open_source(place, selection), None
     if weight is not None:
         weights = _column_of_weights(source, weight, selection)
@@ -104,8 +97,8 @@ def open_rows(
             opened.check_missing()
     names = source.columns if isinstance(source, TableSource) else columns
     reading = {"path": source.path, "target": target, "columns": None if names is None else list(names)}
-    X = with_reading(lazy_rows(source), **reading)
-    y = None if labels is None else with_reading(lazy_rows(labels), **reading)
+    X = noted(lazy_rows(source), reading=reading)
+    y = None if labels is None else noted(lazy_rows(labels), reading=reading)
     if weights is None:
         return X, y
     w = lazy_rows(weights)
@@ -169,45 +162,3 @@ def lazy_rows(source: RowSource) -> da.Array:
     empty = (0, *source.shape[1:])
     meta: Any = sp.csr_array((0, 0), dtype=source.dtype) if source.sparse else np.empty(empty, source.dtype)
     return lazy_blocks(list(source.blocks()), meta, source.shape[1:], source.nbytes if source.sparse else None)
-
-
-def lazy_blocks(
-    blocks: Sequence[tuple[RowReader, int, int]],
-    meta: Any,
-    tail: tuple[int, ...],
-    csr_nbytes: int | None = None,
-) -> da.Array:
-    """A Dask array of the rows that each reader reads from the first to the last; `tail` is its shape without rows."""
-    readers = list({id(reader): reader for reader, _, _ in blocks}.values())
-    bounds = np.array([(first, last) for _, first, last in blocks])
-    name = "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
-    chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
-    index = tuple(range(len(chunks)))
-    numblocks = len(blocks), *(1,) * len(tail)
-    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_nbytes)
-    options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
-    layer = blockwise(read_block, name, index, reads, index, **options)
-    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
-
-
-@dataclass(eq=False, repr=False)
-class ReadBlocks(BlockwiseDep):
-    """The argument of each `read_block` task of an array: the reader and the rows of a block.
-
-    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_nbytes : of CSR
-    rows, bytes of all in memory, for which some blocks are looked at
-    """
-
-    name: str
-    blocks: Sequence[tuple[RowReader, int, int]]
-    readers: Sequence[RowReader]
-    numblocks: tuple[int, ...]
-    shape: tuple[int, ...]
-    csr_nbytes: int | None = None
-    produces_tasks: bool = False
-
-    def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
-        return self.blocks[index[0]]
-
-    def __dask_tokenize__(self) -> str:
-        return self.name

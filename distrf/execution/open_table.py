@@ -18,7 +18,7 @@ from ..errors import InputError
 from ..parameters import COLUMNS, ruled
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
-from ..store.files import Options, normalise
+from ..store.files import normalise
 from ..store.frames import as_arrow
 from ..store.row_source import Selection
 from ..store.table_codes import coded
@@ -81,11 +81,6 @@ class Table:
         """Columns that are features."""
         return len(self.schema.columns)
 
-    @property
-    def strays(self) -> dict[str, str]:
-        """Of columns of a CSV that are text, but nearly all numbers: a text that is none, and its line."""
-        return dict(self.place.source.strays) if isinstance(self.place, _Files) else {}
-
     def rows(self, schema: TableSchema | None = None) -> Any:
         """The features as coded rows: one float64 number a value (see `distrf.store.table_codes`).
 
@@ -126,24 +121,6 @@ class Table:
         wanted, names = rows_of_blocks(self.place.lengths, n_rows), self.schema.names
         parts = computed(*self.place.parts(wanted, names))
         return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
-
-    def sampled_rows(self, n_rows: int = 4000) -> np.ndarray:
-        """The numbers of the rows of `sample` among all rows of the place.
-
-        Parameters
-        ----------
-        n_rows : int, default=4000
-            As of `sample`.
-
-        Returns
-        -------
-        array of int
-            Ascending.
-        """
-        starts = np.cumsum([0, *self.place.lengths])
-        return np.concatenate(
-            [starts[i] + rows for i, rows in rows_of_blocks(self.place.lengths, n_rows).items()]
-        )
 
     def labelled_rows(self, values: da.Array) -> da.Array:
         """Of a column beside this table the rows that it has: some may have been left out.
@@ -212,7 +189,6 @@ def open_table(
     exclude: Sequence[str] | None = None,
     schema: TableSchema | None = None,
     rows_per_block: int | None = None,
-    storage_options: Options = None,
 ) -> Table:
     """Open a table whose columns hold numbers, booleans, text, dates or times, with missing values.
 
@@ -233,8 +209,6 @@ def open_table(
         their order does not matter.
     rows_per_block : int or None, default=None
         Of files: wanted rows of a block. None is near 32 MiB of coded rows.
-    storage_options : dict or None, default=None
-        Of files: options of the fsspec file system.
 
     Returns
     -------
@@ -280,10 +254,10 @@ def open_table(
         coded=True if schema is None else schema,
     )
     if isinstance(data, (str, os.PathLike)):
-        return _open_files(normalise(data, storage_options), selection)
-    if rows_per_block is not None or storage_options is not None:
+        return _open_files(normalise(data), selection)
+    if rows_per_block is not None:
         raise InputError(
-            f"rows_per_block= and storage_options= say how files are read; received a {type(data).__name__}; leave them out"
+            f"rows_per_block= says how files are read; received a {type(data).__name__}; leave it out"
         )
     if is_dask_collection(data):
         return _open_partitions(data, selection)

@@ -24,6 +24,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 import dask
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 from dask.delayed import Delayed
@@ -33,9 +34,9 @@ from ..maps import working_dtype
 from ..progress import pass_topic, report
 from ..projections.cache import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
-from .memory import MOST_SEGMENTS, PassMemory, Workers, reading_scratch, reduction_scratch
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, row_bytes, source_of
-from .scheduler import compute, current_client, gather
+from .memory import MOST_SEGMENTS, PassMemory, Workers
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_of, row_bytes, source_of
+from .scheduler import compute, computed, current_client
 from .segments import Blocks, add_block, with_dependencies
 from .stored_blocks import StoredBlocks, blocks_of, map_flops, shared_segments
 
@@ -185,14 +186,15 @@ def _run_dask(
     blocks = blocks_of(arrays).with_learned(learned)
     if learned:
         reduction = reduction.without_arrays()  # type: ignore[attr-defined]
-    segments = _segments(reduction, blocks, rows, arrays)
+    shared = isinstance(blocks, StoredBlocks)
+    segments = pass_segments(reduction, arrays, blocks.edges, held=blocks.held, shared=shared)
     if not segments:
         return reduction.initial()
     name = task_name(label)
 
     if client is not None and not client.nthreads():
         # An adaptive cluster starts a worker for this. Then there is one to plan with.
-        gather([client.submit(int, pure=False)])
+        computed(dask.delayed(int)())
     workers = Workers.of_client(client)
     memory = pass_memory(reduction, arrays, len(segments), workers, learned)
     if blocks.held:  # those of a segment come to its worker
@@ -224,30 +226,26 @@ def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Tas
     return Delayed(tree_sum(lambda i: segments[i].key, 0, len(segments), add), graph)
 
 
-def _segments(
-    reduction: Reduction, blocks: Blocks, rows: Sequence[int], arrays: Sequence[Any]
+def pass_segments(
+    reduction: Reduction, arrays: Sequence[Any], edges: Sequence[int], *, held: bool, shared: bool
 ) -> list[tuple[int, int]]:
-    """First block, and the block after the last, of each segment."""
+    """First block, and the block after the last, of each segment of a pass over lazy arrays.
+
+    edges : blocks at which a segment may begin; held : whether workers hold the rows; shared : whether several segments may read the
+    same stored block
+    """
+    rows = [int(r) for r in arrays[0].chunks[0]]
     wanted = count_segments(sum(rows), reduction)
-    if blocks.held:
+    if held:  # each segment a block, or neighbours that are smaller than a state together
         nbytes = sum(row_bytes(array) for array in arrays) * sum(rows)
-        return cut_segments(rows, blocks.edges, held_segments(reduction, nbytes, wanted))
-    if isinstance(blocks, StoredBlocks) and len(blocks.edges) < len(rows):
+        wanted = min(max(wanted, int(nbytes / max(reduction.nbytes, 1))), MOST_SEGMENTS)
+    elif shared and len(edges) < len(rows):
         sources = [source_of(array) for array in arrays]
         largest = max(max(source.chunks[0]) * row_bytes(source) for source, _ in sources)
         flops = reduction.flops_per_row + map_flops([map_ for _, maps in sources for map_ in maps])
-        shared = shared_segments(len(blocks.edges), largest, sum(rows), flops, wanted)
-        if shared:
-            return cut_segments(rows, range(len(rows)), shared)
-    return cut_segments(rows, blocks.edges, wanted)
-
-
-def held_segments(reduction: Reduction, nbytes: float, wanted: int) -> int:
-    """The most segments of rows that workers hold: each a block, or neighbours that are smaller than a state together.
-
-    nbytes : of all rows; wanted : segments that a pass of other rows has
-    """
-    return min(max(wanted, int(nbytes / max(reduction.nbytes, 1))), MOST_SEGMENTS)
+        if sharers := shared_segments(len(edges), largest, sum(rows), flops, wanted):
+            return cut_segments(rows, range(len(rows)), sharers)
+    return cut_segments(rows, edges, wanted)
 
 
 def pass_memory(
@@ -259,7 +257,7 @@ def pass_memory(
 ) -> PassMemory:
     """Peak memory of a pass over lazy arrays, each counted by the bytes of its largest row chunk.
 
-    Maps add the stored block that they are applied to, scratch to read it, and their cached weights.
+    Maps add the stored block that they are applied to, scratch to read it, what each of them makes, and what they hold.
 
     Parameters
     ----------
@@ -277,27 +275,42 @@ def pass_memory(
     PassMemory
         In bytes.
     """
-    block = int(sum(max(a.chunks[0]) * row_bytes(a) for a in arrays))
     maps: list[Any] = [getattr(getattr(reduction, "source", None), "base", None)]
-    sources, dtype = {}, arrays[0].dtype
+    blocks, sources = dict[str, int](), dict[str, da.Array]()
     for array in arrays:
-        source, functions = source_of(array)
-        maps += functions
-        dtype = source.dtype if functions and source.dtype.kind in "fiub" else dtype  # others may be text
-        sources[source.name] = source
+        made, steps = made_of(array)
+        source, functions = made[-1], [step for step in steps if callable(step)]
+        # The block, that which is stored, and what each map between makes.
+        forms = [array, source, *(a for a, step in zip(made, steps, strict=False) if callable(step))]
+        blocks |= {a.name: int(max(a.chunks[0]) * row_bytes(a)) for a in forms}
         if functions and blocks_are_csr(array):  # `row_bytes` has counted it
-            block -= int(max(source.chunks[0]) * row_bytes(source))
-    largest = {name: int(max(source.chunks[0]) * row_bytes(source)) for name, source in sources.items()}
-    block += sum(nbytes for name, nbytes in largest.items() if name not in {array.name for array in arrays})
-    scratch = reduction_scratch(reduction, max(arrays[0].chunks[0]), blocks_are_csr(arrays[0]))
+            blocks[array.name] -= int(max(source.chunks[0]) * row_bytes(source))
+        maps += functions
+        sources[source.name] = source
+    block = sum(blocks.values())
+    scratch = max(arrays[0].chunks[0]) * getattr(reduction, "scratch_per_row", 0)
+    if blocks_are_csr(arrays[0]):
+        scratch = min(scratch, getattr(reduction, "csr_scratch_bytes", scratch))
+    scratch += getattr(reduction, "scratch_bytes", 0)
     for name, source in sources.items():
-        if reads_files(source):  # others are made, not read
-            scratch = max(scratch, reading_scratch(largest[name], block))
-    held = sum(array.nbytes for array in (learned or {}).values())
-    weights = sum(map_.work()[1] for map_ in dict.fromkeys(maps) if hasattr(map_, "work"))
-    if weights:
-        held += cached_bytes(weights, working_dtype(dtype).itemsize)
-    return PassMemory(block, scratch, reduction.nbytes, held, n_segments, workers.threads)
+        # Reading takes three copies (raw, decoded, copied), of which the block is counted. Others are made, not read.
+        if reads_files(source):
+            scratch = max(scratch, 3 * blocks[name] - block)
+    numbers = [source.dtype for source in sources.values() if source.dtype.kind in "fiub"]  # others are text
+    held, more = map_memory(maps, working_dtype(numbers[0] if numbers else float).itemsize)
+    held += sum(array.nbytes for array in (learned or {}).values())
+    return PassMemory(block, int(scratch) + more, reduction.nbytes, held, n_segments, workers.threads)
+
+
+def map_memory(maps: Sequence[Any], itemsize: int) -> tuple[int, int]:
+    """Bytes that a worker holds of some maps, which may be none, and those that a thread takes beside a block and its features."""
+    known = [map_ for map_ in dict.fromkeys(maps) if hasattr(map_, "held_bytes")]
+    weights = sum(map_.work()[1] for map_ in known)
+    held = cached_bytes(weights, itemsize) if weights else 0
+    return (
+        held + sum(map_.held_bytes(itemsize) for map_ in known),
+        sum(map_.scratch_bytes(itemsize) for map_ in known),
+    )
 
 
 def tree_sum(state: Callable[[int], Any], first: int, last: int, combine: Callable[[Any, Any], Any]) -> Any:

@@ -1,26 +1,28 @@
-"""How a plan asks each step for its costs: `PlannedRows` describe the rows that reach it, `Costs` are its answer.
+"""How a plan asks each step for its costs: `PlannedRows` are the rows that reach it, `Costs` are its answer.
 
-Nothing is read: all of it follows from metadata.
+The rows are lazy arrays, made by the maps as `transform` makes them. So a plan cuts blocks, counts segments and adds up memory by
+the functions of the pass itself. Nothing is read.
 """
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import dataclass, replace
 from typing import Any
 
+import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
 from ..maps import FeatureMap, working_dtype
-from ..projections.cache import cached_bytes
-from .graph import csr_row_bytes, stored_row_bytes
-from .memory import PassMemory, Workers, reading_scratch, reduction_scratch
-from .passes import count_segments, held_segments
-from .row_blocks import blocks_are_csr, rows_per_block, split_chunk, target_block_bytes
+from .graph import stored_row_bytes
+from .memory import PassMemory, Workers
+from .passes import count_segments, pass_memory, pass_segments
+from .row_blocks import array_blocks, blocks_are_csr, map_features, rows_per_block, source_of
 from .sampling import TakeReduction, neighbours
 from .segments import is_held
-from .stored_blocks import map_flops, shared_segments
+from .stored_blocks import stored_pieces
 
 
 @dataclass(frozen=True)
@@ -92,74 +94,67 @@ class Costs:
 
 @dataclass(frozen=True)
 class PlannedRows:
-    """The rows that reach a step of a pipeline, known from metadata.
+    """The lazy rows that reach a step of a pipeline.
 
     Attributes
     ----------
-    n, d : int
-        Rows and columns as stored.
-    itemsize : int
-        Bytes of a number that reaches the step.
-    read_itemsize : int
-        Bytes of a number as it is read.
-    stored_rows : int
-        Rows of a stored block.
-    nbytes : int
-        Bytes that one sweep reads.
+    X : Dask array of shape (n, width)
+        As the step gets them.
+    stored : Dask array of shape (n, d)
+        As they are read.
     workers : Workers
-    sparse : bool
-        Whether the stored rows are CSR.
     outputs : int
         Columns of the encoded target, see `distrf.targets.Targets`.
     labelled : bool
         Whether there is a target.
-    maps : tuple of FeatureMap
-        The maps of the steps before, in order.
-    held : bool
-        Whether the rows are in the memory of the cluster.
     """
 
-    n: int
-    d: int
-    itemsize: int
-    read_itemsize: int
-    stored_rows: int
-    nbytes: int
+    X: da.Array
+    stored: da.Array
     workers: Workers
-    sparse: bool = False
     outputs: int = 1
     labelled: bool = False
-    maps: tuple[FeatureMap, ...] = ()
-    held: bool = False
 
     @classmethod
     def of(cls, X: Any, workers: Workers, labelled: bool = False) -> PlannedRows:
         """The rows of a Dask array, an array or a CSR matrix, before any step."""
-        n, d = X.shape
-        if not n:
-            raise InputError(f"X: Found array with 0 sample(s), at least 1 is required; got shape {(n, d)}")
-        lazy, sparse, size = is_dask_collection(X), blocks_are_csr(X), working_dtype(X.dtype).itemsize
-        block = max(X.chunks[0]) if lazy else min(n, rows_per_block(X.dtype.itemsize * d))
-        nbytes = int(n * stored_row_bytes(X)) if sparse else X.nbytes
-        return cls(
-            n, d, size, size, block, nbytes, workers, sparse, labelled=labelled, held=lazy and is_held(X)
-        )
+        if not X.shape[0]:
+            raise InputError(f"X: Found array with 0 sample(s), at least 1 is required; got shape {X.shape}")
+        working_dtype(X.dtype)  # refuses what are no numbers
+        if not is_dask_collection(X):
+            X = array_blocks(X, f"planned-{uuid.uuid4().hex}", rows_per_block(X.dtype.itemsize * X.shape[1]))
+        return cls(X, X, workers, labelled=labelled)
 
     def after(self, map_: FeatureMap) -> PlannedRows:
         """The rows that the next step gets: the features that `map_` makes of these."""
-        itemsize = map_.out_dtype(np.dtype(f"f{self.itemsize}")).itemsize
-        return replace(self, maps=(*self.maps, map_), itemsize=itemsize)
+        return replace(self, X=map_features(map_, self.X))
 
     @property
-    def read_bytes(self) -> int:
-        """Bytes of a row as it is read."""
-        stored = self.nbytes / self.n if self.sparse and self.n else 0.0
-        return csr_row_bytes(stored, self.d * self.read_itemsize)
+    def n(self) -> int:
+        return int(self.X.shape[0])
+
+    @property
+    def d(self) -> int:
+        """Columns as they are read."""
+        return int(self.stored.shape[1])
 
     @property
     def width(self) -> int:
         """Columns that reach the step."""
-        return self.maps[-1].n_components if self.maps else self.d
+        return int(self.X.shape[1])
+
+    @property
+    def blocks(self) -> int:
+        return int(self.X.numblocks[0])
+
+    @property
+    def block_rows(self) -> int:
+        return int(max(self.X.chunks[0]))
+
+    @property
+    def maps(self) -> list[FeatureMap]:
+        """The maps of the steps before, in order."""
+        return source_of(self.X)[1][::-1]
 
     @property
     def entries(self) -> int:
@@ -167,92 +162,39 @@ class PlannedRows:
         return self.maps[-1].entries_per_row if self.maps else self.d
 
     @property
-    def widening(self) -> list[FeatureMap]:
-        return [map_ for map_ in self.maps if not map_.same_columns]
+    def itemsize(self) -> int:
+        """Bytes of a number that reaches the step."""
+        return working_dtype(self.X.dtype).itemsize
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes that a row takes in all its forms together: as it is read, after each map that widens it, and scaled."""
-        made = sum(map_.entries_per_row for map_ in self.widening)
-        if self.read_itemsize != self.itemsize:  # scaled rows are no longer those that were read
-            made += max((map_.entries_per_row for map_ in self.maps if map_.same_columns), default=0)
-        return self.read_bytes + made * self.itemsize
+    def read_itemsize(self) -> int:
+        """Bytes of a number as it is read."""
+        return working_dtype(self.stored.dtype).itemsize
 
     @property
-    def weights(self) -> float:
-        """Bytes of the weights of the maps, as the cache counts them: in float32."""
-        return sum(map_.work()[1] for map_ in self.maps)
-
-    @property
-    def cached(self) -> int:
-        return cached_bytes(self.weights, self.itemsize)
-
-    @property
-    def block_rows(self) -> int:
-        """Rows of a block that keep the widest form of the block near Dask's chunk size."""
-        made = (map_.entries_per_row * self.itemsize for map_ in self.maps)
-        limit = max(1, target_block_bytes() // max(self.d * self.read_itemsize, *made, 0))
-        return self.stored_rows if self.stored_rows <= limit else split_chunk(self.stored_rows, limit)
-
-    @property
-    def uncut_rows(self) -> int:
-        """Rows of a block for a step that makes its own features tile by tile, so that blocks need not be cut for it."""
-        return self.block_rows if self.widening else self.stored_rows
-
-    @property
-    def batched_rows(self) -> int:
-        """Rows of a block that batches take rows from; see `row_blocks.uncut_rows`."""
-        fits = self.stored_rows * self.read_bytes <= target_block_bytes()
-        return self.stored_rows if fits else self.block_rows
-
-    @property
-    def blocks(self) -> int:
-        return -(-self.n // self.block_rows)
-
-    @property
-    def stored_blocks(self) -> int:
-        return -(-self.n // self.stored_rows)
-
-    @property
-    def source_bytes(self) -> int:
-        """Bytes of the stored block from which smaller blocks are cut; 0 if blocks are not cut."""
-        return self.stored_rows * self.read_bytes if self.stored_rows != self.block_rows else 0
-
-    @property
-    def block_bytes(self) -> int:
-        row = self.row_bytes if self.widening else 2 * self.read_bytes
-        return self.block_rows * row + self.source_bytes
-
-    @property
-    def reading(self) -> int:
-        """Bytes of scratch that reading a block takes."""
-        stored = self.source_bytes or self.block_rows * self.read_bytes
-        return reading_scratch(stored, self.block_bytes)
+    def nbytes(self) -> int:
+        """Bytes that one sweep reads."""
+        X = self.stored
+        return int(self.n * stored_row_bytes(X) if blocks_are_csr(X) else X.nbytes)
 
     def segments(self, reduction: Any) -> int:
         """The number of segments of a pass: each reads some stored blocks, or several read the same one."""
-        wanted = count_segments(self.n, reduction)
-        if self.held:
-            nbytes = self.n * (self.entries * self.itemsize + 8 * self.outputs)
-            return min(held_segments(reduction, nbytes, wanted), self.stored_blocks)
-        largest, flops = self.stored_rows * self.read_bytes, reduction.flops_per_row + map_flops(self.maps)
-        shared = shared_segments(self.stored_blocks, largest, self.n, flops, wanted)
-        if self.blocks > self.stored_blocks and shared:
-            return min(shared, self.blocks)
-        return min(wanted, self.stored_blocks)
+        first, stored = (np.cumsum([0, *array.chunks[0][:-1]]) for array in (self.X, self.stored))
+        edges = np.flatnonzero(np.isin(first, stored)).tolist()
+        shared = stored_pieces(self.stored) is not None
+        return len(pass_segments(reduction, [self.X], edges, held=is_held(self.stored), shared=shared))
 
     def passes(self, count: int, reduction: Any) -> Phase:
         """So many passes; a stored block is read by each segment that shares it."""
         segments = self.segments(reduction)
-        again = 0.0 if self.held else max(1.0, segments / self.stored_blocks)
+        again = 0.0 if is_held(self.stored) else max(1.0, segments / self.stored.numblocks[0])
         return replace(Phase.of_passes(count, segments), sweeps=count * again)
 
     def pass_memory(self, reduction: Any, sent: int = 0) -> PassMemory:
         """The memory of a pass; `sent` are the bytes of arrays that each worker gets in addition."""
-        csr = bool(self.maps) and self.maps[-1].sparse_output
-        scratch = max(reduction_scratch(reduction, self.block_rows, csr), self.reading)
-        segments, threads = self.segments(reduction), self.workers.threads
-        return PassMemory(self.block_bytes, scratch, reduction.nbytes, self.cached + sent, segments, threads)
+        memory = pass_memory(reduction, [self.X], self.segments(reduction), self.workers)
+        targets = 8 * self.block_rows * self.labelled
+        return replace(memory, block=memory.block + targets, weights=memory.weights + sent)
 
     def costs_of(self, reduction: Any) -> Costs:
         """The costs of one pass with this reduction."""
@@ -261,15 +203,7 @@ class PlannedRows:
     def sample_costs(self, size: int, *notes: str, blocks: int = 0) -> Costs:
         """The costs of reading a sample of so many rows: of the blocks that hold some; 0 blocks are those that are stored."""
         groups = -(-min(size, self.n) // neighbours(self.n))
-        stored = blocks or self.stored_blocks
+        stored = blocks or self.stored.numblocks[0]
         share = 1.0 - (1.0 - 1.0 / stored) ** groups
         segments = min(count_segments(self.n, TakeReduction()), round(share * stored))
         return Costs((Phase.of_passes(1, max(segments, 1), share),), notes=notes)
-
-    def with_held(self, memory: PassMemory) -> PassMemory:
-        """The memory with the learned arrays and the scratch of the maps added."""
-        return replace(
-            memory,
-            weights=memory.weights + sum(map_.held_bytes(self.itemsize) for map_ in self.maps),
-            scratch=memory.scratch + sum(map_.scratch_bytes(self.itemsize) for map_ in self.maps),
-        )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import dask
@@ -16,19 +15,23 @@ import scipy.sparse as sp
 from dask.base import is_dask_collection, tokenize
 from dask.blockwise import BlockwiseDep, blockwise
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph, Layer
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from dask.utils import parse_bytes
 
 from ..errors import InputError
 from ..maps.base import arrays_fingerprint
+from ..store.formats import read_block
+from ..store.row_source import RowReader
 from ..store.zarr_arrays import joined
 from ..typing import Rows
-from .graph import DataNode, Task, TaskRef, aligned, csr_row_bytes, stored_row_bytes, task_name
+from .graph import PRODUCER, DataNode, aligned, stored_row_bytes, task_name
 from .labelled import has_frames, noted, notes_of, plain_rows, with_header
 from .scheduler import current_client
 
 #: Graph keys with this prefix hold learned arrays: one key, sent once to each worker.
 ARRAYS_PREFIX = "distrf-arrays-"
+#: Blocks of CSR rows may have so many times the bytes of an average block.
+_UNEVEN = 2.0
 
 
 def target_block_bytes() -> int:
@@ -41,7 +44,7 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
 
     Parameters
     ----------
-    X : Dask array, Dask DataFrame or lazy DataArray of shape (n, d); also (n,) if `name` is not "X"
+    X : Dask array or Dask DataFrame of shape (n, d); also (n,) if `name` is not "X"
     name : str
         Name of the array in messages.
 
@@ -58,7 +61,8 @@ def check_dask_rows(X: Any, name: str = "X") -> da.Array:
     if not isinstance(X, da.Array):
         raise InputError(
             f"{name} must be an array, a SciPy CSR matrix, a data frame, or a Dask array or DataFrame, got "
-            f"{type(X).__module__}.{type(X).__name__}; convert it"
+            f"{type(X).__module__}.{type(X).__name__}; convert it (what wraps an "
+            "array has it as .data or .values)"
         )
     if X.ndim != 2 and (name == "X" or X.ndim != 1):
         raise InputError(
@@ -139,47 +143,17 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
 
 def _cut(X: da.Array, chunks: Sequence[int]) -> da.Array:
     """X with other row chunks. It remembers X: see `source_of`."""
-    layer = _CutLayer(X, chunks)
-    graph = HighLevelGraph(X.dask.layers | {layer.name: layer}, X.dask.dependencies | {layer.name: {X.name}})
-    return _remembering(da.Array(graph, layer.name, (tuple(chunks), *X.chunks[1:]), meta=X._meta), X, None)
-
-
-class _CutLayer(Layer):
-    """The tasks that cut and join row chunks, each made when somebody asks for it: passes over stored rows do not.
-
-    It reads no files: see graph.py.
-    """
-
-    io_deps: Mapping[str, Any] = MappingProxyType({})
-
-    def __init__(self, X: da.Array, chunks: Sequence[int]):
-        super().__init__()
-        self.name = f"cut-rows-{tokenize(X.name, tuple(chunks))}"
-        self._source, self._zeros = X.name, (0,) * (X.ndim - 1)
-        self._old, self._new = (np.cumsum([0, *sizes]) for sizes in (X.chunks[0], chunks))
-
-    def is_materialized(self) -> bool:
-        return False
-
-    def get_output_keys(self) -> set[Any]:
-        return set(self)
-
-    def __iter__(self) -> Iterator[Any]:
-        return ((self.name, i, *self._zeros) for i in range(len(self)))
-
-    def __len__(self) -> int:
-        return len(self._new) - 1
-
-    def __contains__(self, key: Any) -> bool:
-        return isinstance(key, tuple) and key[0] == self.name and 0 <= key[1] < len(self)
-
-    def __getitem__(self, key: Any) -> Task:
-        if key not in self:
-            raise KeyError(key)
-        first, last = (int(row) for row in self._new[key[1] : key[1] + 2])
-        blocks = blocks_with(self._old, first, last)
-        cuts = [(max(first - int(self._old[i]), 0), last - int(self._old[i])) for i in blocks]
-        return Task(key, _joined, cuts, *(TaskRef((self._source, i, *self._zeros)) for i in blocks))
+    name, zeros = f"cut-rows-{tokenize(X.name, tuple(chunks))}", (0,) * (X.ndim - 1)
+    old, tasks = np.cumsum([0, *X.chunks[0]]), dict[Any, Any]()
+    for i, (first, last) in enumerate(itertools.pairwise(itertools.accumulate(chunks, initial=0))):
+        blocks = blocks_with(old, first, last)
+        cuts = [(max(first - int(old[j]), 0), last - int(old[j])) for j in blocks]
+        # Plain tuples, of which Dask makes its nodes when it runs them, are made ten times as fast.
+        tasks[name, i, *zeros] = (_joined, cuts, *((X.name, j, *zeros) for j in blocks))
+    graph = HighLevelGraph(
+        X.dask.layers | {name: MaterializedLayer(tasks)}, X.dask.dependencies | {name: {X.name}}
+    )
+    return _remembering(da.Array(graph, name, (tuple(chunks), *X.chunks[1:]), meta=X._meta), X, None)
 
 
 def blocks_with(edges: np.ndarray, first: int, last: int) -> range:
@@ -240,45 +214,76 @@ def source_of(X: da.Array) -> tuple[da.Array, list[Any]]:
     return arrays[-1], [step for step in steps if callable(step)]
 
 
-def uncut_rows(X: da.Array) -> da.Array:
-    """X in the blocks that it was cut from, where these are not larger than Dask's `array.chunk-size`.
-
-    A caller that takes some rows of a block at a time would read a stored block anew for each block that was cut from it.
-    """
-    arrays, steps = made_of(X)
-    for source, step in zip(arrays[1:], steps, strict=True):
-        if step is not None or max(source.chunks[0]) * row_bytes(source) > target_block_bytes():
-            break
-        X = source
-    return X
-
-
 @dataclass(frozen=True)
 class ArrayRows:
     """Reads rows of an array in memory, as stored ones are read. first : the number of the first"""
 
     rows: np.ndarray
     first: int = 0
+    paths: tuple[str, ...] = ()
 
     def read(self, first: int, last: int) -> np.ndarray:
         return self.rows[first - self.first : last - self.first]
 
 
-class _ArrayBlocks(BlockwiseDep):
-    """The blocks of an array in memory, each cut when somebody asks for it. `da.from_array` makes a task of each at once.
+def lazy_blocks(
+    blocks: Sequence[tuple[RowReader, int, int]],
+    meta: Any,
+    tail: tuple[int, ...],
+    csr_nbytes: float | None = None,
+    name: str = "",
+) -> da.Array:
+    """A Dask array of the rows that each reader reads from the first to the last; `tail` is its shape without rows.
 
-    blocks : see `stored_blocks.stored_pieces`
+    name : of the array; without, it follows from the readers
+    """
+    readers = list({id(reader): reader for reader, _, _ in blocks}.values())
+    bounds = np.array([(first, last) for _, first, last in blocks])
+    name = name or "read-rows-" + tokenize(readers, bounds, tail, meta.dtype.str)
+    chunks = (tuple(last - first for _, first, last in blocks), *((size,) for size in tail))
+    index = tuple(range(len(chunks)))
+    numblocks = len(blocks), *(1,) * len(tail)
+    reads = ReadBlocks(name, blocks, readers, numblocks, (sum(chunks[0]), *tail), csr_nbytes)
+    options: dict[str, Any] = {"numblocks": {}, PRODUCER: True}
+    layer = blockwise(read_block, name, index, reads, index, **options)
+    return da.Array(HighLevelGraph.from_collections(name, layer), name, chunks, meta=meta)
+
+
+@dataclass(eq=False, repr=False)
+class ReadBlocks(BlockwiseDep):
+    """The argument of each `read_block` task of an array: the reader and the rows of a block.
+
+    blocks : see `stored_blocks.stored_pieces`; readers : all, each once; shape : of the array; csr_nbytes : of CSR
+    rows, bytes of all in memory, for which some blocks are looked at
     """
 
-    produces_tasks = False
+    name: str
+    blocks: Sequence[tuple[RowReader, int, int]]
+    readers: Sequence[RowReader]
+    numblocks: tuple[int, ...]
+    shape: tuple[int, ...]
+    csr_nbytes: float | None = None
+    produces_tasks: bool = False
 
-    def __init__(self, name: str, rows: np.ndarray, chunks: Sequence[int]):
-        self.name, self.blocks = name, [(ArrayRows(rows), 0, len(rows))]
-        self._rows, self._ends = rows, np.cumsum(chunks)
-        self.numblocks = (len(chunks), *(1,) * (rows.ndim - 1))
+    def __getitem__(self, index: tuple[int, ...]) -> tuple[RowReader, int, int]:
+        reader, first, last = self.blocks[index[0]]
+        if isinstance(reader, ArrayRows):  # a task gets its own rows alone
+            reader = ArrayRows(reader.read(first, last), first)
+        return reader, first, last
 
-    def __getitem__(self, index: tuple[int, ...]) -> np.ndarray:
-        return self._rows[self._ends[index[0] - 1] if index[0] else 0 : self._ends[index[0]]]
+    def __dask_tokenize__(self) -> str:
+        return self.name
+
+
+def array_blocks(rows: Any, name: str, chunks: Any) -> da.Array:
+    """An array in memory as a Dask array of this name.
+
+    rows : array or CSR matrix; chunks : rows of each block, or of all but the last
+    """
+    sizes = da.core.normalize_chunks((chunks, *rows.shape[1:]), rows.shape)[0]
+    reader, bounds = ArrayRows(rows), itertools.pairwise(itertools.accumulate(sizes, initial=0))
+    nbytes = stored_row_bytes(rows) * rows.shape[0] if sp.issparse(rows) else None
+    return lazy_blocks([(reader, *both) for both in bounds], rows[:0], rows.shape[1:], nbytes, name)
 
 
 def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
@@ -306,10 +311,7 @@ def align_rows(X: da.Array, y: Any, name: str) -> da.Array:
             f"{name} must have as many rows as X, got {y.shape[0] if y.ndim else 1} and {X.shape[0]}"
         )
     if not is_dask_collection(y):
-        axes, key = tuple(range(y.ndim)), f"rows-{tokenize(y, X.chunks[0])}"
-        layer: Any = blockwise(aligned, key, axes, _ArrayBlocks(key, y, X.chunks[0]), axes, numblocks={})
-        graph, chunks = HighLevelGraph.from_collections(key, layer), (X.chunks[0], *((n,) for n in y.shape[1:]))
-        return da.Array(graph, key, chunks, meta=y[:0])
+        return array_blocks(y, f"rows-{tokenize(y, X.chunks[0])}", X.chunks[0])
     return y if y.chunks[0] == X.chunks[0] else _cut(y, X.chunks[0])
 
 
@@ -379,6 +381,13 @@ def map_rows(function: Callable, X: da.Array, n_columns: int | None, dtype: Any)
     return out if has_frames(X) else _remembering(out, X, function)
 
 
+def map_features(map_: Any, X: da.Array) -> da.Array:
+    """The features that a map makes of lazy rows. Chunks are cut where a block of the wider of both would pass Dask's `array.chunk-size`."""
+    dtype = map_.out_dtype(X.dtype)
+    widest = max(map_.entries_per_row * dtype.itemsize, X.shape[1] * max(X.dtype.itemsize, dtype.itemsize))
+    return map_rows(map_, split_rows(X, rows_per_block(widest)), map_.n_components, dtype)
+
+
 def row_bytes(X: Any) -> float:
     """Bytes of a row in memory: all its columns, or the entries of CSR rows.
 
@@ -399,26 +408,24 @@ def row_bytes(X: Any) -> float:
     if getattr(function, "sparse_output", False):
         return function.entries_per_row * X.dtype.itemsize + row_bytes(source)
     dense = float(max(1, math.prod(X.shape[1:])) * X.dtype.itemsize)
-    return csr_row_bytes(stored_row_bytes(X), dense) if blocks_are_csr(X) else dense
+    # Blocks may have more than the average; where it is not known, all columns are counted.
+    return min(_UNEVEN * stored_row_bytes(X), dense) or dense if blocks_are_csr(X) else dense
 
 
-def mapped_from(X: Any) -> tuple[Any, list[Callable]]:
-    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)).
+def mapped_from(X: da.Array) -> tuple[da.Array, list[Callable]]:
+    """The array and the functions that a lazy array was made from: X = functions[-1](... functions[0](source)), but for its blocks.
 
     Of X and the arrays that it was made from by `map_rows`, the source is the one whose rows take the fewest bytes. A
     caller that needs some rows of a block at a time can hold the block of the source and apply the functions to those
-    rows alone. An array that `map_rows` did not make is its own source.
-
-    Parameters
-    ----------
-    X : Dask array of shape (n, d)
-
-    Returns
-    -------
-    source : Dask array of shape (n, ...)
-    functions : list of callable
+    rows alone. So it has the blocks that it was cut from, where these are not larger than Dask's `array.chunk-size`: a stored block
+    would be read anew for each block that was cut from it. An array that `map_rows` did not make is its own source.
     """
     arrays, steps = made_of(X)
     functions = list(itertools.takewhile(callable, steps))
     best = int(np.argmin([a.dtype.itemsize * a.shape[1] for a in arrays[: len(functions) + 1]]))
-    return arrays[best], functions[:best][::-1]
+    source = arrays[best]
+    for before, step in zip(arrays[best + 1 :], steps[best:], strict=True):
+        if step is not None or max(before.chunks[0]) * row_bytes(before) > target_block_bytes():
+            break
+        source = before
+    return source, functions[:best][::-1]

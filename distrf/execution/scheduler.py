@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -50,30 +51,27 @@ def current_client() -> Any:
     return client
 
 
-def workers_are_here() -> bool:
-    """Whether all workers see the temporary files of this machine: there is no cluster, or they run on this machine."""
+def workers_see(folder: str) -> bool:
+    """Whether all workers see a folder that this process has made."""
     client = None
     with suppress(InputError):  # an asynchronous one is of who calls
         client = current_client()
     if client is None or type(client.cluster).__name__ == "LocalCluster":
         return True
-    import psutil
-    from distributed.comm import get_address_host
-
-    own = {one.address for found in psutil.net_if_addrs().values() for one in found}
-    workers = client.nthreads()
-    return bool(workers) and all(
-        worker.startswith("inproc:") or get_address_host(worker) in own for worker in workers
-    )
+    seen = client.run(os.path.isdir, folder)
+    return bool(seen) and all(seen.values())
 
 
 def computed(*collections: Any) -> tuple[Any, ...]:
     """The values of Dask collections.
 
+    Without a client they are computed in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
+    owns parallelism.
+
     Raises
     ------
     ClusterError
-        As of `compute`.
+        No worker is left, several workers died at a task, or the scheduler is lost.
     """
     client = current_client()
     alone: Any = ONE_BLAS_THREAD if client is None else dask.config.set(LARGE_GRAPHS)
@@ -82,30 +80,10 @@ def computed(*collections: Any) -> tuple[Any, ...]:
 
 
 def compute(task: Delayed, client: Any) -> Any:
-    """Compute one task graph and return its value.
-
-    Without a client it runs in a thread pool of this process, with BLAS limited to one thread meanwhile, since Dask
-    owns parallelism.
-
-    Parameters
-    ----------
-    task : Delayed
-    client : distributed.Client or None
-
-    Returns
-    -------
-    object
-        What the task returns.
-
-    Raises
-    ------
-    ClusterError
-        No worker is left, several workers died at the task, or the scheduler is lost.
-    """
+    """The value of one task graph, as it is: of a client a copy, which has the same bits in whatever process it was made."""
     if client is None:
         with ONE_BLAS_THREAD:
             return task.compute(optimize_graph=False)
-    # The graph holds learned arrays once, on purpose. Without this setting Dask warns of graphs above 10 MB.
     with dask.config.set(LARGE_GRAPHS):
         future = client.compute(task, optimize_graph=False)
     try:

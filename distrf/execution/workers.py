@@ -29,8 +29,6 @@ _PROFILES = 100
 _RETURN_EVERY = 5.0
 #: Seconds without any worker that takes tasks after which a job ends, unless Dask's configuration sets `distrf.workers-timeout`.
 WITHOUT_WORKERS = 300.0
-#: How often registering a plugin is tried, and the seconds between two tries.
-_REGISTRATIONS, _REGISTER_EVERY = 20, 0.5
 
 # By default Dask checks 15 s after the loss of a local worker whether it is back, and if not, never restarts it. On a busy machine a
 # restart takes longer. The scheduler of a local cluster runs in the process of the client.
@@ -113,8 +111,8 @@ def prepare(client: Any) -> None:
     check_release(client, client.nthreads())
     if client not in _prepared:
         patience = parse_timedelta(dask.config.get("distrf.workers-timeout", WITHOUT_WORKERS))
-        register(client, _scheduling(patience), "distrf-scheduling")
-        register(client, PreparedWorker(), PreparedWorker.name)
+        client.register_plugin(_scheduling(patience), name="distrf-scheduling")
+        client.register_plugin(PreparedWorker(), name=PreparedWorker.name)
         _prepared.add(client)
 
 
@@ -145,17 +143,6 @@ def check_release(client: Any, names: Collection[str]) -> None:
                 "its image), and start it anew"
             )
     known.update(found["workers"])
-
-
-def register(client: Any, plugin: Any, name: str) -> None:
-    """Register a plugin with the scheduler, which keeps it; again where that fails, as if a worker ends meanwhile."""
-    for left in range(_REGISTRATIONS, -1, -1):
-        try:
-            return client.register_plugin(plugin, name=name)
-        except OSError:
-            if not left:
-                raise
-            time.sleep(_REGISTER_EVERY)
 
 
 def _scheduling(patience: float) -> SchedulerPlugin:

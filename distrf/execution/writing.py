@@ -13,10 +13,8 @@ import numpy as np
 from .. import store
 from ..errors import InputError, first_not_finite
 from .graph import graph_inputs
-from .open_rows import lazy_blocks
 from .passes import RowCount, run_pass
-from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_from, take_blocks
-from .scheduler import computed
+from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, lazy_blocks, made_from, take_blocks
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,6 @@ def write_rows(
     kind: str,
     spec: dict[str, Any],
     classes: list[Any] | None = None,
-    provenance: dict[str, Any] | None = None,
     overwrite: bool = False,
     **contents: Any,
 ) -> Written:
@@ -61,7 +58,7 @@ def write_rows(
     arrays : {name: Dask array with rows in blocks}; the first one sets the blocks, which are cut anew where their rows are
         not equal. Text arrays become codes of `classes`
     kind, spec, classes, contents : see `distrf.store.StoreInfo`
-    provenance, overwrite : see `distrf.store.create`
+    overwrite : see `distrf.store.create`
 
     Raises
     ------
@@ -81,33 +78,9 @@ def write_rows(
         sparse=[name for name, a in coded.items() if blocks_are_csr(a)],
         **contents,
     )
-    info = store.create(path, wanted, provenance=provenance, overwrite=overwrite)
+    info = store.create(path, wanted, overwrite=overwrite)
     made = getattr(made_from(first)[1], "label", "featurize")
     return _write(info, coded, {"features": made, "predictions": "predict"}.get(kind, "write"))
-
-
-def append_rows(path: str, arrays: dict[str, da.Array], *, part: dict[str, Any]) -> Written:
-    """Append aligned Dask arrays to a store of rows; blocks that an interrupted call has written are not computed.
-
-    Parameters
-    ----------
-    path : of the store
-    arrays : {name: Dask array}; every array of the store
-    part : see `distrf.store.begin_append`
-
-    Raises
-    ------
-    InputError : NaN or infinity, other arrays than those of the store, or paths that lie in each other
-    SpecMismatchError : the store has these rows
-    """
-    aligned = _aligned(path, arrays)
-    texts = [a for a in aligned.values() if a.dtype.kind == "U"]
-    classes = [str(c) for c in np.unique(computed(da.unique(texts[0]))[0])] if texts else None
-    n_rows = next(iter(aligned.values())).shape[0]
-    kinds = {name: (a.shape[1:], blocks_are_csr(a)) for name, a in aligned.items()}
-    info = store.begin_append(path, n_rows, part, kinds, classes=classes)
-    coded = {name: _codes(a, info.classes) if a.dtype.kind == "U" else a for name, a in aligned.items()}
-    return _write(info, coded, "append")
 
 
 def write_parts(
@@ -158,24 +131,21 @@ def _aligned(path: str, arrays: dict[str, da.Array], *others: str | None) -> dic
 
 
 def _write(info: store.StoreInfo, arrays: dict[str, da.Array], label: str) -> Written:
-    """Write the pending blocks of a store, or of an append to it, and finish it."""
+    """Write the pending blocks of a store, and finish it."""
     pending = store.pending_blocks(info.path, store_id=info.id)
     if pending:
-        first = info.first_row // info.block_rows  # whose old rows are there
-        lengths = tuple(stop - max(start, info.first_row) for _, start, stop in [*info.blocks()][first:])
+        lengths = tuple(stop - start for _, start, stop in info.blocks())
         cut = [a.rechunk({0: lengths}, method="tasks") for a in arrays.values()]
         reduction = _StoreReduction(info.path, info.id, tuple(arrays), info.block_rows)
-        _write_blocks(reduction, cut, [index - first for index in pending], label, info.first_row)
+        _write_blocks(reduction, cut, pending, label)
     return Written(store.finish(info.path, store_id=info.id), len(pending), info.n_blocks)
 
 
-def _write_blocks(
-    reduction: Any, arrays: Sequence[da.Array], pending: Sequence[int], label: str, first_row: int = 0
-) -> None:
-    """Hand some blocks of aligned arrays, whose first row has this number, to a reduction that writes them."""
+def _write_blocks(reduction: Any, arrays: Sequence[da.Array], pending: Sequence[int], label: str) -> None:
+    """Hand some blocks of aligned arrays to a reduction that writes them."""
     if pending:
         lengths = arrays[0].chunks[0]
-        starts = (first_row + np.cumsum([0, *lengths]))[pending].tolist()
+        starts = np.cumsum([0, *lengths])[pending].tolist()
         some = arrays if len(pending) == len(lengths) else [take_blocks(a, pending) for a in arrays]
         run_pass(reduction, some, label=label, starts=starts)
 

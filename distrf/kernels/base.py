@@ -135,44 +135,31 @@ def parameter_rule(name: str) -> Rule:
     )
 
 
-def get_kernel(kernel: Any, family: type[K] = AnyKernel, **parameters: Any) -> K:  # type: ignore[assignment]
-    """A kernel of a family, any by default, from its name and its parameters, from its spec, or itself.
-
-    Raises InputError for a name that is not of the family, and for parameters that the kernel does not have.
-    """
-    if isinstance(kernel, family):
-        return kernel
-    if isinstance(kernel, dict):
-        parameters = {k: v for k, v in kernel.items() if k != "name"}
-        kernel = kernel.get("name", "")
-    known = REGISTRY if family is AnyKernel else family.registry
-    words = "" if family is AnyKernel else family.family
-    if not isinstance(kernel, str) or kernel not in known:
-        raise InputError(
-            f"unknown {words}kernel {kernel!r}{did_you_mean(kernel, known)}; known: {', '.join(sorted(known))}, or a kernel object"
-        )
-    cls = known[kernel]
-    takes = cls.rules()
-    if unknown := sorted(set(parameters) - set(takes)):
-        raise InputError(
-            f"kernel {kernel!r} does not take the parameters {unknown}; it takes {', '.join(takes) or 'none'}"
-        )
-    return cast(K, cls(**parameters))
-
-
-def kernel_with(kernel: Any, values: Mapping[str, Any], family: type[K] = AnyKernel) -> K:  # type: ignore[assignment]
-    """A kernel of a family by name, with its parameters picked from `values`.
+def get_kernel(kernel: Any, family: type[K] = AnyKernel, values: Mapping[str, Any] | None = None) -> K:  # type: ignore[assignment]
+    """A kernel of a family, any by default: itself, from its spec, or from its name.
 
     Parameters
     ----------
     kernel : str, a name; or a kernel or a spec, which already have their parameters
-    values : numbers by name, such as all parameters of an estimator; those that the kernel does not have are ignored
-    family : the family of the kernel; any by default
+    family : the family of the kernel
+    values : numbers by name, such as all parameters of an estimator; those that the kernel of a name does not have are ignored
 
     Raises
     ------
-    InputError : a name that the family does not know, a value that breaks its rule
+    InputError : a name that the family does not know, a spec with parameters that the kernel does not have, a value that breaks its rule
     """
-    cls = REGISTRY.get(kernel) if isinstance(kernel, str) else None
-    own = cls.rules() if cls else {}
-    return get_kernel(kernel, family, **{k: v for k, v in values.items() if k in own})
+    if isinstance(kernel, family):
+        return kernel
+    given = dict(kernel) if isinstance(kernel, dict) else {"name": kernel}
+    name, known = given.pop("name", ""), REGISTRY if family is AnyKernel else family.registry
+    if not isinstance(name, str) or name not in known:
+        words = "" if family is AnyKernel else family.family
+        raise InputError(
+            f"unknown {words}kernel {name!r}{did_you_mean(name, known)}; known: {', '.join(sorted(known))}, or a kernel object"
+        )
+    takes = known[name].rules()
+    if unknown := sorted(set(given) - set(takes)):
+        raise InputError(
+            f"kernel {name!r} does not take the parameters {unknown}; it takes {', '.join(takes) or 'none'}"
+        )
+    return cast(K, known[name](**{k: v for k, v in (values or {}).items() if k in takes} | given))

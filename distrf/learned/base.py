@@ -14,15 +14,15 @@ from sklearn.exceptions import ConvergenceWarning
 from ..checkpoint import Checkpoint
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import map_features
 from ..execution.sampling import sampled_rows
 from ..folds import GivenFolds, given_folds
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
 from ..linear_model.base import LinearModel, loss_of
 from ..linear_model.validation import validate_fit
 from ..losses import Loss
-from ..maps import FeatureMap, working_dtype
+from ..maps import FeatureMap
 from ..maps.estimator import apply_map
 from ..maps.fourier import GAMMA, KERNEL, NU, PHASE, FourierMap
 from ..maps.learned import STRUCTURES, LearnedFourierMap, count_learned
@@ -33,12 +33,12 @@ from ..parameters import (  # fmt: skip
     JOBS,
     NONE,
     SEED,
-    Rule,
     check_parameters,
     estimator,
     number,
     one_of,
     param,
+    several,
     whole,
 )
 from ..randomness import draw_seed
@@ -73,10 +73,6 @@ _MOST_PHASE = 1e9
 _FREE = (
     "checkpoint", "checkpoint_every", "n_jobs", "random_state", "kernel", "length_scale", "nu", "class_weight",
 )  # fmt: skip
-BATCHES = Rule(
-    ("(T1, T2), batches of w and of Theta",),
-    lambda value: isinstance(value, (tuple, list)) and len(value) == 2 and all(map(whole().allows, value)),
-)
 
 
 @estimator
@@ -114,17 +110,14 @@ class MapLearner:
         targets.
     fit_intercept : bool, default=True
         Whether to fit the intercept c.
-    learning_rate : {"adam", "pegasos"}, default="adam"
-        Steps of w: "adam" has steps that fall linearly to 0, as those of Theta and b, "pegasos" is the paper's
-        1 / (alpha t) with projection.
-    alternate : tuple of (int, int) or None, default=None
-        (T1, T2) alternates T1 batches of w and T2 of Theta (Algorithm 3; the paper takes 100 and 100). None
-        updates both in each batch.
     n_epochs : int or {"auto"}, default="auto"
         Passes over the rows. "auto" makes about 3,000 batches, in 10 passes at least.
     batch_size : int or {"auto"}, default="auto"
         Rows of a batch. "auto" is 500 (the paper's), more where there are millions of rows, a quarter of
         few. It never depends on the workers.
+    alternate : tuple of (int, int) or None, default=None
+        (T1, T2) takes the paper's steps (Algorithms 1 and 3): T1 batches of w by Pegasos, then T2 of Theta; the paper has
+        (100, 100). None takes both in each batch, by Adam.
     early_stopping : bool, default=False
         Hold out rows and keep the epoch that is best on them, the paper's regularisation. The prior of
         Theta and falling steps mostly gain more, and use all rows.
@@ -173,10 +166,9 @@ class MapLearner:
     alpha: float = param(default=1e-6, rule=ALPHA)
     theta_l2: float | str = param(default="auto", rule=number(0) | one_of("auto"))
     fit_intercept: bool = param(default=True, rule=FLAG)
-    learning_rate: str = param(default="adam", rule=one_of("adam", "pegasos"))
-    alternate: tuple[int, int] | None = param(default=None, rule=BATCHES | NONE)
     n_epochs: int | str = param(default="auto", rule=whole() | one_of("auto"))
     batch_size: int | str = param(default="auto", rule=whole() | one_of("auto"))
+    alternate: tuple[int, int] | None = param(default=None, rule=several(whole()) | NONE)
     early_stopping: bool = param(default=False, rule=FLAG)
     validation_fraction: float = param(default=0.1, rule=number(1e-6, 0.5))
     n_iter_no_change: int = param(default=20, rule=whole())
@@ -188,14 +180,17 @@ class MapLearner:
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
         count_learned(self.phase, int(self.n_components))
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        if self.alternate is not None and not (len(self.alternate) == 2 and self.alpha > 0):
+            raise InputError(
+                "alternate=(T1, T2) are batches of w, of length 1 / (alpha t), and of Theta; two, and alpha > 0; got "
+                f"alternate={self.alternate!r}, alpha={self.alpha!r}"
+            )
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         if self.structure == "circulant" and kernel.radii(0, 0, 1) is not None:
             raise InputError(
                 "structure='circulant' starts from circulant blocks alone, of a kernel whose weight rows have no radii, got "
                 f"kernel={kernel.name!r}; take structure='dense', or kernel='gaussian'"
             )
-        if self.learning_rate == "pegasos" and not self.alpha > 0:
-            raise InputError(f"steps of 1 / (alpha t) need alpha > 0, got {self.alpha}")
 
     def _learn(
         self, X: Any, y: Any, weight: Any, targets: Targets, loss_name: str, folds: GivenFolds | None
@@ -230,7 +225,7 @@ class MapLearner:
         if not mean <= 1.01 * null + 0.01 * unit:
             warnings.warn(
                 f"the map and its linear model were learned to a loss of {mean:.3g}, and a constant has {null:.3g}: steps are too "
-                "long, or too few; take learning_rate='adam', a larger alpha for 'pegasos', or more epochs",
+                "long, or too few; scale the rows, or take more epochs",
                 ConvergenceWarning,
                 stacklevel=3,
             )
@@ -328,11 +323,10 @@ class MapLearner:
             rates,
             batches,
             (unit, unit / float(spreads.min(initial=np.inf))),
-            self.learning_rate == "pegasos" and layout.n_outputs > 0,
             float(self.alpha),
             prior if self.theta_l2 == "auto" else float(self.theta_l2),
-            self.alternate,
             _MOST_PHASE / reach,
+            self.alternate if layout.n_outputs else None,
         )
 
     def _map(self, d: int, seed: int = 0) -> LearnedFourierMap:
@@ -395,7 +389,7 @@ class CompactModel(MapLearner, LinearModel):
         targets = self._encoded(y, weight)
         layout, p = self._learn(X, y, weight, targets, self.loss, given_folds(X, folds))
         learned = layout.split(p)
-        self.coef_ = np.ascontiguousarray(layout.interleaved(learned.w).T)
+        self.coef_ = np.ascontiguousarray(learned.w.T)
         self.intercept_ = (learned.c if len(learned.c) else np.zeros(targets.width)) + targets.centre
         self._finish(targets, y.ndim == 1)
         return self
@@ -409,6 +403,4 @@ class CompactModel(MapLearner, LinearModel):
     def _features(self, X: Any) -> Any:
         if not is_dask_collection(X):
             return apply_map(self.map_, X, self.n_jobs)
-        dtype = working_dtype(X.dtype)
-        widest = max(self.map_.n_components, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+        return map_features(self.map_, X)

@@ -56,7 +56,7 @@ class CompactNonlinearMap(MapLearner, FeatureEstimator):
     -----
     The kernel objective reads a seeded sample of at most 16,384 rows, once, and learns from it where `fit` is
     called. Its loss is the mean of (k(x, y) - z(x).z(y))^2 over pairs of different rows of a batch, and
-    theta_l2="auto" is 0. It does not read the parameters of a loss: `learning_rate`, `alpha`, `alternate`,
+    theta_l2="auto" is 0. It does not read the parameters of a loss: `alpha`, `alternate`,
     `early_stopping`, `validation_fraction`, `n_iter_no_change`, `class_weight`, `epsilon` and `fit_intercept`.
 
     References

@@ -38,10 +38,9 @@ from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..folds import given_folds
 from ..linear_model.validation import validate_fit
 from ..maps import RandomFourierFeatures
-from ..maps.base import FeatureMap
+from ..maps.base import FeatureMap, times_root
 from ..maps.estimator import BASE, FeatureEstimator, seed_base
 from ..maps.fourier import FourierMap
-from ..maps.phase_precision import times_root
 from ..maps.rules import SAMPLE, median_distance, resolve_length_scale
 from ..maps.tiles import FeatureTiles
 from ..maps.with_columns import WithColumnsMap, column_scale

@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.cosine import cos_sin_planes
 from ..maps.learned import LearnedFourierMap
 from ..sgd.batch_work import BatchWork, Sums
 
@@ -40,7 +39,6 @@ class Layout:
 
     map : the learned map, without arrays; with the kernel where it is learned for one
     n_outputs : C, the scores of the linear model; 0 if only the map is learned
-    During training paired features are stored in planes: all cosines, then all sines.
     """
 
     map: LearnedFourierMap
@@ -67,13 +65,6 @@ class Layout:
         w = p[at.w].reshape(self.map.n_components, self.n_outputs)
         return Parts(p[at.theta].reshape(self.map.linear.shape), p[at.b], w, p[at.c])
 
-    def interleaved(self, w: np.ndarray) -> np.ndarray:
-        """w with its rows in the order of the map's features."""
-        if self.map.phase == "offset":
-            return w
-        m = len(w) // 2
-        return np.stack([w[:m], w[m:]], axis=1).reshape(w.shape)
-
 
 class CosineFeatures:
     """Features and their gradients for one value of the learned vector, in one precision."""
@@ -84,18 +75,22 @@ class CosineFeatures:
         self.paired = layout.map.phase == "paired"
         self._prepared = self.linear.prepare(learned.theta, dtype)
         m = self.linear.n_frequencies
-        self._offsets = np.zeros(m, dtype) if self.paired else (learned.b / (2.0 * np.pi)).astype(dtype)
+        self._offsets = (learned.b / (2.0 * np.pi)).astype(dtype)
         self.w, self.c = learned.w.astype(dtype), learned.c.astype(dtype)
         self._amplitude = float(np.sqrt(2.0 / layout.map.n_components))
         self.theta = self.linear.start(dtype)
         self.offsets = np.zeros(m)
 
     def forward(self, X: Any) -> tuple[np.ndarray, tuple[Any, np.ndarray]]:
-        """(features in planes, shape (n, D); what `backward` needs)."""
+        """(features, shape (n, D); what `backward` needs, with the cosine and the sine of each phase side by side)."""
+        from ..compiled.cosine import cos_sin  # late, with Numba
+
         phases, factors = self.linear.phases(X, self._prepared)
-        planes = np.empty((len(phases), 2 * phases.shape[1]), dtype=self.dtype)
-        cos_sin_planes(phases, self._offsets, planes, self._amplitude)
-        return planes if self.paired else planes[:, : phases.shape[1]], (factors, planes)
+        if not self.paired:
+            phases += self._offsets
+        both = np.empty((len(phases), 2 * phases.shape[1]), dtype=self.dtype)
+        cos_sin(phases, both, 0, self._amplitude)
+        return both if self.paired else np.ascontiguousarray(both[:, 0::2]), (factors, both)
 
     def scores(self, Z: np.ndarray) -> np.ndarray:
         """Z w + c, shape (n, C)."""
@@ -104,12 +99,11 @@ class CosineFeatures:
 
     def backward(self, H: np.ndarray, intermediates: tuple[Any, np.ndarray]) -> None:
         """Add the gradients of Theta and b; H, shape (n, D), is the derivative with respect to the features."""
-        rows, planes = intermediates
-        m = planes.shape[1] // 2
-        C, S = planes[:, :m], planes[:, m:]
+        rows, both = intermediates
+        C, S = both[:, 0::2], both[:, 1::2]
         if self.paired:
-            E = C * H[:, m:]
-            E -= S * H[:, :m]
+            E = C * H[:, 1::2]
+            E -= S * H[:, 0::2]
         else:
             E = S * H
             np.negative(E, out=E)
@@ -128,11 +122,8 @@ class CompactWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
-        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight.
-
-        map_moves : whether the gradient of the map is computed; else it is 0
-        """
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
+        """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X, Y, weight, *_ = taken
         n, dtype, total = X.shape[0], Y.dtype, np.zeros(len(W))
         features = CosineFeatures(self.layout, W, dtype)
@@ -149,10 +140,8 @@ class CompactWork(BatchWork):
             sums.w[:] += Z.T @ slope
             if len(sums.c):
                 sums.c[:] += slope.sum(axis=0, dtype=np.float64)
-            if map_moves:
-                features.backward(slope @ features.w.T, intermediates)
-        if map_moves:
-            features.add_gradient(sums)
+            features.backward(slope @ features.w.T, intermediates)
+        features.add_gradient(sums)
         return Sums(total, value, float(n if weight is None else weight.sum()))
 
     def scores(self, Z: Any, W: np.ndarray) -> np.ndarray:
@@ -176,7 +165,7 @@ class KernelWork(BatchWork):
 
     layout: Layout = None  # type: ignore[assignment]
 
-    def gradient(self, taken: Sequence[Any], W: np.ndarray, map_moves: Any = True) -> Sums:
+    def gradient(self, taken: Sequence[Any], W: np.ndarray) -> Sums:
         """Sums over the microbatch: the gradient, in the order of the vector W, the loss, the weight."""
         X = taken[0].toarray() if sp.issparse(taken[0]) else taken[0]
         dtype, total = X.dtype, np.zeros(len(W))

@@ -13,7 +13,7 @@ from ..maps import RandomFourierFeatures
 from ..maps.fourier import FourierMap
 from ..maps.rules import rule_costs
 from ..randomness import raw_words
-from ..sgd.batch_plan import batch_memory, planned_blocks
+from ..sgd.batch_plan import batch_memory
 from ..sgd.dask_batches import batch_tasks
 from ..sgd.schedules import Schedule, count_epochs
 from .objectives import Layout
@@ -98,7 +98,7 @@ def learning_epochs(n_epochs: int | str, per_epoch: int) -> int:
 
 def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     """The costs of learning a map, for a plan."""
-    blocks = planned_blocks(rows, rows.uncut_rows)
+    blocks = rows.X.chunks[0]
     sample = rule_costs(rows, estimator.kernel, estimator.length_scale, estimator.gamma)
     sample += rows.sample_costs(SAMPLE, blocks=len(blocks))
     d, D, itemsize = rows.width, int(estimator.n_components), rows.itemsize
@@ -116,8 +116,7 @@ def planned_learning(estimator: Any, rows: PlannedRows) -> Costs:
     workers, schedule = rows.workers, learning_schedule(estimator, blocks, d, itemsize)
     microbatches = len(next(schedule.batches(0)).microbatches)
     tasks = batch_tasks(microbatches, workers.count * workers.threads)
-    reads = -(-rows.n // rows.uncut_rows)
-    phase = Phase(epochs, epochs * (reads + batches * tasks), epochs, microbatches)
+    phase = Phase(epochs, epochs * (len(blocks) + batches * tasks), epochs, microbatches)
     memory = learning_memory(estimator, schedule, d, itemsize, rows.outputs, workers)
     client = SAMPLE * d * itemsize + state
     return sample + Costs(

@@ -93,7 +93,7 @@ def _scored(
 
 def calibration_costs(rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
-    size = sample_size(held_out, 0.0 if rows.sparse else rows.d * rows.read_itemsize, rows.outputs)
+    size = sample_size(held_out, 0.0 if blocks_are_csr(rows.stored) else row_bytes(rows.stored), rows.outputs)
     client = (
         size * (rows.d * rows.read_itemsize + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
     )

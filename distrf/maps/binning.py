@@ -8,20 +8,18 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.binning import bin_hashes, bin_hashes_csr, signed_columns
 from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
-from ..parameters import JOBS, SEED, estimator, learned, number, param, whole
+from ..parameters import estimator, learned, number, param, whole
 from ..projections.base import cut_at_multiples
 from ..projections.cache import weight_cache
 from ..randomness import raw_words, uniforms
-from ..typing import RandomState, Rows
-from .base import FeatureMap, SeededMap, check_rows, row_tiles, working_dtype
-from .estimator import FeatureEstimator
-from .fourier import GAMMA, KERNEL
-from .phase_precision import phase_dtype
+from ..typing import Rows
+from .base import FeatureMap, SeededMap, check_rows, row_tiles, stored_entries, working_dtype
+from .estimator import DrawnFeatures
+from .fourier import GAMMA, KERNEL, phase_dtype
 from .rules import LENGTH_SCALE, resolve_length_scale, rule_costs
 
 #: Bytes of the pitches, shifts and hash words of the grids that are held at once.
@@ -125,21 +123,22 @@ class BinningMap(SeededMap):
         -------
         Array of shape (n, P), uint64.
         """
+        from ..compiled.binning import bin_hashes  # late, with Numba
+
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
             grids, hashes = (
                 self._cached_grids(first, last),
                 np.empty((X.shape[0], last - first), dtype=np.uint64),
             )
-            if isinstance(X, np.ndarray):
-                for a, b in row_tiles(X.shape[0], _TILE):
-                    bin_hashes(np.ascontiguousarray(X[a:b], dtype=np.float64), *grids, hashes[a:b])
-            else:
-                bin_hashes_csr(X.data.astype(np.float64), X.indices, X.indptr, *grids, hashes)
+            for a, b in row_tiles(X.shape[0], _TILE):
+                bin_hashes(*stored_entries(X[a:b], np.dtype(np.float64)), *grids, hashes[a:b])
             out[:, first:last] = hashes
         return out
 
     def columns(self, X: Rows, start: int, stop: int) -> sp.csr_array:
+        from ..compiled.binning import signed_columns
+
         X = check_rows(X, self.n_features_in)
         dtype, double = working_dtype(X.dtype), np.dtype(np.float64)
         X = X if isinstance(X, np.ndarray) else sp.csr_array(X)
@@ -161,9 +160,6 @@ class BinningMap(SeededMap):
             out.sum_duplicates()
         return out if (start, stop) == (0, D) else out[:, start:stop]
 
-    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        return self.kernel(X, Y, self.length_scale)
-
     def work(self) -> tuple[float, float]:
         entries = float(self.n_grids * self.n_features_in)
         return 20.0 * entries, 24.0 * entries
@@ -180,7 +176,7 @@ class BinningMap(SeededMap):
 
 
 @estimator
-class RandomBinningFeatures(FeatureEstimator):
+class RandomBinningFeatures(DrawnFeatures):
     """Random binning features of the Laplacian kernel: sparse rows with one entry for each random grid.
 
     Two rows share an entry of a grid when they fall into the same bin, which happens with probability k(x, y).
@@ -201,10 +197,6 @@ class RandomBinningFeatures(FeatureEstimator):
     n_components : int, default=4096
         D, the columns that bins are hashed into, about D / P for each grid. Hashing adds a variance of (1 -
         k) / D and no bias.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
@@ -237,11 +229,9 @@ class RandomBinningFeatures(FeatureEstimator):
     gamma: float | None = param(default=None, rule=GAMMA)
     n_grids: int = param(default=128, rule=whole())
     n_components: int = param(default=4096, rule=whole())
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> BinningMap:
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         check_pitch(kernel)
         scale = resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)
         if X is not None:

@@ -19,15 +19,15 @@ from sklearn.utils.validation import _check_feature_names, _check_n_features, ch
 from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, input_errors, rows_from
-from ..execution.labelled import header, plain_rows, reading_of
+from ..execution.labelled import header, is_frame, plain_rows, reading_of
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import check_dask_rows, map_features
 from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
-from ..parameters import Rule, check_parameters, instance
+from ..parameters import JOBS, SEED, Rule, check_parameters, estimator, instance, param
 from ..projections.cache import weight_cache
 from ..randomness import draw_seed, raw_words
-from ..typing import ArrayLike, Rows
+from ..typing import ArrayLike, RandomState, Rows
 from .base import FeatureMap, canonical, working_dtype
 
 #: Rows of the smallest tile that a thread takes, and the most tiles.
@@ -59,34 +59,24 @@ def positive_only(part: Any) -> bool:
 
 @contextmanager
 def row_errors(X: Any) -> Iterator[None]:
-    """Turn an error of scikit-learn's checks of rows into an InputError, which names the column of a data frame."""
+    """Turn an error of scikit-learn's checks of rows into an InputError, which names the columns of a data frame that are at fault."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        fault = _frame_fault(X)
-        if fault is None and isinstance(error, (TypeError, InputError)):
+        names = _faulty_columns(X) if is_frame(X) else []
+        if not names and isinstance(error, (TypeError, InputError)):
             raise
-        raise InputError(fault or str(error)) from error
+        remedy = f": no finite numbers in the columns {', '.join(names[:10])}; encode, impute or drop them"
+        raise InputError(f"{error}{remedy if names else ''}") from error
 
 
-def _frame_fault(X: Any) -> str | None:
-    """What is wrong with a data frame: the columns that are not numeric, else the first missing value; None if neither."""
-    odd, missing = [], []
-    for j, (name, dtype) in enumerate(X.dtypes.items() if hasattr(X, "iloc") and X.ndim == 2 else ()):
-        try:
-            if dtype.kind in "MmUSc":
-                raise TypeError
-            values = X.iloc[:, j].to_numpy(dtype=np.float64, na_value=np.nan)
-        except (TypeError, ValueError):
-            odd.append(str(name))
-            continue
-        missing += [(row, name, values[row]) for row in np.flatnonzero(~np.isfinite(values))[:1]]
-    if odd:
-        return f"X must be numeric, but columns {', '.join(odd[:10])} are not: encode or drop them"
-    if missing:
-        row, name, value = missing[0]
-        return f"X must be finite, but row {row}, column {name!r} is {value}; impute or drop such rows"
-    return None
+def _faulty_columns(X: Any) -> list[str]:
+    """The columns of a data frame that hold text, dates or missing values."""
+    import pandas as pd
+
+    dates = {str(name) for name, dtype in X.dtypes.items() if getattr(dtype, "kind", "") in "Mm"}
+    numbers = X.apply(pd.to_numeric, errors="coerce").replace([np.inf, -np.inf], np.nan)
+    return [name for name in map(str, X.columns) if name in dates or numbers[name].isna().any()]
 
 
 def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missing: bool = False) -> Any:
@@ -95,7 +85,7 @@ def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missin
     Parameters
     ----------
     estimator : the estimator, which gets `n_features_in_` from `fit`
-    X : array, CSR matrix, data frame, DataArray, Dask array or Dask DataFrame of shape (n, d)
+    X : array, CSR matrix, data frame, Dask array or Dask DataFrame of shape (n, d)
     reset : bool, whether `fit` calls: then the parameters are checked too, else the number of columns
     missing : bool, whether NaN is allowed in rows in memory
 
@@ -382,9 +372,7 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def _mapped(self, X: Any) -> Any:
         """Lazy features of lazy rows."""
-        dtype = self.map_.out_dtype(X.dtype)
-        widest = max(self.map_.entries_per_row, X.shape[1]) * dtype.itemsize
-        return map_rows(self.map_, split_rows(X, rows_per_block(widest)), self.map_.n_components, dtype)
+        return map_features(self.map_, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -396,6 +384,22 @@ class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         tags.input_tags.positive_only = any(map(positive_only, self.get_params(deep=False).values()))
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@estimator
+class DrawnFeatures(FeatureEstimator):
+    """Base of the estimators that draw.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=-1
+        Threads of `transform` for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
+    random_state : int, Generator, RandomState or None, default=None
+        Seed of all draws. None draws one seed and keeps it in the map. A base without a seed of its own gets one derived from this.
+    """
+
+    n_jobs: int | None = param(default=-1, rule=JOBS)
+    random_state: RandomState = param(default=None, rule=SEED)
 
 
 BASE = instance(FeatureEstimator, "a feature estimator of distrf")

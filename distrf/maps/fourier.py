@@ -1,4 +1,11 @@
-"""Random Fourier features (Rahimi & Recht 2007, Algorithm 1), in both phase conventions."""
+"""Random Fourier features (Rahimi & Recht 2007, Algorithm 1), in both phase conventions; and the precision that phases need.
+
+The size of a row x is the root mean square of its phases w.x in radians: |x| / l for a kernel of length scale l. A phase is rounded by eps
+times the size, about 1e-3 radians at size 1e4 in float32 and at 5e12 in float64. Beyond 2^23 turns in float32, and 2^52 in float64, every
+phase is a whole number of turns, so that all rows have the features of the origin.
+
+So the phases of a tile with a row of size above `SINGLE` are made in float64, and rows of size above `DOUBLE` are refused.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +14,78 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..compiled.cosine import cos_offset, cos_sin
-from ..errors import InputError
+from ..errors import InputError, RowError
 from ..execution.planned import Costs, PlannedRows
-from ..kernels.base import as_float64, kernel_with, parameter_rule
+from ..kernels.base import as_float64, get_kernel, parameter_rule
 from ..kernels.shift_invariant import KERNELS, Kernel
-from ..parameters import JOBS, NONE, SEED, estimator, instance, name_in, number, one_of, param, whole
+from ..parameters import NONE, estimator, instance, name_in, number, one_of, param, whole
 from ..projections import PROJECTIONS, Projection, choose_projection, make_projection
 from ..projections.base import COSINE_COST
 from ..randomness import uniforms
-from ..typing import ArrayLike, RandomState, Rows
-from .base import SeededMap, row_tiles
-from .estimator import FeatureEstimator
-from .phase_precision import phase_tile, times_root
-from .rules import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
-from .scaling import CovarianceReduction, covariance
+from ..typing import ArrayLike, Rows
+from .base import SeededMap, dense, few_entries, row_tiles, times_diagonal, times_root
+from .estimator import DrawnFeatures, FeatureEstimator
+from .rules import LENGTH_SCALES, METRIC, resolve_length_scale, rule_costs
+from .scaling import MomentsReduction, covariance
 
 PHASE = one_of("paired", "offset")
 #: Length scales for which weights over the length scale stay within float32, and within float64.
 _SINGLE_SCALES, _DOUBLE_SCALES = number(1e-30, 1e30), number(1e-290, 1e290)
+
+#: Size of a row beyond which its phases are made in float64, and beyond which it is refused.
+SINGLE, DOUBLE = 1e4, 1e15
+
+
+@np.errstate(over="ignore")  # of squares: such rows are refused, or measured again in float64
+def phase_dtype(tile: Rows, first: int, factors: np.ndarray | float, dtype: np.dtype) -> np.dtype:
+    """The dtype in which to make the phases of a tile: `dtype`, or float64 where a row is too large for float32.
+
+    Parameters
+    ----------
+    tile : array or CSR matrix of shape (n, d), float32 or float64
+    first : row of the block that row 0 of the tile is
+    factors : array of shape (d,) or one number, such that |factors * x| is the size of a row x
+    dtype : float32 or float64, for rows that are not large
+
+    Raises
+    ------
+    RowError : a row is too large for float64
+    """
+    scaled, factor = (tile, factors) if np.ndim(factors) == 0 else (times_diagonal(tile, factors), 1.0)
+    values = scaled.reshape(-1) if isinstance(scaled, np.ndarray) else scaled.data
+    if factor * factor * float(values.dot(values)) <= SINGLE**2:  # the sum of all squared sizes
+        return dtype
+    scaled = scaled.astype(np.float64) * factor
+    squares = np.square(scaled) if isinstance(scaled, np.ndarray) else scaled.power(2)
+    sizes = np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+    if (sizes <= SINGLE).all():
+        return dtype
+    beyond = np.flatnonzero(~(sizes <= DOUBLE))
+    if beyond.size:
+        row = int(beyond[0])
+        raise RowError(
+            f"row {{row}} of the block is {sizes[row]:.2g} length scales from the origin, and beyond {DOUBLE:.0e} float64 "
+            "tells no two rows apart; scale or centre the columns, drop constant ones, or leave out what stands for missing values",
+            first + row,
+        )
+    return np.dtype(np.float64)
+
+
+def phase_tile(
+    X: Rows, start: int, stop: int, factors: np.ndarray | float, dtype: np.dtype, keep_csr: bool
+) -> Rows:
+    """Rows start:stop of a block in the dtype of their phases, ready for a product.
+
+    Parameters
+    ----------
+    X : array or CSR matrix of shape (n, d)
+    start, stop : the rows wanted
+    factors, dtype : see `phase_dtype`
+    keep_csr : whether CSR rows of few entries stay CSR; all others become a C-contiguous array
+    """
+    tile = X[start:stop].astype(dtype, copy=False)
+    tile = tile.astype(phase_dtype(tile, start, factors, dtype), copy=False)
+    return tile if keep_csr and few_entries(tile) else np.ascontiguousarray(dense(tile))
 
 
 @dataclass(frozen=True)
@@ -59,7 +119,7 @@ class FourierMap(SeededMap):
 
     kernel: Kernel
     length_scale: float = field(metadata={"rule": _DOUBLE_SCALES})
-    projection: str
+    projection: str = field(metadata={"rule": name_in(PROJECTIONS)})
     phase: str = field(metadata={"rule": PHASE})
     seed: int
     order: int | None = None
@@ -120,6 +180,8 @@ class FourierMap(SeededMap):
         )
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba
+
         # Weights without a mean make phases of millions of turns: their fractions need float64.
         single = not self.kernel.heavy_tailed and _SINGLE_SCALES.allows(self.length_scale)
         dtype = out.dtype if single else np.dtype(np.float64)
@@ -146,7 +208,7 @@ class FourierMap(SeededMap):
 
     @property
     def _column_sizes(self) -> np.ndarray | float:
-        """Factors f for which |f * x| is the size of a row x, see `distrf.maps.phase_precision`."""
+        """Factors f for which |f * x| is the size of a row x, see `phase_dtype`."""
         if self.root is None:
             return 1.0 / self.length_scale
         if self.root.ndim == 1:
@@ -163,7 +225,7 @@ class FourierMap(SeededMap):
         if self.root is not None:
             X = times_root(as_float64(X), self.root)
             Y = None if Y is None else times_root(as_float64(Y), self.root)
-        return self.kernel(X, Y, self.length_scale)
+        return super().exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.projector.work()
@@ -194,7 +256,7 @@ NU = parameter_rule("nu")
 
 
 @estimator
-class RandomFourierFeatures(FeatureEstimator):
+class RandomFourierFeatures(DrawnFeatures):
     """Random Fourier features of a shift-invariant kernel.
 
     The inner product of two feature rows estimates the kernel of the two input rows. The fitted map is a seed:
@@ -232,14 +294,8 @@ class RandomFourierFeatures(FeatureEstimator):
     order : int or None, default=None
         q, the columns that each frequency looks at. The kernel is then the mean of kernels of q columns, whose
         differences are multiplied by sqrt(d / q). Give columns like spreads first. None is all.
-    column_weights : sequence of float or None, default=None
-        Columns of a frequency of order q are drawn in proportion to these. None draws all alike.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel. Read by that kernel alone.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
@@ -276,23 +332,17 @@ class RandomFourierFeatures(FeatureEstimator):
     phase: str = param(default="paired", rule=PHASE)
     metric: str | ArrayLike | None = param(default=None, rule=METRIC)
     order: int | None = param(default=None, rule=whole() | NONE)
-    column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)
     nu: float = param(default=1.5, rule=NU)
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> FourierMap:
         """The map for d columns; None in place of rows is a plan."""
-        kernel = kernel_with(self.kernel, vars(self), Kernel)
+        kernel = get_kernel(self.kernel, Kernel, vars(self))
         scale: Any = self.length_scale
         root, order = None, None if self.order is None else int(self.order)
-        weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
-        if weights is not None and order is None:
-            raise InputError("column_weights draw the columns of frequencies of few columns; give order=, too")
-        for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
+        for name, shape in (("metric", (d, d)), ("length_scale", (d,))):
             value = getattr(self, name)
             if np.ndim(value) and np.shape(value) != shape:
                 raise InputError(f"{name} must have shape {shape}, as X has {d} columns, got {np.shape(value)}")
@@ -311,12 +361,12 @@ class RandomFourierFeatures(FeatureEstimator):
         projection = choose_projection(self.projection, kernel, d, m, order)
         if X is not None:
             self.length_scale_, self.projection_ = scale, projection
-        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
+        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
         if isinstance(self.metric, str):
-            costs += rows.costs_of(CovarianceReduction(rows.width, (0.0,) * rows.width))
+            costs += rows.costs_of(MomentsReduction(rows.width, products=True))
         if self.projection != "auto":
             return costs
         note = f"projection 'auto' takes {planned.projection!r} for {planned.n_features_in} columns"
@@ -366,7 +416,7 @@ def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeat
         return None
     parts = {
         name: known[name]
-        for name in ("kernel", "nu", "metric", "order", "column_weights", "length_scale", "gamma")
+        for name in ("kernel", "nu", "metric", "order", "length_scale", "gamma")
         if name in known
     }
     return RandomFourierFeatures(**parts, n_components=D, random_state=seed)

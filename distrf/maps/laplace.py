@@ -12,12 +12,12 @@ from ..errors import RowError
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
-from ..parameters import JOBS, SEED, estimator, instance, learned, name_in, number, one_of, param, whole
+from ..parameters import estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import Projection, choose_projection, make_projection
 from ..randomness import permutation
-from ..typing import ArrayLike, RandomState, Rows
+from ..typing import ArrayLike, Rows
 from .base import SeededMap, dense, few_entries, row_tiles
-from .estimator import FeatureEstimator, in_memory
+from .estimator import DrawnFeatures, in_memory
 from .rules import refuse_not_finite
 
 #: The projections whose weights are nonnegative where the law is: the circulant ones then draw no signs.
@@ -96,9 +96,6 @@ class LaplaceMap(SeededMap):
                         np.exp(np.negative(products, out=products), out=products)
                         out[a:b, first - start : first - start + products.shape[1]] = amplitude * products
 
-    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        return self.kernel(X, Y)
-
     def work(self) -> tuple[float, float]:
         operations, parameters = self.projector.work()
         # An operation in float64 takes twice the time of one in float32, and a weight twice the bytes.
@@ -124,7 +121,7 @@ SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
 
 
 @estimator
-class RandomLaplaceFeatures(FeatureEstimator):
+class RandomLaplaceFeatures(DrawnFeatures):
     """Random Laplace features of a semigroup kernel on nonnegative data.
 
     For histograms, counts, probabilities and grey values. z(x) = exp(-W x) / sqrt(D), with W from a seed. The
@@ -144,15 +141,9 @@ class RandomLaplaceFeatures(FeatureEstimator):
     n_components : int, default=1024
         D, the number of features.
     projection : str, default="auto"
-        "dense", "alternating_circulant", "quasi", or "circulant" (without signs; its variance is large, it is there
-        for comparison). "auto" is "quasi", or "dense" for no more features than columns and above 21,200 columns.
-    n_mixed : {2, "log2"}, default=2
-        How many circulant matrices "alternating_circulant" mixes. "log2" takes log2 d of them: less
-        variance for log2 d forward FFTs a row.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
+        "dense", "quasi", "alternating_circulant" (columns from two circulant matrices), "alternating_circulant-log2" (from log2 d:
+        less variance for log2 d forward FFTs a row), or "circulant" (without signs; its variance is large, it is there for
+        comparison). "auto" is "quasi", or "dense" for no more features than columns and above 21,200 columns.
 
     Attributes
     ----------
@@ -190,9 +181,6 @@ class RandomLaplaceFeatures(FeatureEstimator):
     lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
     n_components: int = param(default=1024, rule=whole())
     projection: str = param(default="auto", rule=one_of("auto", *LAPLACE_PROJECTIONS))
-    n_mixed: int | str = param(default=2, rule=one_of(2, "log2"))
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> LaplaceMap:
         if in_memory(X):
@@ -200,9 +188,8 @@ class RandomLaplaceFeatures(FeatureEstimator):
         kernel = resolve_semigroup_kernel(self.kernel, self.beta, self.lam, X, seed)
         if X is not None:
             self.kernel_ = kernel
-        mixed = self.projection == "alternating_circulant" and self.n_mixed == "log2"
-        name, D = f"{self.projection}-log2" if mixed else self.projection, int(self.n_components)
-        return LaplaceMap(d, D, kernel, choose_projection(name, kernel, d, D), seed)
+        D = int(self.n_components)
+        return LaplaceMap(d, D, kernel, choose_projection(self.projection, kernel, d, D), seed)
 
 
 def resolve_semigroup_kernel(
@@ -219,7 +206,7 @@ def resolve_semigroup_kernel(
     name = chosen.parameter
     value = {"beta": beta, "lam": lam}.get(name, getattr(chosen, name))
     if isinstance(value, numbers.Real):
-        return get_kernel(kernel, SemigroupKernel, **{name: float(value)})
+        return get_kernel(kernel, SemigroupKernel, {name: float(value)})
     if X is None:
         return chosen
     picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")

@@ -21,7 +21,6 @@ import numpy as np
 import scipy.fft
 import scipy.sparse as sp
 
-from ..compiled.cosine import cos_offset, cos_sin
 from ..errors import InputError
 from ..kernels.shift_invariant import Kernel
 from ..parameters import one_of
@@ -30,8 +29,7 @@ from ..projections.circulant import fast_order
 from ..randomness import signs
 from ..typing import Rows
 from .base import FeatureMap, dense, row_tiles
-from .fourier import PHASE, count_frequencies
-from .phase_precision import phase_tile
+from .fourier import PHASE, count_frequencies, phase_tile
 
 #: Numbers in the spectra of one tile of rows: so few that they stay in the cache.
 _TILE_NUMBERS = 2**18
@@ -249,6 +247,8 @@ class LearnedFourierMap(FeatureMap):
         return self.linear.matrix(self.frequencies)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba
+
         assert self.frequencies is not None
         linear, sizes, prepared = self.linear, self._column_sizes(), {}
         whole = (start, stop) == (0, self.n_components)
@@ -267,19 +267,19 @@ class LearnedFourierMap(FeatureMap):
             out[:] = features[:, start:stop]
 
     def _column_sizes(self) -> np.ndarray:
-        """Root mean square of each column of Theta, shape (d,): factors of the sizes of `distrf.maps.phase_precision`."""
+        """Root mean square of each column of Theta, shape (d,): factors of the sizes in `distrf.maps.fourier.phase_dtype`."""
         assert self.frequencies is not None
         if self.structure == "circulant":  # every column holds the same numbers, in another order
             return np.full(self.n_features_in, np.sqrt(np.mean(self.frequencies**2)))
         return np.sqrt(np.einsum("ij,ij->j", self.frequencies, self.frequencies) / len(self.frequencies))
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        if self.kernel is None or self.length_scale is None:
+        if self.kernel is None:
             raise InputError(
                 "these frequencies were learned for a loss and approximate no given kernel; "
                 "objective='kernel' learns those of one"
             )
-        return self.kernel(X, Y, self.length_scale)
+        return super().exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         operations, parameters = self.linear.work()

@@ -24,15 +24,13 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels import FAMILIES
-from ..kernels.base import AnyKernel, kernel_with
+from ..kernels.base import AnyKernel, get_kernel
 from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.exact import kernel_block, kernel_with_rows, lean
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import Kernel
 from ..parameters import (
-    JOBS,
     NONE,
-    SEED,
     estimator,
     instance,
     learned,
@@ -43,9 +41,9 @@ from ..parameters import (
     whole,
 )
 from ..randomness import raw_words, sample_indices
-from ..typing import ArrayLike, RandomState, Rows
+from ..typing import ArrayLike, Rows
 from .base import FeatureMap, row_tiles
-from .estimator import FeatureEstimator
+from .estimator import DrawnFeatures, FeatureEstimator
 from .fourier import GAMMA, NU, kernel_trial
 from .laplace import SEMIGROUP_PARAMETER, resolve_semigroup_kernel
 from .rules import LENGTH_SCALE, refuse_not_finite, resolve_gamma, resolve_length_scale, rule_costs
@@ -134,9 +132,6 @@ class NystroemMap(FeatureMap):
         for a, b in row_tiles(X.shape[0], rows):
             out[a:b] = values(X[a:b]) @ M
 
-    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        return self.kernel(X, Y, self.length_scale)
-
     def work(self) -> tuple[float, float]:
         m, d, r = self.n_landmarks, self.n_features_in, self.n_components
         # The plan counts operations in float32; those in float64 take twice the time.
@@ -151,7 +146,7 @@ _SAMPLE_BYTES = 256 * 2**20
 
 
 @estimator
-class NystroemFeatures(FeatureEstimator):
+class NystroemFeatures(DrawnFeatures):
     """Features of any kernel from its values at landmark rows.
 
     Unlike random features these learn from the data: where the spectrum of the kernel falls fast on them, fewer
@@ -188,10 +183,6 @@ class NystroemFeatures(FeatureEstimator):
         `distrf.maps.nystroem.choose_landmarks`.
     rank : int or None, default=None
         Most directions to keep; their number is D, the number of features. None keeps all above rounding.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the sample of rows. None draws one seed.
 
     Attributes
     ----------
@@ -230,8 +221,6 @@ class NystroemFeatures(FeatureEstimator):
     n_components: int = param(default=512, rule=whole())
     landmarks: str = param(default="uniform", rule=one_of(*LANDMARKS))
     rank: int | None = param(default=None, rule=whole() | NONE)
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
         return kernel_trial(self, D, seed) or super().trial_map(D, seed)
@@ -252,7 +241,7 @@ class NystroemFeatures(FeatureEstimator):
         known = dict(vars(self))
         if name in DOT_PRODUCTS:
             known["gamma"] = resolve_gamma("norm" if self.gamma is None else self.gamma, X, seed)
-        kernel: AnyKernel = kernel_with(self.kernel, known)
+        kernel: AnyKernel = get_kernel(self.kernel, values=known)
         if not isinstance(kernel, Kernel):
             return kernel, 1.0
         return kernel, resolve_length_scale(kernel, self.length_scale, self.gamma, X, seed)

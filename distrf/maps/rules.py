@@ -15,14 +15,13 @@ from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..parameters import NONE, Rule, number, one_of, several
 from ..typing import ArrayLike, Rows
-from .phase_precision import times_root
+from .base import times_root
 
 RULES = ("median", "knn", "knn-cnm", "scale")
 LENGTH_SCALE = number(above=0) | one_of(*RULES)
 #: Of gamma, the factor on x.y in a dot-product kernel.
 DOT_GAMMA = number(above=0) | one_of("norm")
 LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
-WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Distances of so many parts of the norm of a row are rounding: |x|^2 - 2 x.y + |y|^2 is not 0 for copies.
@@ -188,10 +187,10 @@ def resolve_gamma(gamma: float | str, X: ArrayLike | None, seed: int) -> float:
         return 1.0
     picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
     rows = take_rows(X, picked, sparse=True).astype(np.float64)  # hashed text has a million columns
+    refuse_not_finite(rows)
+    refuse_huge(rows)
     squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
     mean = float(squares.sum(axis=1).mean())
-    if not np.isfinite(mean):
-        raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
     if mean == 0.0:
         raise InputError("the rule gamma='norm' needs a row that is not all zeros, got none; give a number")
     return 1.0 / mean

@@ -18,7 +18,7 @@ from ..execution.row_blocks import blocks_are_csr, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..parameters import estimator, learned, number, one_of, param
 from ..typing import ArrayLike, Rows
-from .base import FeatureMap, check_rows, working_dtype
+from .base import FeatureMap, check_rows, dense, working_dtype
 from .estimator import FeatureEstimator, validate_rows
 
 
@@ -31,12 +31,13 @@ class Moments(SizedState):
     count : int
         Rows.
     mean, squares, low, high : float64 arrays of shape (d,)
-        Mean, sum of squared deviations from the mean, least and greatest value of each column.
+        Mean, sum of squared deviations from the mean, least and greatest value of each column. `squares` may have shape (d, d):
+        then it has the products of the deviations of two columns.
     """
 
     count: int
     mean: np.ndarray
-    squares: np.ndarray  # sum of squared deviations from the mean
+    squares: np.ndarray
     low: np.ndarray
     high: np.ndarray
 
@@ -47,17 +48,25 @@ class Moments(SizedState):
 
 @dataclass(frozen=True)
 class MomentsReduction:
-    """Merges block moments by the pairwise update of Chan, Golub & LeVeque 1983."""
+    """Merges block moments by the pairwise update of Chan, Golub & LeVeque 1983.
+
+    products : whether deviations are multiplied by those of all columns
+    """
 
     d: int
+    products: bool = False
 
     @property
     def nbytes(self) -> int:
-        return 32 * self.d
+        return 24 * self.d + self.scratch_bytes if self.products else 32 * self.d
 
     @property
     def flops_per_row(self) -> float:
-        return 6.0 * self.d
+        return 2.0 * self.d**2 if self.products else 6.0 * self.d
+
+    @property
+    def scratch_bytes(self) -> int:
+        return 8 * self.d**2 if self.products else 0  # the products, before they are added
 
     @property
     def scratch_per_row(self) -> int:
@@ -69,8 +78,8 @@ class MomentsReduction:
         return 40 * self.d
 
     def initial(self) -> Moments:
-        z = np.zeros(self.d)
-        return Moments(0, z, z.copy(), np.full(self.d, np.inf), np.full(self.d, -np.inf))
+        squares = np.zeros((self.d, self.d) if self.products else self.d)
+        return Moments(0, np.zeros(self.d), squares, np.full(self.d, np.inf), np.full(self.d, -np.inf))
 
     @np.errstate(over="ignore", invalid="ignore")  # which StreamingScaler refuses
     def update(self, state: Moments, first_row: int, X: Any) -> Moments:
@@ -78,18 +87,19 @@ class MomentsReduction:
         n = X.shape[0]
         if n == 0:
             return state
-        if sp.issparse(X):
+        if sp.issparse(X) and not self.products:
             X = sp.csr_array(X, dtype=np.float64)
             mean, variance = mean_variance_axis(X, axis=0)
-            squares = n * variance
+            squares = np.maximum(n * variance, 0)
             low, high = min_max_axis(X, axis=0)
         else:
+            X = dense(X)
             mean = X.mean(axis=0, dtype=np.float64)
-            deviations = X - mean
-            squares = np.square(deviations, out=deviations).sum(axis=0)
+            D = X - mean
+            squares = D.T @ D if self.products else np.square(D, out=D).sum(axis=0)
             low, high = X.min(axis=0), X.max(axis=0)
         low, high = low.astype(np.float64), high.astype(np.float64)  # differences of int8 would wrap
-        return self.combine(state, Moments(n, mean, np.maximum(squares, 0), low, high))
+        return self.combine(state, Moments(n, mean, squares, low, high))
 
     @np.errstate(over="ignore", invalid="ignore")
     def combine(self, left: Moments, right: Moments) -> Moments:
@@ -97,21 +107,23 @@ class MomentsReduction:
         if left.count == 0 or right.count == 0:
             return left if right.count == 0 else right
         delta = right.mean - left.mean
+        between = np.outer(delta, delta) if self.products else delta**2
         return Moments(
             n,
             left.mean + delta * (right.count / n),
-            left.squares + right.squares + delta**2 * (left.count * right.count / n),
+            left.squares + right.squares + between * (left.count * right.count / n),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
         )
 
 
-def column_moments(X: Any) -> Moments:
+def column_moments(X: Any, products: bool = False) -> Moments:
     """Moments of the columns, in one pass.
 
     Parameters
     ----------
     X : array, CSR matrix or Dask array of shape (n, d)
+    products : whether those of two columns too
 
     Returns
     -------
@@ -122,51 +134,12 @@ def column_moments(X: Any) -> Moments:
     InputError
         A value is not finite.
     """
-    return run_pass(
-        MomentsReduction(X.shape[1]), [X], label="moments", block_rows=rows_per_block(8 * X.shape[1])
-    )
-
-
-@dataclass(frozen=True)
-class CovarianceReduction:
-    """Count, sum and products of rows of d columns less a shift."""
-
-    d: int
-    shift: tuple[float, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return 8 * self.d * (self.d + 1)
-
-    @property
-    def flops_per_row(self) -> float:
-        return 2.0 * self.d**2
-
-    @property
-    def scratch_per_row(self) -> int:
-        return 8 * self.d  # rows less the shift, dense
-
-    @property
-    def scratch_bytes(self) -> int:
-        return 8 * self.d**2  # the product, before it is added
-
-    def initial(self) -> list[Any]:
-        return [0, np.zeros(self.d), np.zeros((self.d, self.d))]
-
-    def update(self, state: list[Any], first_row: int, X: Any) -> list[Any]:
-        X = check_rows(X, self.d)
-        D = (X.toarray() if sp.issparse(X) else X) - np.asarray(self.shift)
-        state[0] += X.shape[0]
-        state[1] += D.sum(axis=0)
-        state[2] += D.T @ D
-        return state
-
-    def combine(self, left: list[Any], right: list[Any]) -> list[Any]:
-        return [a + b for a, b in zip(left, right, strict=True)]
+    reduction = MomentsReduction(X.shape[1], products)
+    return run_pass(reduction, [X], label="moments", block_rows=rows_per_block(8 * X.shape[1]))
 
 
 def covariance(X: Any) -> np.ndarray:
-    """Covariance of the columns, in one pass about a shift near the mean.
+    """Covariance of the columns, in one pass.
 
     Parameters
     ----------
@@ -182,22 +155,17 @@ def covariance(X: Any) -> np.ndarray:
     InputError
         A value is not finite.
     """
-    shift = take_rows(X, sampled_rows(X.shape[0], 64, 0, "shift")).mean(axis=0, dtype=np.float64)
-    reduction = CovarianceReduction(X.shape[1], tuple(float(s) for s in shift))
-    count, total, squares = run_pass(
-        reduction, [X], label="covariance", block_rows=rows_per_block(8 * X.shape[1])
-    )
-    mean = total / count
-    C = squares / count - np.outer(mean, mean)
-    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * (shift + mean)) ** 2
+    moments = column_moments(X, products=True)
+    C = moments.variance
+    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * moments.mean) ** 2
     C[same] = 0.0
     C[:, same] = 0.0
     return C
 
 
-#: Methods that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
-#: Linear ones, and those that bend columns.
+#: Methods that scale columns: linear ones, and those that bend them.
 LINEAR, ROBUST = ("standard", "minmax", "maxabs"), ("robust", "robust-zeros")
+#: Those that shift columns, so that zeros would not stay zeros: they refuse CSR rows.
 SHIFTING = ("standard", "minmax", "robust")
 METHODS = (*LINEAR, *ROBUST, "l1-rows", "l2-rows", "divide")
 METHOD, DIVISOR = one_of(*METHODS), number(above=0) | number(below=0)

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 
-from ..compiled.table_rows import append_slots, fill_slots, spread_slots
 from ..errors import InputError, SpecMismatchError
 from ..typing import Rows
 from .base import FeatureMap, arrays_fingerprint, check_rows, dense, row_tiles
@@ -115,6 +114,8 @@ class TableMap(FeatureMap):
         return made if (start, stop) == (0, self.n_components) else made[:, start:stop]
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.table_rows import spread_slots  # late, with Numba
+
         # Without one-hot parts every feature has a slot of its own, in the order of the features.
         direct = self.slots == self.n_components
         whole = (start, stop) == (0, self.n_components) and out.dtype == np.float32
@@ -131,6 +132,8 @@ class TableMap(FeatureMap):
                 out[a:b] = made[:, start:stop]
 
     def _sparse_features(self, X: Rows) -> sp.csr_array:
+        from ..compiled.table_rows import append_slots
+
         n = X.shape[0]
         index = np.int32 if n * self.slots < 2**31 else np.int64
         data, indices = np.empty(n * self.slots, dtype=np.float32), np.empty(n * self.slots, dtype=index)
@@ -167,6 +170,8 @@ class TableMap(FeatureMap):
 
     def _fill_slots(self, X: Rows, values: np.ndarray, places: np.ndarray) -> None:
         """Fill the slots of a tile of rows."""
+        from ..compiled.table_rows import fill_slots
+
         assert self.parts is not None
         assert self.numbers is not None
         tile = with_missing(np.ascontiguousarray(dense(X), dtype=np.float64))
@@ -191,7 +196,7 @@ class TableMap(FeatureMap):
 
     @classmethod
     def from_spec(cls, spec: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> TableMap:
-        map_ = cls(**cls._read_fields(spec, arrays)).with_arrays(arrays)
+        map_: Any = super().from_spec(spec, arrays)
         # The compiled loops trust the arrays, so that they must be those of some encodings.
         try:
             again = cls.of_encodings(map_.n_features_in, map_.encodings(), map_.csr, map_.cross)

@@ -11,29 +11,27 @@ from sklearn.base import clone
 
 from ..errors import InputError, rows_from
 from ..execution.planned import Costs, PlannedRows
-from ..parameters import FLAG, FOLDER, JOBS, NONE, SEED, estimator, learned, one_of, param, whole
+from ..parameters import FOLDER, NONE, estimator, learned, one_of, param, whole
 from ..randomness import draw_seed
 from ..subspace import SKETCHES, RangeFinder, Search, check_width, choose, subspace_costs
 from ..subspace.choice import SOLVERS
-from ..typing import ArrayLike, RandomState, Rows
+from ..typing import ArrayLike, Rows
 from .base import FeatureMap
-from .estimator import BASE, FeatureEstimator, seed_base, validate_rows
+from .estimator import BASE, DrawnFeatures, FeatureEstimator, seed_base, validate_rows
 from .fourier import RandomFourierFeatures
 from .tiles import FeatureTiles
 
 
 @dataclass(frozen=True)
 class SubspaceMap(FeatureMap):
-    """Features z(x) = base(x) Q for a learned matrix Q, divided by `scale` where it is given.
+    """Features z(x) = base(x) Q for a learned matrix Q.
 
     Parameters
     ----------
     n_features_in : d
     n_components : l, the number of columns of Q
     base : FeatureMap with D features, or None where the rows are features already
-    scaled : whether features are divided by `scale`
     basis : Q, array of shape (D, l), orthonormal columns
-    scale : array of shape (l,)
 
     References
     ----------
@@ -41,9 +39,7 @@ class SubspaceMap(FeatureMap):
     """
 
     base: FeatureMap | None
-    scaled: bool = False
     basis: np.ndarray | None = field(default=None, compare=False, repr=False)
-    scale: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     kind: ClassVar[str] = "tefm"
 
@@ -52,25 +48,13 @@ class SubspaceMap(FeatureMap):
         """The features of the base map, tile by tile."""
         return FeatureTiles(self.base, self.n_features_in if self.base is None else self.base.n_components)
 
-    def weights(self) -> np.ndarray:
-        """Q, divided by `scale` where features are: shape (D, l), such that z(x) = base(x) @ weights."""
-        assert self.basis is not None
-        return self.basis if self.scale is None else self.basis / self.scale.astype(self.basis.dtype)
-
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         assert self.basis is not None
-        basis, scale = self.basis[:, start:stop], None if self.scale is None else self.scale[start:stop]
         for a, tile in self.tiles.row_tiles(X):
             with rows_from(a):
-                G = self.tiles.times(tile, basis)
-            out[a : a + tile.shape[0]] = G if scale is None else G / scale.astype(G.dtype)
+                out[a : a + tile.shape[0]] = self.tiles.times(tile, self.basis[:, start:stop])
 
     def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        if self.scaled:
-            raise InputError(
-                "features of whiten=True are divided by their root mean squares and approximate no kernel; compare "
-                "those of the base, or of whiten=False"
-            )
         return super().exact_kernel(X, Y) if self.base is None else self.base.exact_kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
@@ -89,7 +73,7 @@ _BASE_FEATURES = 4
 
 
 @estimator
-class TEFM(FeatureEstimator):
+class TEFM(DrawnFeatures):
     """The l leading directions of many random features: the training-efficient feature map.
 
     F, of shape (n, D), holds the features of all rows. TEFM finds an orthonormal Q of shape (D, l) and gives F
@@ -112,22 +96,14 @@ class TEFM(FeatureEstimator):
         "finder" is the randomised range finder. "gram" takes the directions from the D x D Gram matrix in
         float64: one pass, exact but for singular values below 2e-8 of the largest. "auto" takes the cheaper
         one that fits, and `solver_reason_` says why.
-    whiten : bool, default=False
-        Divide each feature by its root mean square, so that features have unit second moments.
     checkpoint : str, PathLike or None, default=None
         Folder or URL that keeps the basis after each pass. A fit that was interrupted and is called again
         goes on from there. Needs a `random_state`.
-    n_jobs : int or None, default=-1
-        Threads of `transform` for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for
-        Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one
-        seed.
 
     Attributes
     ----------
     map_ : SubspaceMap
-        The frozen map, with the arrays `basis` of shape (D, l) and, if whitened, `scale` of shape (l,).
+        The frozen map, with the array `basis` of shape (D, l).
     components_ : array of shape (l, D)
         Q', with orthonormal rows.
     singular_values_ : array of shape (l,)
@@ -172,10 +148,7 @@ class TEFM(FeatureEstimator):
     n_iter: int = param(default=1, rule=whole(0))
     oversampling: int = param(default=10, rule=whole(0))
     solver: str = param(default="auto", rule=one_of(*SOLVERS))
-    whiten: bool = param(default=False, rule=FLAG)
     checkpoint: str | os.PathLike[str] | None = param(default=None, rule=FOLDER)
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     @classmethod
     def named_base(cls, n_components: int) -> FeatureEstimator:
@@ -239,13 +212,7 @@ class TEFM(FeatureEstimator):
         self.residual_ = subspace.residual
         self.solver_, self.solver_reason_ = subspace.solver, subspace.reason
         self.n_passes_ = subspace.passes
-        scale = None
-        if self.whiten:
-            scale = subspace.singular_values / np.sqrt(X.shape[0])
-            # A direction without energy stays as it is: dividing by rounding would fill it with noise.
-            floor = scale.max(initial=0.0) * np.finfo(subspace.basis.dtype).eps * len(subspace.basis)
-            scale = np.where(scale > floor, scale, 1.0)
-        self.map_ = SubspaceMap(X.shape[1], subspace.basis.shape[1], base, self.whiten, subspace.basis, scale)
+        self.map_ = SubspaceMap(X.shape[1], subspace.basis.shape[1], base, subspace.basis)
         return self
 
     def facts(self) -> dict[str, Any]:
@@ -254,7 +221,7 @@ class TEFM(FeatureEstimator):
     def _planned_map(self, d: int) -> SubspaceMap:
         width, base = int(self.n_components), None if self.base is None else self.base.planned_map(d)
         check_width(width, d if base is None else base.n_components)
-        return SubspaceMap(d, width, base, self.whiten)
+        return SubspaceMap(d, width, base)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         tiles = planned.tiles
@@ -265,7 +232,7 @@ class TEFM(FeatureEstimator):
             f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
             f"{finder.choice.reason}"
         )
-        costs = finder.costs(rows, 0.0 if planned.base is None else planned.base.work()[1])
+        costs = finder.costs(rows)
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=(note,))
 

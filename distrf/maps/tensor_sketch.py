@@ -31,17 +31,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 import scipy.fft
-import scipy.sparse as sp
 
-from ..compiled.count_sketches import count_sketch, count_sketch_csr
 from ..errors import InputError
 from ..kernels.dot_product import Polynomial
-from ..parameters import JOBS, SEED, estimator, instance, learned, number, param, whole
+from ..parameters import estimator, instance, learned, number, param, whole
 from ..projections.cache import weight_cache
 from ..randomness import raw_words
-from ..typing import RandomState, Rows
-from .base import SeededMap, all_finite, row_tiles
-from .estimator import FeatureEstimator
+from ..typing import Rows
+from .base import SeededMap, all_finite, row_tiles, stored_entries
+from .estimator import DrawnFeatures
 from .rules import DOT_GAMMA, resolve_gamma
 
 #: Bytes of the sketches of one tile of rows: so few that the FFT finds them in the cache.
@@ -91,18 +89,17 @@ class TensorSketchMap(SeededMap):
         return weights.astype(dtype)
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
+        from ..compiled.count_sketches import count_sketch  # late, with Numba
+
         p, D, dtype = self.kernel.degree, self.n_components, out.dtype
         places = weight_cache.get((self, "places"), lambda: self.hashes()[0])
         weights = weight_cache.get((self, "weights", dtype.str), lambda: self._weights(dtype))
-        X = X if isinstance(X, np.ndarray) else sp.csr_array(X, dtype=dtype)
+        values, indices, indptr = stored_entries(X, dtype)
         tile = max(1, min(256, _TILE_BYTES // (p * D * dtype.itemsize)))
         buffer = np.empty((tile, p, D), dtype=dtype)
         for a, b in row_tiles(X.shape[0], tile):
             sketch = buffer[: b - a]
-            if isinstance(X, np.ndarray):
-                count_sketch(np.ascontiguousarray(X[a:b], dtype=dtype), places, weights, sketch)
-            else:
-                count_sketch_csr(X.data, X.indices, X.indptr[a : b + 1], places, weights, sketch)
+            count_sketch(values, indices, indptr[a : b + 1], places, weights, sketch)
             features = sketch[:, 0]
             if p > 1:
                 with np.errstate(over="ignore", invalid="ignore"):  # refused below
@@ -114,9 +111,6 @@ class TensorSketchMap(SeededMap):
                 f"features overflow {dtype}: powers of the entries of a row leave its range; choose a smaller gamma "
                 "(gamma='norm' makes gamma x.x 1 on average) or degree, scale the rows, or pass float64 rows"
             )
-
-    def exact_kernel(self, X: Rows, Y: Rows | None = None) -> np.ndarray:
-        return self.kernel(X, Y)
 
     def work(self) -> tuple[float, float]:
         p, D, d = self.kernel.degree, self.n_components, self.n_features_in
@@ -136,7 +130,7 @@ class TensorSketchMap(SeededMap):
 
 
 @estimator
-class TensorSketchFeatures(FeatureEstimator):
+class TensorSketchFeatures(DrawnFeatures):
     """Random features of the polynomial kernel (gamma x.y + coef0)^degree by TensorSketch.
 
     A row takes O(d + D log D) operations, a CSR row O(nonzeros + D log D). The fitted map is a seed.
@@ -152,10 +146,6 @@ class TensorSketchFeatures(FeatureEstimator):
         Weight of the lower powers against the highest. 0 leaves the highest alone.
     n_components : int, default=1024
         D, the number of features. Products of small primes are fastest, since D is the length of an FFT.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. None draws one seed and keeps it in the map.
 
     Attributes
     ----------
@@ -185,8 +175,6 @@ class TensorSketchFeatures(FeatureEstimator):
     gamma: float | str = param(default="norm", rule=DOT_GAMMA)
     coef0: float = param(default=1.0, rule=number(0))
     n_components: int = param(default=1024, rule=whole())
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def _make_map(self, d: int, seed: int, X: Any = None) -> TensorSketchMap:
         gamma = resolve_gamma(self.gamma, X, seed)

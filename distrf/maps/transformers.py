@@ -18,35 +18,19 @@ from sklearn.base import BaseEstimator
 from ..errors import InputError, SpecMismatchError, reworded, warn
 from ..plain_data import Arrays, Codec
 
-#: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
-TRANSFORMERS: dict[str, str] = {
-    "AdditiveChi2Sampler": "sklearn.kernel_approximation",
-    "Binarizer": "sklearn.preprocessing",
-    "FunctionTransformer": "sklearn.preprocessing",
-    "GaussianRandomProjection": "sklearn.random_projection",
-    "KBinsDiscretizer": "sklearn.preprocessing",
-    "MaxAbsScaler": "sklearn.preprocessing",
-    "MinMaxScaler": "sklearn.preprocessing",
-    "MissingIndicator": "sklearn.impute",
-    "Normalizer": "sklearn.preprocessing",
-    "OneHotEncoder": "sklearn.preprocessing",
-    "OrdinalEncoder": "sklearn.preprocessing",
-    "PCA": "sklearn.decomposition",
-    "PolynomialCountSketch": "sklearn.kernel_approximation",
-    "PolynomialFeatures": "sklearn.preprocessing",
-    "PowerTransformer": "sklearn.preprocessing",
-    "QuantileTransformer": "sklearn.preprocessing",
-    "RBFSampler": "sklearn.kernel_approximation",
-    "RobustScaler": "sklearn.preprocessing",
-    "SimpleImputer": "sklearn.impute",
-    "SkewedChi2Sampler": "sklearn.kernel_approximation",
-    "StandardScaler": "sklearn.preprocessing",
-    "TargetEncoder": "sklearn.preprocessing",
-    "TruncatedSVD": "sklearn.decomposition",
-    "VarianceThreshold": "sklearn.feature_selection",
+_MODULES = {
+    "sklearn.decomposition": "PCA TruncatedSVD",
+    "sklearn.feature_selection": "VarianceThreshold",
+    "sklearn.impute": "MissingIndicator SimpleImputer",
+    "sklearn.kernel_approximation": "AdditiveChi2Sampler PolynomialCountSketch RBFSampler SkewedChi2Sampler",
+    "sklearn.preprocessing": "Binarizer FunctionTransformer KBinsDiscretizer MaxAbsScaler MinMaxScaler Normalizer OneHotEncoder "
+    "OrdinalEncoder PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler StandardScaler TargetEncoder",
+    "sklearn.random_projection": "GaussianRandomProjection",
 }
+#: Transformers by name: their module. Each treats a row by itself, and has defaults for all parameters.
+TRANSFORMERS = {name: module for module, names in _MODULES.items() for name in names.split()}
 #: Those that can be saved: also those made of others.
-SAVABLE_TRANSFORMERS: dict[str, str] = TRANSFORMERS | {
+SAVABLE_TRANSFORMERS = TRANSFORMERS | {
     "ColumnTransformer": "sklearn.compose",
     "FeatureUnion": "sklearn.pipeline",
     "Pipeline": "sklearn.pipeline",

@@ -14,11 +14,11 @@ from ..errors import InputError
 from ..execution.planned import Costs, PlannedRows
 from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import as_float64
-from ..parameters import JOBS, NONE, SEED, estimator, learned, number, one_of, param
+from ..parameters import NONE, estimator, learned, number, one_of, param
 from ..randomness import draw_seed
-from ..typing import ArrayLike, RandomState, Rows
+from ..typing import ArrayLike, Rows
 from .base import FeatureMap, dense
-from .estimator import BASE, FeatureEstimator, seed_base, validate_rows
+from .estimator import BASE, DrawnFeatures, FeatureEstimator, seed_base, validate_rows
 from .fourier import RandomFourierFeatures
 
 #: Bytes of features that are copied beside the columns at a time, and the rows of which there are whole multiples.
@@ -101,7 +101,7 @@ _SAMPLE = 1000
 
 
 @estimator
-class WithColumns(FeatureEstimator):
+class WithColumns(DrawnFeatures):
     """The columns beside random features: [x / s, z(x)].
 
     A linear model on this output is a linear model on the columns plus a kernel machine.
@@ -113,11 +113,6 @@ class WithColumns(FeatureEstimator):
     scale : float or {"norm"}, default="norm"
         s, in the units of the columns. "norm" is the root of the mean squared norm of 1,000 sampled rows,
         so that the columns weigh as much as features with |z(x)| = 1.
-    n_jobs : int or None, default=-1
-        Threads for NumPy and CSR input: -1 takes all cores, None takes one. Dask decides for Dask arrays.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of all draws. The base gets a seed derived from this one unless it has its own. None draws one
-        seed.
 
     Attributes
     ----------
@@ -145,8 +140,6 @@ class WithColumns(FeatureEstimator):
 
     base: FeatureEstimator | None = param(default=None, rule=BASE | NONE, kw_only=False)
     scale: float | str = param(default="norm", rule=SCALE | one_of("norm"))
-    n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> WithColumns:
         """Fit a clone of the base and the scale of the columns.

@@ -14,21 +14,17 @@ from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
 from .loaded import Loaded
-from .rows import Parts, Rows, path_of
+from .rows import Parts, around_job, path_of
 
 
-def growing(model: Any) -> Loaded:
+def _growing(model: Any) -> Loaded:
     """A model that takes more rows, from its folder or as it is. Raises InputError for one that cannot."""
     loaded = Loaded.of(model)
     last = loaded.pipeline[-1]
     if not hasattr(last, "state_"):
-        name = "the model" if loaded.path is None else f"the model {loaded.path!r}"
-        keeps = "keep_state" in getattr(last, "parameter_rules", {})
-        again = "train it again with set={'model__keep_state': True}"
-        other = f"only ridge keeps sums: {again} and model='ridge' or 'ridge-classifier'"
         raise InputError(
-            f"rows are added to the sums of the rows before, and {name} ({type(last).__name__}) has none; "
-            f"{again if keeps else other}"
+            f"rows are added to the sums of the rows before, which only ridge keeps, and this {type(last).__name__} has none; "
+            "train it again with set={'model__keep_state': True} and model='ridge' or 'ridge-classifier'"
         )
     return loaded
 
@@ -95,11 +91,15 @@ def add_rows(
     >>> add_rows(model.fit(X[:200], X[:200, 0]), X[200:], X[200:, 0])[-1].state_.rows
     300
     """
-    path = path_of(model) or getattr(model, "path", None)
+    path = path_of(model)
     with hold(path):
-        loaded = growing(model)
-        data = open_more(loaded, X, y, target=target, sample_weight=sample_weight)
-        _, rows, truth = loaded.open_labelled(data, None, "adding rows")
+        loaded = _growing(model)
+        estimator = loaded.pipeline[-1]
+        if path_of(X) is not None:
+            store.check_apart(path, [X], what="the model")
+            sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
+        reading = {"target": target, "sample_weight": sample_weight}
+        data, rows, truth = loaded.open_labelled(X, y, "adding rows", **reading)
         weights, parts = data.weights, [] if path is None else data.parts
         new = _new_rows(loaded, parts, again)
         if len(new) < len(parts):
@@ -107,22 +107,14 @@ def add_rows(
                 None if a is None else da.concatenate([a[first:last] for first, last in new])
                 for a in (rows, truth, weights)
             )
-        for _, step in loaded.pipeline.steps[:-1]:
-            rows = step.transform(rows)
-        estimator = loaded.pipeline[-1]
-        before = estimator.state_.rows
-        estimator.partial_fit(rows, truth, sample_weight=weights)
+        before, classes = estimator.state_.rows, len(getattr(estimator, "classes_", ())) or None
+        with around_job.get()("fit", loaded.pipeline, data, classes=classes):
+            for _, step in loaded.pipeline.steps[:-1]:
+                rows = step.transform(rows)
+            estimator.partial_fit(rows, truth, sample_weight=weights)
         if path is not None:
             _save(loaded, parts, data.path, estimator.state_.rows - before)
     return loaded.fitted
-
-
-def open_more(loaded: Loaded, X: Any, y: Any = None, *, sample_weight: Any = None, **reading: Any) -> Rows:
-    """The rows to add. Raises before anything runs for rows that lie in the model, or do not go with it."""
-    if path_of(X) is not None:
-        store.check_apart(loaded.path, [X], what="the model")
-        sample_weight = loaded.reading.get("weight") if sample_weight is None else sample_weight
-    return loaded.open(X, y, sample_weight=sample_weight, needs_target=True, **reading)
 
 
 def _new_rows(loaded: Loaded, parts: Parts, again: bool) -> list[tuple[int, int]]:

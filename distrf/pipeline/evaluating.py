@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError, warn
 from ..execution.sampling import sampled_rows, take_rows
 from ..linear_model.base import LinearClassifier
-from ..representation import shown
+from ..plain_data import shown
 from ..scores.labels import LabelCounts
 from ..scores.models import ClassifierSums, RegressorSums
 from ..scores.passes import ROW_FLOPS, sum_pass
@@ -59,25 +59,16 @@ class Evaluation(dict[str, Any]):
         super().__init__(scores)
         self.sums = sums
 
-    def __reduce__(self) -> Any:
-        return Evaluation, (dict(self), self.sums)
-
     def __repr__(self) -> str:
-        """The scores, one a line, rounded; what is a list is only named."""
-        facts = [(name.replace("_", " "), shown(value)) for name, value in self._facts()]
-        width = max((len(name) for name, _ in facts), default=0)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in facts)
-
-    def _facts(self) -> list[tuple[str, Any]]:
-        """The first score and the others, without those that are not defined and bounds of nothing; names of the lists."""
-        first, lists = self.get("score"), []
-        known: dict[str, Any] = {} if first is None else {first: self[first]}
+        """The first score and the others, one a line, rounded, without those that are not defined."""
+        first, lists = self["score"], [name for name, value in self.items() if isinstance(value, (list, dict))]
+        known: dict[str, Any] = {first: self[first]}
         for name, value in self.items():
-            if isinstance(value, (list, dict)):
-                lists.append(name)
-            elif value is not None and name != "score" and (value or not name.endswith("_error")):
+            if value is not None and name not in ("score", *lists):
                 known.setdefault(name, repr(value) if name == "positive" else value)  # a class, not a fact
-        return [*known.items(), *([("also holds", ", ".join(lists))] if lists else [])]
+        known |= {"also holds": ", ".join(lists)} if lists else {}
+        width = max(map(len, known))
+        return "\n".join(f"{name.replace('_', ' '):<{width}}  {shown(value)}" for name, value in known.items())
 
 
 @reads_csv
@@ -147,9 +138,9 @@ def evaluate(
     -----
     AUC and average precision are of the decision values. Of two classes the second is "positive", unless the first is
     rare; of more it is the mean over the classes, each against the rest, ranked by its probability if the model has such. Up to 65,536 distinct values (262,144 of all
-    classes together) they are exact. Beyond, values are counted in bins, and "roc_auc_error" and
-    "average_precision_error" bound how far the scores may be off. More than 512 classes are not ranked. Of more than two
-    classes "calibration" is of the largest probability.
+    classes together) they are exact. Beyond, values are counted in bins, which changes the scores
+    by some millionths. More than 512 classes are not ranked. Of more than two classes "calibration" is of the largest
+    probability.
     """
     trained = predictor(model)
     pipeline, last = trained.pipeline, trained.pipeline[-1]

@@ -133,7 +133,7 @@ def permutation_importance(
     -------
     Importance
         `importances` of shape (columns, n_repeats), their `importances_mean` and `importances_std`, `names`; prints as a
-        table, `distrf.plot.displays` draws it.
+        table.
 
     Raises
     ------

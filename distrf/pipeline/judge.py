@@ -86,7 +86,7 @@ def row_shares(weight: np.ndarray | None, n: int) -> np.ndarray:
 def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[float]) -> Ridge:
     """Ridge in float32, float64 where that cannot be solved; with fewer rows than features by the matrix of rows.
 
-    Z : features, shape (rows, P), float32, dense or CSR; CSR rows are not centred, which would make them dense
+    Z : features, shape (rows, P), float32, dense, which are overwritten, or CSR, which are not centred: that would make them dense
     """
     w = row_shares(weight, Z.shape[0])
     mean, centre = np.asarray(w.astype(np.float32) @ Z).ravel(), w @ Y
@@ -97,7 +97,7 @@ def ridge(Z: Any, Y: np.ndarray, weight: np.ndarray | None, alphas: Sequence[flo
         inner, cross = (Z @ Z.T).toarray(), np.asarray(Z @ mean)
         G = ((inner - cross - cross[:, None] + mean @ mean) * root * root.T).astype(np.float32)
     else:
-        A = Z - mean
+        A = np.subtract(Z, mean, out=Z)
         A *= root if weight is not None else root[0]
         G = A.T @ A if primal else A @ A.T
     R = A.T @ B if primal else B
@@ -217,7 +217,9 @@ def calibrated_losses(scores: np.ndarray, codes: np.ndarray, weight: np.ndarray)
     for half in (0, 1):
         learn, judged = rows[half::2], rows[1 - half :: 2]
         start = np.r_[2.0, np.zeros(S.shape[1])]
-        x = minimize(loss, start, args=(learn,), jac=True, method="L-BFGS-B", options={"maxiter": 30}).x
+        x = minimize(
+            loss, start, args=(learn,), jac=True, method="L-BFGS-B", options={"maxiter": 30, "ftol": 1e-7}
+        ).x
         P = probabilities(x, judged)
         losses[judged] = -np.log(np.maximum(P[np.arange(len(judged)), codes[judged]], LEAST))
     return losses

@@ -139,10 +139,9 @@ class Loaded:
         data = open_input(path, target, columns, y=y, sample_weight=weight)
         width = self.pipeline[0].n_features_in_
         if data.d != width:
-            remedy = f"; of svmlight text, make the store again with `distrf ingest --n-features {width}`"
             raise InputError(
-                f"{path!r} has {data.d} features, but the model{f' {self.path!r}' if self.path else ''} was trained on {width} "
-                f"features; columns= names them{remedy if data.d < width else ''}"
+                f"{path!r} has {data.d} features, but the model was trained on {width} features; columns= names them, and "
+                "n_features= of ingest says how many svmlight text has"
             )
         return data
 

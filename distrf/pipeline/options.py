@@ -106,8 +106,8 @@ class Options:
 
     @property
     def alphas(self) -> list[float] | None:
-        """The penalties that were given; None where they are chosen."""
-        given = read(self.of("model").get("alpha"), ALPHAS)
+        """The penalties that were given, by the model itself too; None where they are chosen."""
+        given = read(self.of("model").get("alpha", getattr(self.model, "alpha", None)), ALPHAS)
         return None if given is None or isinstance(given, str) else np.ravel(given).tolist()
 
     @property

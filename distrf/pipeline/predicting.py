@@ -18,8 +18,8 @@ from ..linear_model.calibration import error_bound
 from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
-from .loaded import Loaded, predictor
-from .rows import Rows, check_rows, is_table_path, path_of
+from .loaded import predictor
+from .rows import around_job, check_rows, is_table_path, path_of
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -87,16 +87,12 @@ def predict(
         Rows of a table differ from those of the training: see `TableEncoder.find_drift`.
     """
     if out is not None:
-        out, trained, data = os.fspath(out), model, X  # what is described has been checked
-        if not isinstance(X, Rows):
-            reading = {"columns": columns}
-            trained, data = open_rows(model, X, out, keys, probabilities, interval, **reading)
-        return _write(trained, data, out, keys, probabilities, interval, overwrite)
+        return _write(model, X, os.fspath(out), keys, columns, probabilities, interval, overwrite)
     trained = predictor(model)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
     check_rows(X)
-    given = path_of(X) is None and columns is None and not isinstance(X, Rows)
+    given = path_of(X) is None and columns is None
     rows = X if given else trained.open(X, columns=columns).rows()[0]
     if not given or is_table(X):
         trained.warn_of_drift(rows)
@@ -107,21 +103,35 @@ def predict(
 
 
 def _write(
-    trained: Loaded, data: Rows, out: str, keys: Any, probabilities: bool | str, interval: float | None, overwrite: bool
+    model: Any, X: Any, out: str, keys: Any, columns: Any, probabilities: bool | str, interval: float | None, overwrite: bool
 ) -> Written:  # fmt: skip
-    """Write the predictions of described rows."""
+    """Write predictions. Raises before anything is read for an output that cannot be written or would destroy others."""
+    store.check_apart(out, [path_of(X), path_of(model)])
+    store.check_writable(out)
+    store.existing_store(out, parts=True)
+    trained = predictor(model)
+    data = trained.open(X, columns=columns)
     pipeline, last, parquet = trained.pipeline, trained.pipeline[-1], store.to_parquet(out)
-    rows, _ = data.rows(uniform=not parquet)
-    trained.warn_of_drift(rows)
-    arrays, headings = {"prediction": pipeline.predict(rows)}, _headings(last, probabilities, interval, parquet)
-    if headings:
-        arrays["probability"] = pipeline.predict_proba(rows)
-    if interval is not None:
-        ends = _ends(pipeline, rows, interval)
-        arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
-    spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
-    spec |= {"probabilities": bool(headings), "interval": interval}
-    with hold(out):
+    if keys and not (parquet and is_table_path(data.place)):
+        raise InputError(
+            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {data.place!r}"
+        )
+    headings = _headings(last, probabilities, interval, parquet)
+    if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
+        raise InputError(
+            f"keys= has {twice}, names that predictions have; rename these columns of {data.place!r}"
+        )
+    with hold(out), around_job.get()("predict", pipeline, data):
+        rows, _ = data.rows(uniform=not parquet)
+        trained.warn_of_drift(rows)
+        arrays = {"prediction": pipeline.predict(rows)}
+        if headings:
+            arrays["probability"] = pipeline.predict_proba(rows)
+        if interval is not None:
+            ends = _ends(pipeline, rows, interval)
+            arrays |= {"low": ends[..., 0], "high": ends[..., 1]}
+        spec = {"model": trained.spec, "input": data.description | input_version([rows]), "keys": keys}
+        spec |= {"probabilities": bool(headings), "interval": interval}
         if parquet:
             source, named = data.place if keys else None, {"probability": headings}
             return write_parts(
@@ -132,31 +142,6 @@ def _write(
         return write_rows(
             out, arrays, kind="predictions", spec=spec, classes=classes, provenance=made, overwrite=overwrite
         )
-
-
-def open_rows(
-    model: Any, X: Any, out: str, keys: list[str] | None = None, probabilities: bool | str = "auto",
-    interval: float | None = None, **reading: Any,
-) -> tuple[Loaded, Rows]:  # fmt: skip
-    """The model and the rows to predict. Raises before anything is read for an output that cannot be written or would destroy others.
-
-    InputError for keys, probabilities or intervals that these rows, this output or this model do not have.
-    """
-    store.check_apart(out, [path_of(X)])
-    store.check_apart(out, [path_of(model)], than="the model")
-    store.check_writable(out)
-    store.existing_store(out, parts=True)
-    trained = predictor(model)
-    data = trained.open(X, **reading)
-    path = data.place
-    if keys and not (store.to_parquet(out) and is_table_path(path)):
-        raise InputError(
-            f"keys= goes with a .parquet output and an input of Parquet or CSV, got {out!r} and {path!r}"
-        )
-    headings = _headings(trained.pipeline[-1], probabilities, interval, True)
-    if twice := sorted({*(keys or ())} & {"prediction", "low", "high", *headings}):
-        raise InputError(f"keys= has {twice}, names that predictions have; rename these columns of {path!r}")
-    return trained, data
 
 
 def _headings(model: Any, probabilities: bool | str, interval: float | None, parquet: bool) -> list[str]:

@@ -17,12 +17,13 @@ from sklearn.base import clone
 
 from ..errors import InputError
 from ..execution.scheduler import ONE_BLAS_THREAD
-from ..kernels.base import kernel_with
+from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import KERNELS, Kernel
 from ..learned.metric import average_outer_product, metric_root
+from ..maps.base import dense
 from ..maps.fourier import RandomFourierFeatures
 from ..maps.rules import resolve_length_scale
-from ..maps.with_columns import column_scale
+from ..maps.with_columns import WithColumnsMap, column_scale
 from ..randomness import permutation
 from .judge import (
     Judged,
@@ -157,7 +158,7 @@ class Race:
         if not (self.search and named and name and trial.scale_parameter()) or isinstance(value, numbers.Real):
             return [(None, None)]
         try:
-            rule = resolve_length_scale(kernel_with(kernel, known, Kernel), value, None, X, self.seed)
+            rule = resolve_length_scale(get_kernel(kernel, Kernel, known), value, None, X, self.seed)
         except InputError:  # all rows are equal in these units
             return []
         return [(multiple * rule, multiple) for multiple in multiples]
@@ -173,20 +174,16 @@ class Race:
         D : None takes the map itself, which is then fitted to the first rows, so many as `learn`, and their targets
         """
         X = self.units[candidate.units][rows]
-        columns = X * np.float32(1.0 / self.scales[candidate.units])
         if not candidate.mapped:
-            return columns, None
+            return X * np.float32(1.0 / self.scales[candidate.units]), None
         trial = clone(self.map_) if D is None else self._trial(D)
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
         if candidate.metric is not None:
             trial.set_params(metric=candidate.metric)
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
-        Z = trial.map_(X)
-        Z = (Z.toarray() if sp.issparse(Z) else Z).astype(np.float32, copy=False)
-        if candidate.joined:
-            Z = np.hstack([columns.toarray() if sp.issparse(columns) else columns, Z])
-        return Z, trial.map_
+        map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
+        return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
         self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
@@ -383,15 +380,13 @@ class Race:
     def _components(
         self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool
     ) -> tuple[int, Judged]:
-        """Features, and what was judged with most of them: doubled while that gained a standard error, or anything of plenty of rows.
-
-        Of plenty of rows twice those of the last rung are always taken, where so many are allowed.
+        """Features, and what was judged with most of them: doubled while that gained a standard error; twice of plenty of rows.
 
         before, found : the best with fewer features, and with those of the last rung
         """
         limit, last = min(most, self.asked or most), self.rungs[-1][1]
         D = min(limit, last)
-        while limit >= 2 * D and (found.beats(before, 0.0 if plenty else 1.0) or (plenty and last == D)):
+        while limit >= 2 * D and found.beats(before):
             D *= 2
             if not plenty or limit < 2 * D:
                 break

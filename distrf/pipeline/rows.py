@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -33,6 +35,11 @@ from ..targets import as_columns, read_numbers
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
+#: Put around the work of `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the pipeline and the
+#: Rows. The command line plans the job there, and connects.
+around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
+    "around_job", default=lambda *_, **more: nullcontext()
+)
 #: What `kinds` of `train` says of columns.
 KINDS = ("category", "number", "date", "id", "drop")
 
@@ -92,7 +99,7 @@ class Rows:
         else:
             name = self.reading.get("weight")
             found = {
-                "data": store.fingerprint(self.info.path), "rows": self.n,
+                "data": store.find_format(self.info.path).fingerprint(self.info.path), "rows": self.n,
                 "columns": self.info.columns or self.reading["columns"], "target": self.target or self.info.target,
                 "csv": said_format() or None, "kinds": {kind.name: kind.kind for kind in self.kinds} or None,
                 "weight": name, "weights": None if name or self.weights is None else tokenize(self.weights),
@@ -103,7 +110,9 @@ class Rows:
     @property
     def parts(self) -> Parts:
         """By what a model knows these rows again."""
-        return [(tokenize(self.X, self.y), self.n)] if self.path is None else store.part_fingerprints(self.path)
+        if self.path is None:
+            return [(tokenize(self.X, self.y), self.n)]
+        return store.find_format(self.path).part_fingerprints(self.path)
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""

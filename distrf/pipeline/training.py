@@ -159,18 +159,11 @@ def train(
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
     start = time.perf_counter()
     with outputs.held():
-        pipeline, held_out = prepare(
+        made = prepare(
             rows.X, y, asked, rows.weights, seen, lambda *steps: outputs.keep_state([step for step in steps if step is not None], job),
             split_for(rows.X, y, asked, target=seen, **rows.held),
         )  # fmt: skip
-        fit_prepared(pipeline, held_out, rows.X, y, rows.weights)
-        pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-        note_reasons(pipeline, rows.kinds, drop_missing_target)
-        if out is not None:
-            seconds = time.perf_counter() - start
-            outputs.save(pipeline, identity, job, seconds, lambda: rows.parts, source=rows.path)
-            outputs.forget_state()
-    return pipeline
+        return fit_prepared(*made, rows, y, form, outputs, job, drop_missing_target, start)
 
 
 def _check_given(y: Any, out: Any, resume: bool) -> None:
@@ -184,21 +177,34 @@ def _check_given(y: Any, out: Any, resume: bool) -> None:
         )
 
 
-def fit_prepared(pipeline: Pipeline, split: Split | None, X: Any, y: Any, sample_weight: Any = None) -> None:
-    """Fit what `prepare` returned, and say what was found wrong.
+def fit_prepared(
+    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, form: str, outputs: Outputs, job: dict[str, Any],
+    dropped: bool, start: float,
+) -> Pipeline:  # fmt: skip
+    """Fit what `prepare` returned, say what was found wrong, and keep it with how its rows were read.
 
     Parameters
     ----------
     pipeline, split : of `prepare`
-    X, y, sample_weight : as `train` takes them
+    rows, y, form : that it was made for; targets as numbers, and how their text writes these
+    outputs, job : where it is kept, and what was asked for
+    dropped : whether rows without a target were to be left out
+    start : when the job began
     """
     warned = pipeline.training_.warnings
-    given = {} if sample_weight is None else {"model__sample_weight": sample_weight}
+    given = {} if rows.weights is None else {"model__sample_weight": rows.weights}
     if split is not None:
         given |= {f"{name}__folds": split.folds.values for name, step in pipeline.steps if takes_folds(step)}
-    pipeline.fit(X, y, **given)
+    pipeline.fit(rows.X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
+    pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
+    note_reasons(pipeline, rows.kinds, dropped)
+    if outputs.out is not None:
+        seconds = time.perf_counter() - start
+        outputs.save(pipeline, rows.description, job, seconds, lambda: rows.parts, source=rows.path)
+        outputs.forget_state()
+    return pipeline
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from ..persistence import save_model
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
 from .loaded import Loaded
-from .rows import Rows, open_input, path_of
+from .rows import Rows, around_job, open_input, path_of
 
 
 @ruled(out=PLACE)
@@ -61,69 +61,6 @@ def write_rows(X: Any, out: str | os.PathLike[str], y: Any = None, *, overwrite:
         return writing.write_rows(
             out, arrays, kind="rows", spec=spec, classes=rows.classes(y), overwrite=overwrite
         )
-
-
-@ruled(out=PLACE)
-def append_rows(X: Any, out: str | os.PathLike[str], y: Any = None) -> Written:
-    """Append rows to a store that `write_rows` or `ingest` wrote, in its blocks; an append that was interrupted resumes.
-
-    The block that the old rows left unfinished is written anew, and further ones behind it. Until all are there, and if the job
-    is killed, the store has its old rows. Rows that were opened before stay as they are; open them again to have the new ones.
-
-    Parameters
-    ----------
-    X : array, CSR matrix or Dask array of shape (n, d)
-        Rows, of any chunks.
-    out : str or PathLike
-        The Zarr store, complete.
-    y : array of shape (n,) or (n, C), or None, default=None
-        Targets, where the store has some. Labels that it does not know join its classes.
-
-    Returns
-    -------
-    Written
-        `info` of the longer store, and how many of its `blocks` this call `computed`.
-
-    Raises
-    ------
-    InputError
-        NaN or infinity, rows of another width or type, or y of another length.
-    SpecMismatchError
-        The store has these rows.
-    StoreError
-        There is no such store.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from distrf import append_rows, open_rows, write_rows
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     store = write_rows(np.zeros((5, 2)), f"{folder}/rows.zarr")
-    ...     longer = append_rows(np.ones((3, 2)), f"{folder}/rows.zarr")
-    ...     open_rows(f"{folder}/rows.zarr")[0].compute()[:, 0]
-    array([0., 0., 0., 0., 0., 1., 1., 1.])
-    """
-    out, rows = os.fspath(out), Rows(X, y)
-    part = {"fingerprint": rows.description["data"]}
-    X, y = rows.rows()
-    with hold(out):
-        return writing.append_rows(out, {"X": X} | ({} if y is None else {"y": y}), part=part)
-
-
-def check_places(X: Any, out: Any, save_map: Any = None, like: Any = None) -> None:
-    """Raise for features or a map that cannot be written, or would destroy what they are made from.
-
-    like : where a map lies that is taken as it was fitted
-    """
-    store.check_apart(save_map, [X], what="save_map=")
-    store.check_apart(out, [X])
-    store.check_apart(out, [like], than="the map that is taken")
-    store.check_apart(out, [save_map], than="save_map=")
-    store.check_writable(out, save_map)
-    store.existing_store(out)  # of others: refused now
-    if save_map is not None:
-        store.existing_model_folder(save_map)
 
 
 @reads_csv
@@ -174,23 +111,25 @@ def featurize(
     SpecMismatchError
         `out` holds other features.
     """
-    path = path_of(X)
-    check_places(path, out, save_map, path_of(map))
+    path, like = path_of(X), path_of(map)
+    store.check_apart(save_map, [path], what="save_map=")
+    store.check_apart(out, [path, like, save_map])
+    store.check_writable(os.fspath(out), save_map)
+    store.existing_store(os.fspath(out))  # of others: refused now
+    if save_map is not None:
+        store.existing_model_folder(save_map)
     steps = map.steps if isinstance(map, Pipeline) else [("map", map)]
     steps = [(name, step) for name, step in steps if hasattr(step, "transform")]
-    saved = path_of(map) is not None or isinstance(map, Loaded)
-    if not steps and not saved:
+    if not steps and like is None:
         raise InputError(f"featurize takes a feature estimator, or a Pipeline with some, got {map!r}")
-    fitted = saved or all(hasattr(step, "map_") for _, step in steps)
-    with hold(out, save_map):
-        if fitted:
-            loaded = Loaded.of(map).transformers()
-            data, pipeline = loaded.open(X, y, target=target), loaded.pipeline
-        else:
-            data = X if isinstance(X, Rows) or path is not None else Rows(X, y)
-            if path is not None:
-                data = open_input(path, target, columns, y=y)
-            pipeline = Pipeline([(name, clone(step)) for name, step in steps])
+    fitted = like is not None or all(hasattr(step, "map_") for _, step in steps)
+    if fitted:
+        loaded = Loaded.of(map).transformers()
+        data, pipeline = loaded.open(X, y, target=target, columns=columns), loaded.pipeline
+    else:
+        data = Rows(X, y) if path is None else open_input(path, target, columns, y=y)
+        pipeline = Pipeline([(name, clone(step)) for name, step in steps])
+    with hold(out, save_map), around_job.get()("featurize", pipeline, data):
         features, y = data.rows(uniform=True)
         read = data.description | input_version([features])
         for _, step in pipeline.steps:

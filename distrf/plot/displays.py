@@ -1,58 +1,40 @@
-"""`displays`: what there is to draw of an evaluation, a model or an importance, by scikit-learn where it can."""
+"""`displays`: scikit-learn's displays of an evaluation, fed by its sums over all rows."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn import metrics
-from sklearn.base import BaseEstimator
 from sklearn.calibration import CalibrationDisplay
 
 from ..errors import InputError
 from ..pipeline.evaluating import Evaluation
-from ..pipeline.importance import Importance
-from ..pipeline.loaded import Loaded
 from ..scores.models import ClassifierSums, RegressorSums
-from ..scores.ranking import Ranking
 
-#: Classes whose numbers are written into a confusion matrix; curves that are drawn, those of the smallest areas; bars.
-_WRITTEN, _CURVES, _BARS = 15, 10, 20
-_OF_EPOCHS = {"loss": "loss with penalty, rows of the epoch", "validation_loss": "loss of held-out rows"}
+#: Classes whose numbers are written into a confusion matrix.
+_WRITTEN = 15
 
 
-class Displays(dict[str, Any]):
-    """{name: display}, each with `plot(ax=)`. A name that is not there is an InputError with those that are."""
-
-    def __missing__(self, name: str) -> Any:
-        raise InputError(
-            f"there is no {name!r} to draw, but {', '.join(self) or 'nothing'}; a classifier has calibration if it was "
-            "trained with calibrate=True, curves with decision values of at most 512 classes, a matrix of at most 100"
-        )
-
-
-def displays(result: Any) -> Displays:
-    """Make the displays of a result: those of scikit-learn where it has them, fed by sums over all rows. Nothing is drawn.
+def displays(result: Evaluation) -> dict[str, Any]:
+    """Make scikit-learn's displays of an evaluation, from sums over all rows. Nothing is drawn.
 
     Parameters
     ----------
-    result : Evaluation, estimator, Pipeline, str, PathLike or Importance
-        What `distrf.evaluate` or `distrf.permutation_importance` returned. Or a fitted model, or its folder.
+    result : Evaluation
+        What `distrf.evaluate` returned.
 
     Returns
     -------
     dict of str to display
-        Each has `plot(ax=)`. Of an evaluation of labels "confusion_matrix", "roc_curve", "precision_recall_curve" and
-        "calibration", as far as the model allows; of numbers "prediction_error", for a uniform sample of 1,000 rows. Of a
-        model "alphas" (errors of several penalties), "epochs" and "validation" (of SGD) and "spectrum" (of TEFM). Of an importance "importance".
+        Each has `plot(ax=)`. Of labels "confusion_matrix" (up to 100 classes), "roc_curve" and "precision_recall_curve" (of
+        two), and "calibration", where the model has probabilities; of numbers "prediction_error", for a uniform sample of
+        1,000 rows.
 
     Raises
     ------
     InputError
-        The result is none of these; or later, where a display is asked for that is not there.
+        The result is no evaluation.
 
     Examples
     --------
@@ -66,19 +48,10 @@ def displays(result: Any) -> Displays:
     >>> displays(found)["roc_curve"].roc_auc
     1.0
     """
-    if isinstance(result, Evaluation):
-        sums = result.sums
-        return Displays(_of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums))
-    if isinstance(result, Importance):
-        label = f"{result.scoring.replace('_', ' ')} lost where the column is permuted"
-        values, deviations = result.importances_mean, result.importances_std
-        return Displays(importance=_bars(result.names, values, deviations, label))
-    if isinstance(result, (str, os.PathLike, BaseEstimator, Loaded)):
-        return Displays(_of_model(Loaded.of(result).pipeline))
-    raise InputError(
-        "displays are of a model or its folder, or of what distrf.evaluate or distrf.permutation_importance returned, "
-        f"got {type(result).__name__}"
-    )
+    if not isinstance(result, Evaluation):
+        raise InputError(f"displays are of what distrf.evaluate returned, got {type(result).__name__}")
+    sums = result.sums
+    return _of_classifier(sums) if isinstance(sums, ClassifierSums) else _of_regressor(sums)
 
 
 def new_figure() -> Any:
@@ -92,69 +65,10 @@ def new_figure() -> Any:
     return Figure(figsize=(6.4, 4.4), layout="constrained")
 
 
-@dataclass
-class Drawing:
-    """What `draw` draws on axes. `plot` leaves in `ax_` and `figure_` what it was drawn on."""
-
-    draw: Callable[[Any], None]
-
-    def plot(self, *, ax: Any = None) -> Any:
-        """Draw on axes; None makes new ones of pyplot."""
-        if ax is None:
-            new_figure()
-            from matplotlib import pyplot
-
-            ax = pyplot.subplots(layout="constrained")[1]
-        self.ax_, self.figure_ = ax, ax.figure
-        self.draw(ax)
-        return self
-
-
-def plain(text: Any, most: int = 40) -> str:
+def _plain(text: Any, most: int = 40) -> str:
     """A name from data as a label: dollars are no formulas, and what is long is cut."""
     text = "".join(c if c.isprintable() else "?" for c in " ".join(str(text).split())) or "(empty)"
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
-
-
-def _lines(
-    lines: dict[str, tuple[Any, Any]], labels: tuple[str, str], log: str = "", title: str = ""
-) -> Drawing:
-    """Lines over a shared axis, {label: (x, y)}.
-
-    labels : of the horizontal axis and of the vertical one
-    log : axes that may be logarithmic, where their numbers span more than a factor of five
-    """
-
-    def draw(ax: Any) -> None:
-        for label, xy in lines.items():
-            ax.plot(*xy, "o" if len(xy[0]) == 1 else ".-" if log else "-", label=label)
-        for letter in log:
-            values = np.concatenate([np.asarray(xy[letter == "y"], float) for xy in lines.values()])
-            positive = values[values > 0]
-            if len(positive) and positive.max() > 5 * positive.min():  # a penalty may be 0
-                getattr(ax, f"set_{letter}scale")("symlog", linthresh=positive.min())
-        ax.set(xlabel=labels[0], ylabel=labels[1])
-        ax.set_title(title, fontsize="medium")
-        ax.grid(alpha=0.3)
-        if len(lines) > 1:
-            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
-
-    return Drawing(draw)
-
-
-def _bars(names: Sequence[str], values: np.ndarray, deviations: np.ndarray, label: str) -> Drawing:
-    """Bars with their standard deviations, the longest at the top."""
-
-    def draw(ax: Any) -> None:
-        order = np.argsort(-values, kind="stable")[:_BARS]
-        places, left = np.arange(len(order)), len(names) - len(order)
-        ax.barh(places, values[order], xerr=deviations[order], capsize=3)
-        ax.set_yticks(places, [plain(names[k]) for k in order])
-        ax.invert_yaxis()
-        ax.axvline(0.0, color="black", linewidth=1)
-        ax.set_xlabel(label + (f"\n{left:,} shorter ones are not drawn" if left else ""))
-
-    return Drawing(draw)
 
 
 class _Matrix(metrics.ConfusionMatrixDisplay):
@@ -171,54 +85,28 @@ class _Matrix(metrics.ConfusionMatrixDisplay):
 
 def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    counts, held = sums.labels.matrix, sums.probabilities
+    counts, held, positive = sums.labels.matrix, sums.probabilities, sums.positive
     if counts is not None:
         whole = counts.astype(np.int64) if (counts == counts.round()).all() else counts
-        names = [plain(label, 20) for label in sums.labels.labels.tolist()]
+        names = [_plain(label, 20) for label in sums.labels.labels.tolist()]
         found["confusion_matrix"] = _Matrix(whole, display_labels=names)
-    ranked = zip(sums.rankings.classes.tolist(), sums.rankings.states, strict=True)
-    each = {label: ranking for label, ranking in ranked if ranking.defined}
-    if each and sums.two:
-        (ranking,), positive = each.values(), sums.positive
-        area, fpr, tpr = _roc(ranking)
-        options: dict[str, Any] = {"pos_label": plain(sums.classes[1])}
-        found["roc_curve"] = metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, roc_auc=area, **options)
-        area, recall, precision = _precision(ranking, not positive)
-        options = {"pos_label": plain(sums.classes[positive]), "prevalence_pos_label": float(precision[0])}
-        curve = metrics.PrecisionRecallDisplay(precision, recall, average_precision=area, **options)
-        found["precision_recall_curve"] = curve
-    elif each:
-        rates = "false positive rate", "true positive rate"
-        found["roc_curve"] = _worst({label: _roc(one) for label, one in each.items()}, rates)
-        curves = {label: _precision(one) for label, one in each.items()}
-        found["precision_recall_curve"] = _worst(curves, ("recall", "precision"))
+    for ranking in [state for state in sums.rankings.states if sums.two and state.defined]:  # one at most
+        y, score, weight = ranking.weighted_labels
+        fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
+        options: dict[str, Any] = {"roc_auc": ranking.roc_auc(), "pos_label": _plain(sums.classes[1])}
+        found["roc_curve"] = metrics.RocCurveDisplay(fpr=fpr, tpr=tpr, **options)
+        y, score = (y, score) if positive else (~y, -score)
+        precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
+        options = {"pos_label": _plain(sums.classes[positive]), "prevalence_pos_label": float(precision[0])}
+        options["average_precision"] = ranking.average_precision(not positive)
+        found["precision_recall_curve"] = metrics.PrecisionRecallDisplay(precision, recall, **options)
     if held.weight > 0:
         true, told, _ = held.calibration
-        words = {"pos_label": plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
+        words = (
+            {"pos_label": _plain(sums.classes[1])} if sums.two else {"estimator_name": "largest probability"}
+        )
         found["calibration"] = CalibrationDisplay(true, told, None, **words)
     return found
-
-
-def _roc(ranking: Ranking) -> tuple[float, Any, Any]:
-    """The area, and the curve's x and y."""
-    y, score, weight = ranking.weighted_labels
-    fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
-    return ranking.roc_auc()[0], fpr, tpr
-
-
-def _precision(ranking: Ranking, of_others: bool = False) -> tuple[float, Any, Any]:
-    y, score, weight = ranking.weighted_labels
-    y, score = (~y, -score) if of_others else (y, score)
-    precision, recall, _ = metrics.precision_recall_curve(y, score, sample_weight=weight)
-    return ranking.average_precision(of_others)[0], recall, precision
-
-
-def _worst(curves: dict[Any, tuple[float, Any, Any]], labels: tuple[str, str]) -> Drawing:
-    """The curves, {class: (area, x, y)}, of the ten smallest areas: of a class against the rest."""
-    drawn = sorted(curves, key=lambda label: curves[label][0])[:_CURVES]
-    title = f"{_CURVES} of {len(curves)} classes, of the smallest area" if len(curves) > _CURVES else ""
-    lines = {f"{plain(label, 20)} (area {curves[label][0]:.2f})": curves[label][1:] for label in drawn}
-    return _lines(lines, labels, title=title)
 
 
 def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
@@ -226,30 +114,3 @@ def _of_regressor(sums: RegressorSums) -> dict[str, Any]:
         return {}
     y, predicted = (half.ravel() for half in np.hsplit(np.concatenate(sums.sample), 2))
     return {"prediction_error": metrics.PredictionErrorDisplay(y_true=y, y_pred=predicted)}
-
-
-def _of_model(pipeline: Any) -> dict[str, Any]:
-    found, model = dict[str, Any](), pipeline[-1]
-    for energy in [step.explained_energy_ for step in pipeline if hasattr(step, "explained_energy_")][:1]:
-        shares = np.asarray(energy, dtype=np.float64)
-        # Rounding leaves a few 1e-8 where everything is explained, or less than nothing.
-        left, count = np.maximum(1.0 - np.cumsum(shares), 1e-8), np.arange(1, len(shares) + 1)
-        lines = {"along direction l": (count, np.maximum(shares, 1e-12)), "beyond the first l": (count, left)}
-        found["spectrum"] = _lines(lines, ("direction l", "share of the energy |F|²"), log="y")
-    if history := getattr(model, "history_", None):
-        for name, key in (("epochs", "loss"), ("validation", "validation_loss")):
-            scored = [entry for entry in history if entry[key] is not None]
-            line = [entry["epoch"] for entry in scored], [entry[key] for entry in scored]
-            if scored:
-                found[name] = _lines({key: line}, ("epoch", _OF_EPOCHS[key]), log="y")
-    elif getattr(model, "cv_errors_", None) is not None:
-        alphas, order = np.asarray(model.alphas_, dtype=np.float64), np.argsort(model.alphas_)
-        errors = np.asarray(model.cv_errors_)
-        ends = {alphas.min(): ", the smallest tried", alphas.max(): ", the largest tried"}
-        chosen = f"chosen: {model.alpha_:g}{ends.get(model.alpha_, '')}"
-        curves: dict[str, Any] = {
-            "errors": (alphas[order], errors[order]),
-            chosen: ([model.alpha_], errors[alphas == model.alpha_][:1]),
-        }
-        found["alphas"] = _lines(curves, ("alpha", "mean squared error, held-out rows"), log="xy")
-    return found

@@ -1,10 +1,9 @@
-"""A training, a search or an evaluation as one page of HTML, complete in itself: facts for report.html.j2."""
+"""A training or an evaluation as one page of HTML, complete in itself: facts for report.html.j2."""
 
 from __future__ import annotations
 
 import base64
 import io
-import itertools
 import os
 import platform
 import warnings
@@ -22,10 +21,9 @@ from .. import __version__
 from ..errors import InputError
 from ..pipeline.evaluating import Evaluation
 from ..pipeline.loaded import Loaded
+from ..plain_data import shown
 from ..record import pipeline_facts
-from ..representation import shown
 from ..store import check_apart, check_writable, files
-from ..tuning import Tuned
 from .displays import displays, new_figure
 
 #: Rows of a table that are shown.
@@ -71,15 +69,15 @@ def write_report(
     plan: Any = None,
     command: str | None = None,
 ) -> None:
-    """Write a page about a model, a search or an evaluation: figures, choices, scores, time, memory and environment.
+    """Write a page about a model or an evaluation: figures, choices, scores, time, memory and environment.
 
     The page is one file without scripts, which loads nothing from elsewhere. It is there whole or not at all, and replaces an
     older one.
 
     Parameters
     ----------
-    result : str, PathLike, estimator, Pipeline, Tuned or Evaluation
-        Folder of a model, or a fitted model; or what `distrf.tune` or `distrf.evaluate` returned.
+    result : str, PathLike, estimator, Pipeline or Evaluation
+        Folder of a model, or a fitted model; or what `distrf.evaluate` returned.
     path : str or PathLike
         The file or URL to write, which ends in .html.
     title : str or None, default=None
@@ -117,12 +115,8 @@ def write_report(
     ...     write_report(distrf.evaluate(model, X, y), f"{folder}/scores.html")
     """
     check_report(path)
-    known, searched = dict(facts or {}), isinstance(result, Tuned)
-    if searched:
-        section, made = "Search", result.to_dict()
-        made["trials"] = [trial["parameters"] | trial for trial in made["trials"]]
-        made |= {made["metric"]: result.best.score} | result.best.parameters
-    elif isinstance(result, Evaluation):
+    known = dict(facts or {})
+    if isinstance(result, Evaluation):
         section, made = "Scores", dict(result)
     elif isinstance(result, (str, os.PathLike, BaseEstimator)):
         loaded = Loaded.of(result)
@@ -134,17 +128,15 @@ def write_report(
             data = {"from": of_folder.get("source")} | loaded.reading if data is None else data
     else:
         raise InputError(
-            "a report is of a model or its folder, or of what distrf.tune or distrf.evaluate returned, got "
-            f"{type(result).__name__}"
+            f"a report is of a model or its folder, or of what distrf.evaluate returned, got {type(result).__name__}"
         )
-    facts = known | made if searched else made | known
-    texts = made.get("warnings", []), known.get("warnings", []), made.get("notes", [])
+    facts, texts = made | known, [*made.get("warnings", []), *known.get("warnings", [])]
     peaks = facts.get("peak_bytes_per_worker") or {}
     page = {
         "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
         "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "warnings": dict.fromkeys(itertools.chain(*texts)),
-        "figures": [] if searched else _figures(result),
+        "warnings": dict.fromkeys(texts),
+        "figures": _figures(result) if isinstance(result, Evaluation) else [],
         "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
         "environment": {
@@ -159,7 +151,7 @@ def write_report(
     files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
 
 
-def _figures(result: Any) -> list[tuple[str, str]]:
+def _figures(result: Evaluation) -> list[tuple[str, str]]:
     """(caption, PNG in base64) of all that there is to draw."""
     drawn = []
     for name, display in displays(result).items():

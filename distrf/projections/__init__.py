@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from ..errors import InputError, did_you_mean
+from ..errors import InputError
 from ..kernels.shift_invariant import WeightLaw
 from .base import Projection
 from .circulant import AlternatingCirculantLogProjection, AlternatingCirculantProjection, CirculantProjection
@@ -124,13 +124,14 @@ def make_projection(
 
     Raises
     ------
-    InputError : the name is unknown, or the projection cannot serve the kernel, or the order
+    InputError : the projection cannot serve the kernel, or the order
     """
-    if name not in PROJECTIONS:
+    if PROJECTIONS[name].isotropic and not kernel.isotropic:
+        others = [name for name, k in kernel.registry.items() if k.isotropic]
         raise InputError(
-            f"unknown projection {name!r}{did_you_mean(name, PROJECTIONS)}; known: auto, {', '.join(sorted(PROJECTIONS))}"
+            f"projection={name!r} needs an isotropic kernel ({', '.join(others)}), got kernel={kernel.name!r}; "
+            "use projection='dense'"
         )
-    PROJECTIONS[name].check(kernel)
     if few is not None:
         order, weights = few
         able = n_features_in if weights is None else sum(weight > 0 for weight in weights)

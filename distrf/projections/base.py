@@ -8,7 +8,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..errors import InputError
 from ..kernels.shift_invariant import WeightLaw
 from ..typing import Rows
 from .cache import weight_cache
@@ -42,6 +41,7 @@ class Projection:
     rows_per_tile : int, how many rows of X to hand to `phases` at once
     least_features : int, the fewest columns for which an estimator takes it: with fewer its kernel is far off
     accepts_sparse : bool, whether `phases` takes CSR rows as they are; otherwise the map makes them dense
+    isotropic : bool, whether it serves isotropic kernels alone
     """
 
     kernel: WeightLaw
@@ -53,10 +53,7 @@ class Projection:
     rows_per_tile: ClassVar[int] = 512
     least_features: ClassVar[int] = 1
     accepts_sparse: ClassVar[bool] = False
-
-    @classmethod
-    def check(cls, kernel: WeightLaw) -> None:
-        """Raise InputError, with what the kernel lacks, where this projection cannot serve it."""
+    isotropic: ClassVar[bool] = False
 
     @property
     def made_at_once(self) -> int:
@@ -120,16 +117,6 @@ class Projection:
         Operations are those of a matrix product that take the same time.
         """
         raise NotImplementedError
-
-
-def require_isotropic(projection: str, kernel: WeightLaw) -> None:
-    """Raise InputError where the directions of the kernel's weights are not uniform on the sphere."""
-    if not kernel.isotropic:
-        able = [name for name, k in kernel.registry.items() if k.isotropic]
-        raise InputError(
-            f"projection={projection!r} needs an isotropic kernel ({', '.join(able)}), got kernel={kernel.name!r}; "
-            "use projection='dense'"
-        )
 
 
 def cut_at_multiples(start: int, stop: int, step: int) -> Iterator[tuple[int, int]]:

@@ -43,9 +43,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..kernels.shift_invariant import WeightLaw
 from ..randomness import chi, permutation, signs, variates
-from .base import HADAMARD_COST, Projection, cut_at_multiples, require_isotropic
+from .base import HADAMARD_COST, Projection, cut_at_multiples
 from .cache import weight_cache
 
 #: The least p. Narrower blocks would leave SORF a handful of distinct weights, and fill no vector of the processor.
@@ -67,12 +66,9 @@ class HadamardProjection(Projection):
 
     # Measured: 32 to 128 rows take the same time within 10 % for d = 128 ... 16,384, in both dtypes.
     rows_per_tile: ClassVar[int] = 64
+    isotropic: ClassVar[bool] = True
     n_diagonals: ClassVar[int]
     permutes: ClassVar[bool]
-
-    @classmethod
-    def check(cls, kernel: WeightLaw) -> None:
-        require_isotropic(cls.name, kernel)
 
     @property
     def block_rows(self) -> int:

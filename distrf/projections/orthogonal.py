@@ -18,9 +18,8 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError
-from ..kernels.shift_invariant import WeightLaw
 from ..randomness import variates
-from .base import cut_at_multiples, require_isotropic
+from .base import cut_at_multiples
 from .cache import weight_cache
 from .dense import DenseProjection
 
@@ -37,10 +36,7 @@ class OrthogonalProjection(DenseProjection):
     """
 
     name: ClassVar[str] = "orthogonal"
-
-    @classmethod
-    def check(cls, kernel: WeightLaw) -> None:
-        require_isotropic(cls.name, kernel)
+    isotropic: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         d, m = self.n_features_in, self.n_frequencies

@@ -14,14 +14,16 @@ from typing import ClassVar
 import numpy as np
 from scipy.stats import qmc
 
-from ..compiled.low_discrepancy import digital_net
 from ..errors import InputError
 from ..randomness import quantile, raw_words
+from .base import cut_at_multiples
 from .cache import weight_cache
 from .dense import DenseProjection
 
 #: Bits of a coordinate x of a Sobol point: (x + 1/2) / 2^52 is exact in float64 and lies inside (0, 1).
 _BITS = 52
+#: Lower bits of the numbers of points, of which a table has all values.
+_LOWER = 6
 #: Coordinates that SciPy's Sobol tables have; one is kept for the offset phase.
 SOBOL_COORDINATES = qmc.Sobol.MAXDIM
 
@@ -68,9 +70,7 @@ class SobolProjection(DenseProjection):
         """Coordinates first:last of points start:stop, inside (0, 1), shape (stop - start, last - first)."""
         generators = weight_cache.get((self, "generators"), self._generators)
         shifts = raw_words(self.seed, "sobol shift", 0, last - first, first) >> np.uint64(64 - _BITS)
-        out = np.empty((stop - start, last - first))
-        digital_net(np.ascontiguousarray(generators[:, first:last]), shifts, start, out)
-        return out
+        return digital_net(generators[:, first:last], shifts, start, stop)
 
     def weights(self, start: int = 0, stop: int | None = None) -> np.ndarray:
         stop = self.n_frequencies if stop is None else stop
@@ -81,6 +81,35 @@ class SobolProjection(DenseProjection):
     def offsets(self, start: int, stop: int) -> np.ndarray:
         d = self.n_features_in
         return self._points(start, stop, d, d + 1)[:, 0]
+
+
+def digital_net(generators: np.ndarray, shifts: np.ndarray, start: int, stop: int) -> np.ndarray:
+    """Points start:stop of a digital net in Gray-code order, as (x + 1/2) / 2^52.
+
+    Parameters
+    ----------
+    generators : array of shape (columns, d), uint64: the generating matrix of each coordinate, each of its columns as 52 bits
+    shifts : array of shape (d,), uint64: the 52-bit digital shift of each coordinate
+    start, stop : numbers of the first point, and of the one after the last, at most 2^columns
+
+    Returns
+    -------
+    Array of shape (stop - start, d), float64.
+    """
+    # The Gray code of i is i ^ (i >> 1): bit c of i adds the columns c and c - 1.
+    steps = generators.copy()
+    steps[1:] ^= generators[:-1]
+    lower = shifts[None]
+    for step in steps[:_LOWER]:
+        lower = np.concatenate([lower, lower ^ step])
+    out = np.empty((stop - start, len(shifts)))
+    for a, b in cut_at_multiples(start, stop, len(lower)):  # whose higher bits are the same
+        upper = np.bitwise_xor.reduce(steps[_LOWER:][(a >> np.arange(_LOWER, len(steps))) & 1 > 0], axis=0)
+        place = a % len(lower)
+        out[a - start : b - start] = lower[place : place + b - a] ^ upper
+    out += 0.5
+    out *= 2.0**-52
+    return out
 
 
 def direction_numbers(coordinates: int, columns: int) -> np.ndarray:

@@ -112,11 +112,14 @@ class LabelCounts(SizedState):
     # --- scores ----------------------------------------------------------------------------------------------
 
     def scores(self) -> dict[str, float]:
-        """The share of the rows whose label is predicted, the mean recall of the labels that have rows, and the mean F1."""
+        """The share of the rows whose label is predicted, the mean recall of the labels that have rows, and the mean F1.
+
+        F1 is of the labels that occur, in the rows or among the predictions; where it is not defined it counts as 0.
+        """
         return {
             "accuracy": float(self.hits.sum() / self.weight),
             "balanced_accuracy": float(np.nanmean(self.recalls)),
-            "f1_macro": self.mean_of(self.f1s),
+            "f1_macro": float(np.nan_to_num(self.f1s)[self.truth + self.predicted > 0].mean()),
         }
 
     #: Of the rows of each label the share that is predicted; of those for which it is predicted the share that has it; the
@@ -124,14 +127,6 @@ class LabelCounts(SizedState):
     recalls = property(lambda self: _ratio(self.hits, self.truth))
     precisions = property(lambda self: _ratio(self.hits, self.predicted))
     f1s = property(lambda self: _ratio(2 * self.hits, self.truth + self.predicted))
-
-    def mean_of(self, scores: np.ndarray, weighted: bool = False) -> float:
-        """The mean of the scores of the labels that occur, in the rows or among the predictions, or by their rows.
-
-        A score that is not defined counts as 0.
-        """
-        weights = self.truth if weighted else self.truth + self.predicted > 0
-        return float(np.average(np.nan_to_num(scores), weights=weights))
 
 
 def _ratio(part: np.ndarray, whole: np.ndarray) -> np.ndarray:

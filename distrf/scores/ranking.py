@@ -1,4 +1,4 @@
-"""ROC AUC and average precision in one pass: a state of bounded size, and a bound of its error. Number code.
+"""ROC AUC and average precision in one pass: a state of bounded size. Number code.
 
 The state counts the weight of the rows of a class, and that of the others, in bins of the score. Each distinct score has
 a bin of its own as long as there are at most m of them. Then all is exact: rows with the same score count as tied.
@@ -10,22 +10,8 @@ alone, in whatever order they come and are added up, but for rounding of the sum
 width. Only bins that hold rows count: scores far from 0 and close to each other, or few far ones, do not make them wide.
 
 A bin also knows its least and its greatest score. If they are the same, its rows are tied, and it is exact at any level.
-The rows of another bin count as if those of both classes were evenly mixed, which for the AUC is as if they were tied.
-
-The error. P and N are the weights of the two classes, p and n those in a bin.
-
-* AUC: the pairs of rows in one bin are p n in weight, and count one half. In truth they count something from 0 to 1, and
-  all other pairs are in their true order. So the AUC is off by at most sum(p n) / (2 P N), over the bins of several scores.
-* Average precision is the mean over the rows of the class of the precision at their score. Let a bin have TP and FP of both
-  classes above it. At a row of the class with t <= p of the class in the bin from the top to it, ties included, the
-  precision is (TP + t) / (TP + t + FP + f) with 0 <= f <= n. So the rows of the class in the bin add at most
-  p (TP + p) / (TP + p + FP) to P times the mean; and at least the integral of (TP + t) / (TP + t + FP + n) over t from 0 to p,
-  as the quotient grows with t, hence at least p times the mean of its ends, as it is concave. Between lies the even mixture, in
-  which each row of the class, of weight u, is in the middle of its n u / p others: p times the mean of the first one's
-  precision and the last one's.
-
-Both bounds are sums over bins and are returned with the scores. For scores that have a density, p and n fall as 1 / m, so
-the bounds do as 1 / m; what the AUC is really off by is of second order.
+The rows of another bin count as if those of both classes were evenly mixed, which for the AUC is as if they were tied. What
+that is off by is of second order in the width of the bins.
 """
 
 from __future__ import annotations
@@ -138,38 +124,27 @@ class Ranking(SizedState):
         """Whether there are rows of the class, and others."""
         return bool(self.positive.sum() > 0 and self.negative.sum() > 0)
 
-    def roc_auc(self) -> tuple[float, float]:
-        """The area under the ROC curve: how often a row of the class scores above another, ties counting one half.
-
-        Returns
-        -------
-        (float, float)
-            The area, and by how much it may be off at most; (NaN, NaN) where it is not defined.
-        """
+    def roc_auc(self) -> float:
+        """The area under the ROC curve: how often a row of the class scores above another, ties counting one half; or NaN."""
         if not self.defined:
-            return np.nan, np.nan
-        pairs = self.positive.sum() * self.negative.sum()
+            return np.nan
         below = np.cumsum(self.negative) - self.negative / 2
-        inside = (self.positive * self.negative)[self.first < self.last].sum()
-        return float((self.positive * below).sum() / pairs), float(inside / pairs / 2)
+        return float((self.positive * below).sum() / (self.positive.sum() * self.negative.sum()))
 
-    def average_precision(self, of_others: bool = False) -> tuple[float, float]:
-        """The mean over the rows of the class of the precision at their score.
+    def average_precision(self, of_others: bool = False) -> float:
+        """The mean over the rows of the class of the precision at their score; NaN where the class has no rows.
 
-        Parameters
-        ----------
-        of_others : bool, default False
-            Take the other rows for the class, and low scores for high ones.
-
-        Returns
-        -------
-        (float, float)
-            The mean, and by how much it may be off at most; (NaN, NaN) where the class has no rows.
+        of_others : whether the other rows are taken for the class, and low scores for high ones
         """
-        loose, unit = self.first < self.last, float(self.weights.sum()) / max(self.rows, 1)
-        if of_others:
-            return _average_precision(self.negative, self.positive, loose, unit)
-        return _average_precision(self.positive[::-1], self.negative[::-1], loose[::-1], unit)
+        p, n = (self.negative, self.positive) if of_others else (self.positive[::-1], self.negative[::-1])
+        if not p.sum() > 0:
+            return np.nan
+        found, false = np.cumsum(p), np.cumsum(n)
+        # In the middle of a bin of several scores, with one row of the class at least: a rare class stands alone in its bins.
+        loose = (self.first < self.last) if of_others else (self.first < self.last)[::-1]
+        row = np.minimum(self.weights.sum() / max(self.rows, 1), p)
+        found, false = found - loose * (p - row) / 2, false - loose * n / 2
+        return float((p * found / np.maximum(found + false, np.finfo(float).tiny)).sum() / p.sum())
 
     @property
     def weighted_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -226,15 +201,18 @@ class ClassRankings(StateOfStates):
             ranking.add(scores[:, k], codes == k, weight)
 
     def scores(self, of_others: bool = False) -> dict[str, float]:
-        """The mean AUC and average precision of the classes for which they are defined, and their bounds; NaN where there are none.
+        """The mean AUC and average precision of the classes for which they are defined; NaN where there are none.
 
         of_others : as of `Ranking.average_precision`
         """
-        each = [(*ranking.roc_auc(), *ranking.average_precision(of_others)) for ranking in self.states]
-        names = ("roc_auc", "roc_auc_error", "average_precision", "average_precision_error")
-        columns = np.reshape(each, (-1, 4)).T
-        means = [float(np.mean(c[c == c])) if (c == c).any() else np.nan for c in columns]
-        return dict(zip(names, means, strict=True))
+        areas = [ranking.roc_auc() for ranking in self.states]
+        precisions = [ranking.average_precision(of_others) for ranking in self.states]
+        return {"roc_auc": _mean(areas), "average_precision": _mean(precisions)}
+
+
+def _mean(scores: list[float]) -> float:
+    known = [score for score in scores if score == score]
+    return float(np.mean(known)) if known else np.nan
 
 
 def _ordered(scores: np.ndarray) -> np.ndarray:
@@ -251,33 +229,3 @@ def _grouped(keys: np.ndarray, weights: np.ndarray, level: int) -> tuple[np.ndar
     starts = np.concatenate([[0], new])
     last = np.maximum.reduceat(keys[1], starts)
     return np.stack([keys[0, starts], last]), np.add.reduceat(weights, starts, axis=1)
-
-
-def _average_precision(p: np.ndarray, n: np.ndarray, loose: np.ndarray, unit: float) -> tuple[float, float]:
-    """Average precision of bins from the highest score down.
-
-    Parameters
-    ----------
-    p, n : arrays of shape (bins,), weight of the rows of the class, and of the others
-    loose : array of bool of shape (bins,), which bins hold several scores
-    unit : weight of a row
-    """
-    total = p.sum()
-    if not total > 0:
-        return np.nan, np.nan
-    found, false = np.cumsum(p), np.cumsum(n)
-    above, false_above, end = found - p, false - n, _share(found, false)
-    most, least = (p * each for each in (_share(found, false_above), (_share(above, false) + end) / 2))
-    first = np.minimum(
-        unit, p
-    )  # of the class the first row, and the last one, in the middle of the others beside them
-    middle = n * np.divide(first, 2 * p, out=np.zeros_like(p), where=p > 0)
-    ends = _share(above + first, false_above + middle) + _share(found, false - middle)
-    mixed = np.where(loose, np.clip(p * ends / 2, least, most), p * end)
-    off = np.maximum(most - mixed, mixed - least)[loose]
-    return float(mixed.sum() / total), float(off.sum() / total)
-
-
-def _share(part: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """The share of a part in both; 0 of nothing."""
-    return part / np.maximum(part + other, np.finfo(float).tiny)

@@ -8,9 +8,10 @@ from typing import Any
 from sklearn.base import is_classifier
 
 from ..execution.memory import PassMemory, Workers
+from ..execution.passes import map_memory
 from ..execution.planned import Costs, Phase, PlannedRows
+from ..execution.row_blocks import mapped_from, row_bytes
 from ..maps import working_dtype
-from ..projections.cache import cached_bytes
 from ..targets import target_phase
 from .dask_batches import WINDOWS, batch_tasks, batches_ahead
 from .preconditioner import most_directions, sample_size
@@ -57,11 +58,6 @@ def batch_memory(
     )  # fmt: skip
 
 
-def planned_blocks(rows: PlannedRows, block_rows: int) -> tuple[int, ...]:
-    """The rows of each block of a plan that batches take rows from."""
-    return tuple(min(block_rows, rows.n - a) for a in range(0, rows.n, block_rows))
-
-
 def _linear_memory(
     schedule: Schedule, workers: Workers, row: float, width: int, entries: int, itemsize: int, outputs: int, **more: int
 ) -> PassMemory:  # fmt: skip
@@ -80,13 +76,10 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     Counted are as many epochs as training may take. How large batches are, the spectrum of the features says, which is not
     known yet: memory is that of the largest, batches are counted of the usual size.
     """
-    n, width, workers, itemsize = rows.n, rows.width, rows.workers, rows.read_itemsize
-    # Held are the rows or their features, whichever have fewer columns, as `mapped_from` says.
-    wide = rows.maps and rows.d * itemsize > width * rows.itemsize
-    held = max(rows.read_bytes, rows.entries * rows.itemsize) if wide else rows.read_bytes
-    block_rows = rows.block_rows if wide else rows.batched_rows
-    row = held + 8 * (1 if is_classifier(estimator) else rows.outputs)
-    blocks = planned_blocks(rows, block_rows)
+    n, width, workers = rows.n, rows.width, rows.workers
+    source, maps = mapped_from(rows.X)
+    blocks, itemsize = source.chunks[0], working_dtype(source.dtype).itemsize
+    row = row_bytes(source) + 8 * (1 if is_classifier(estimator) else rows.outputs)
     usable = max(1, n - round(n * estimator.held_out_share))
     size = largest = most_rows(estimator.batch_size, usable, width)
     bound = ""
@@ -94,7 +87,7 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
         size = min(largest, USUAL_BATCH)
         known = f" ({largest:,} at most)," if size < largest else " at most,"
         bound = f"{known} as the spectrum of a row sample says"
-    schedule = Schedule(blocks, largest, max(blocks) * rows.d * itemsize, 0, microbatch_rows(width))
+    schedule = Schedule(blocks, largest, max(blocks) * source.shape[1] * itemsize, 0, microbatch_rows(width))
     usual = replace(schedule, rows=blocks[:_LOOKED_AT], batch_size=size)
     batches, parts = max(1, round(usable / size)), len(next(usual.batches(0)).microbatches)
     most = count_epochs(estimator.n_epochs, batches)
@@ -112,13 +105,15 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     reads = 2 if estimator.early_stopping else 1
     tasks = reads * rows.blocks + batches * batch_tasks(parts, workers.count * workers.threads)
     short = 1 + 2 * bool(estimator.held_out_share)  # drawn folds are counted, by block too
-    source = rows.source_bytes if block_rows == rows.block_rows else 0
-    more = {"block": source, "weights": rows.cached}
-    memory = _linear_memory(schedule, workers, row, width, rows.entries, itemsize, rows.outputs, **more)
+    read = 0 if source.name == rows.stored.name else int(max(rows.stored.chunks[0]) * row_bytes(rows.stored))
+    cached, more = map_memory(maps, itemsize)
+    memory = _linear_memory(
+        schedule, workers, row, width, rows.entries, itemsize, rows.outputs, block=read, weights=cached
+    )
     return rows.sample_costs(sample, blocks=len(blocks)) + Costs(
         (target_phase(n, rows.blocks, short), Phase(most, most * tasks, reads * most, parts)),
         8 * width * rows.outputs,
-        memory,
+        replace(memory, scratch=memory.scratch + more),
         client,
         tuple(notes),
     )
@@ -131,7 +126,7 @@ def check_batches(rows: Rows, schedule: Schedule, outputs: int) -> None:
         return
     workers, itemsize = Workers.of_client(client), working_dtype(rows.arrays[0].dtype).itemsize
     entries = rows.maps[-1].entries_per_row if rows.maps else rows.n_features
-    cached = cached_bytes(sum(function.work()[1] for function in rows.maps), itemsize)
+    cached, _ = map_memory(rows.maps, itemsize)
     memory = _linear_memory(
         replace(schedule, rows=rows.blocks), workers, rows.row_bytes, rows.n_features, entries, itemsize, outputs,
         weights=cached,

@@ -200,7 +200,7 @@ class LocalBatches:
     def begin(self, sequence: Iterator[tuple[int, Batch]]) -> None:
         self._sequence = sequence
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
+    def gradient(self, W: np.ndarray) -> tuple[int, Batch, Sums] | None:
         try:
             epoch, batch = next(self._sequence)
         except StopIteration:
@@ -211,7 +211,7 @@ class LocalBatches:
         for microbatch in batch.microbatches:
             loaded = [self._block(s.block) for s in microbatch]
             taken = self.work.take(loaded, self._maps, epoch, microbatch)
-            sums.append(self.work.gradient(taken, W, **numbers))
+            sums.append(self.work.gradient(taken, W))
         sums = [add_sums(*sums[a : a + FAN_IN]) for a in range(0, len(sums), FAN_IN)]
         return epoch, batch, sums[0] if len(sums) == 1 else add_sums(*sums)
 

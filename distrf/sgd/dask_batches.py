@@ -116,17 +116,14 @@ class DaskBatches:
         """Set the (epoch, batch) pairs that `gradient` will work through."""
         self._groups = itertools.groupby(sequence, lambda item: (item[0], item[1].window))
 
-    def gradient(self, W: np.ndarray, **numbers: Any) -> tuple[int, Batch, Sums] | None:
-        """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last.
-
-        numbers : further arguments of `BatchWork.gradient`
-        """
+    def gradient(self, W: np.ndarray) -> tuple[int, Batch, Sums] | None:
+        """(epoch, batch, sums of microbatches) of the next batch at weights W; None after the last."""
         submission = Submission("sgd")
         self._fill(submission, 1)
         if not self._ahead:
             return None
         epoch, batch, _, assignments = self._ahead[0]
-        keys = self._sum(submission, assignments, {"W": W} | {k: np.asarray(v) for k, v in numbers.items()})
+        keys = self._sum(submission, assignments, {"W": W})
         self._fill(submission, 2)  # work for the threads while this batch is summed
         self._futures |= submission.submit(self._client)
         try:

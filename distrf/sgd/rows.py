@@ -23,7 +23,6 @@ from ..execution.row_blocks import (
     mapped_from,
     row_bytes,
     rows_per_block,
-    uncut_rows,
 )
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
 from ..execution.scheduler import SMALL_ROWS, current_client
@@ -82,7 +81,6 @@ class Rows:
         given, D = (X, *rest), X.shape[1]
         if is_dask_collection(X):
             source, maps = mapped_from(X)
-            source = uncut_rows(source)
             y = align_rows(source, y, "y") if is_dask_collection(y) else y
             weight = align_rows(source, weight, "weight") if is_dask_collection(weight) else weight
             rest = (y,) if weight is None else (y, weight)

@@ -142,7 +142,7 @@ class Trainer:
         while not p.stopped and p.epoch < self.rules.n_epochs:
             started, count = time.perf_counter(), self.schedule.count(p.epoch)
             while p.batch < count:
-                result = self.batches.gradient(self.state.weights, **self.optimizer.sent(self.state))
+                result = self.batches.gradient(self.state.weights)
                 assert result is not None
                 epoch, batch, sums = result
                 assert epoch == p.epoch

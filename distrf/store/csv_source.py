@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import atexit
-import json
+import csv
+import functools
+import io
+import itertools
 import os
 import re
 import shutil
 import tempfile
-import threading
-from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import replace
+import zipfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from ..progress import current_listener
 from . import file_lists, files
-from .csv_format import USUAL, current_format, said_format
-from .csv_text import FAULT, LARGEST_ROW, Dialect, column_types, dialect_of, joined
+from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
 from .row_source import Selection
 from .spec import fingerprint_of_spec
-from .table_schema import TableSchema, base_of, is_text
+from .table_schema import TableSchema, base_of, finest_time, is_number, is_text
 from .table_source import Found, TableSource, found_in
-from .text_forms import find_form
 
+#: Values that are missing: the words of pandas, quoted or not.
+NULLS = (*pa.csv.ConvertOptions().null_values, "<NA>", "None")
+#: What separates values, where the first line has it; the first one otherwise.
+_DELIMITERS = ",;\t|"
+#: What Arrow says of a value that it cannot read.
+_FAULT = re.compile(
+    r"In CSV column #(?P<column>\d+): Row #(?P<row>\d+): [^']*'(?P<value>.*)'", re.DOTALL
+)  # fmt: skip
+_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
+#: What whole numbers have not.
+_OTHER = r"[^\d\s-]"
+#: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
+_PIECE, _HEAD, _LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
 _GROUP_ROWS, _GROUP_BYTES = 2**16, 2**24
-#: Set by `distrf.execution`: whether all workers see the temporary files of this machine.
-workers_are_here: Callable[[], bool] | None = None
-_folders: list[str] = []
-_lock = threading.Lock()
+#: Set by `distrf.execution`: whether all workers see a folder.
+workers_see: Callable[[str], bool] | None = None
 
 
 class CsvSource(TableSource):
@@ -62,8 +76,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        made = [converted(name) for name in names]
-        found, guessed = found_in(path, made, names), list(made)
+        found = found_in(path, [converted(name) for name in names], names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -73,23 +86,19 @@ class CsvSource(TableSource):
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
-        for j, (name, schema) in enumerate(zip(names, schemas, strict=True)):
-            if others := {
-                one.name for one in schema if one.name in text and _bases([one.type]) - {("text", None)}
-            }:
-                made[j] = converted(name, others)
-        if made != guessed:
-            found = found_in(path, made, names)
-        for _, schema in reversed(found.schemas):
-            found.strays.update(json.loads(schema.metadata[b"distrf"]))
-        return found
+        others = [
+            {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
+            for schema in schemas
+        ]
+        made = [converted(name, columns) for name, columns in zip(names, others, strict=True)]
+        return found_in(path, made, names) if any(others) else found
 
 
 def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
     return {(base_of(kind), getattr(kind, "tz", None)) for kind in kinds} - {("empty", None)}
 
 
-def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
+def converted(name: str, text: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -101,7 +110,7 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
 
     Returns
     -------
-    Place
+    str
         Of a name that tells the version of the file and how it is read.
 
     Raises
@@ -112,7 +121,7 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
-    place = files.Place(f"{folder}/{fingerprint_of_spec(spec)}.parquet", folder.options)
+    place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
@@ -128,64 +137,58 @@ def converted(name: str, text: Set[str] = frozenset()) -> files.Place:
 
 def _temporary() -> str:
     """A folder that ends with the process, which the workers see."""
-    if workers_are_here is not None and not workers_are_here():
+    folder = _own_folder()
+    if workers_see is not None and not workers_see(folder):
         raise InputError(
-            "CSV becomes Parquet in a folder that all workers see, and some are on other machines; give one as scratch= "
+            f"CSV becomes Parquet in a folder that all workers see, and some do not see {folder}; give one as scratch= "
             "(on the command line --csv scratch=DIR), or Parquet in place of CSV"
         )
-    with _lock:
-        if not _folders:
-            _folders.append(tempfile.mkdtemp(prefix="distrf-csv-"))
-            atexit.register(shutil.rmtree, _folders[0], ignore_errors=True)
-        return _folders[0]
+    return folder
+
+
+@functools.cache
+def _own_folder() -> str:
+    folder = tempfile.mkdtemp(prefix="distrf-csv-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
-    """Write the rows as Parquet. Where a value is not of the type of its column, from the start with a type that holds it."""
+    """Write the rows as Parquet. Where a value is not of the type of its column, from the start with types that hold it and its block.
+
+    Of a column that becomes text so, the value is noted. Others do not become text by a guess: Arrow reads more than it guesses.
+    """
+    strays: dict[str, dict[str, str]] = {}
     try:
-        rows = dialect.first_rows()
-        types = column_types(dialect, rows)
-        strays = {name: stray for name in types if (stray := _stray(dialect, rows, name))}
+        types = _column_types(dialect)
         while True:
             try:
                 return _write(dialect, types | dict.fromkeys(text & types.keys(), pa.string()), strays, out)
             except pa.ArrowInvalid as error:
-                fault = FAULT.match(str(error))
-                if fault is None or fault["value"] is None or fault["column"] is None:
+                if (fault := _FAULT.match(str(error))) is None:
                     raise
-            types |= _wider(dialect, types, fault, strays)
+            name, row = dialect.names[int(fault["column"])], int(fault["row"])
+            before = types[name]
+            for one, kind in _column_types(dialect, row - 1).items():
+                wider = joined(types[one], kind)
+                if not is_text(wider) or pa.types.is_null(types[one]):
+                    types[one] = wider
+            if types[name] == before:
+                types[name] = pa.string()
+                strays[name] = {"stray": f"{fault['value'][:60]!r} (row {row:,} of {dialect.file!r})"}
     except pa.ArrowInvalid as error:
-        if "straddling" not in str(error) or dialect.block >= LARGEST_ROW:
-            raise _refused(error, dialect) from None
-    _convert(replace(dialect, block=LARGEST_ROW), text, out)
+        if "straddling" not in str(error) or dialect.block >= _LARGEST_ROW:
+            raise _refused(error, dialect.file) from None
+    _convert(replace(dialect, block=_LARGEST_ROW), text, out)
 
 
-def _wider(
-    dialect: Dialect, types: Mapping[str, pa.DataType], fault: re.Match[str], strays: dict[str, str]
-) -> dict[str, pa.DataType]:
-    """Types that hold what follows the row of a fault too. Of a column that becomes text the value that is none is noted."""
-    skip, failed = int(fault["row"]) - 1, dialect.names[int(fault["column"])]
-    found = column_types(dialect, dialect.first_rows(skip=skip), skip)
-    wider = {name: joined(kind, found[name]) for name, kind in types.items()}
-    if wider[failed] == types[failed]:
-        wider[failed] = pa.string()
-    for name, kind in types.items():
-        if is_text(wider[name]) and not is_text(kind):
-            stray = fault["value"] if name == failed else dialect.misread(name, kind, skip)
-            if stray is None:  # Arrow does not guess all that it reads
-                wider[name] = kind
-            elif not pa.types.is_null(kind):
-                strays[name] = f"{stray[:60]!r} (near row {skip + 1:,} of {dialect.file!r})"
-    return wider
-
-
-def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, str], out: str) -> None:
+def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, Any], out: str) -> None:
     tell, size, done = current_listener(), 0, 0
     if not dialect.file.lower().endswith(file_lists.PACKED[1:]):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)
-    schema = pa.schema(list(types.items()), {"distrf": json.dumps(strays)})
+    schema = pa.schema([pa.field(name, kind, metadata=strays.get(name)) for name, kind in types.items()])
     texts = [name for name, kind in types.items() if is_text(kind)]
     options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
     held = schema.empty_table()
@@ -206,31 +209,268 @@ def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, st
         writer.write_table(held.slice(0, len(held) - 1))
 
 
-def _stray(dialect: Dialect, rows: pa.RecordBatch, name: str) -> str:
-    """Of a column of text of which nearly all reads as numbers, a text that does not, and its row; else empty."""
-    column = rows.column(name)
-    found = find_form(pa.chunked_array([column])) if is_text(column.type) else None
-    if found is None or found.kind != "number" or not found.stray:
-        return ""
-    row = pc.index(pc.ascii_trim_whitespace(column), found.stray).as_py()
-    return f"{column[row].as_py()[:60]!r} (row {row + 1:,} of {dialect.file!r})"
-
-
-def _refused(error: pa.ArrowInvalid, dialect: Dialect) -> InputError | StoreError:
-    """What Arrow could not read, in words of the table."""
-    fault, file = FAULT.match(str(error)), dialect.file
+def _refused(error: Exception, file: str) -> InputError | StoreError:
+    """What cannot be read, with the words of Arrow, which tell the row."""
     if "straddling" in str(error):
         return StoreError(
             f"a quote ends with its value; in {file!r} one is never closed, or a row is over 64 MiB; correct the file"
         )
-    if fault is None:
-        return InputError(f"rows of text are read as CSV; {file!r} is not such ({error}); correct the file")
-    where = f"row {int(fault['row']):,} of {file!r}"
-    if fault["column"] is None:
-        return InputError(
-            f"every row has as many values as the first; {where} has not ({' '.join(fault['what'].split())[:200]}); correct the file"
-        )
     return InputError(
-        f"text is UTF-8 unless encoding= says otherwise; {where} has other bytes in column "
-        f"{dialect.names[int(fault['column'])]!r}; give encoding="
+        f"rows of CSV are UTF-8 unless encoding= says otherwise, and have as many values as the first; {file!r} is not so "
+        f"({' '.join(str(error).split())[:300]}); correct the file, or say how it is read, such as encoding='latin-1'"
     )
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How the text of a file is read.
+
+    Parameters
+    ----------
+    file : str
+    wanted : CsvFormat
+        What the user says.
+    names : tuple of str
+        Of the columns.
+    delimiter : str
+    start : int
+        Bytes before the first row that is no line of names.
+    block : int
+        Bytes that are parsed at a time: a row is not longer.
+    """
+
+    file: str
+    wanted: CsvFormat
+    names: tuple[str, ...]
+    delimiter: str
+    start: int
+    block: int = _PIECE
+
+    def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
+        """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
+
+        Behind the last row stands one without values: where a quote is open, it is a part of the last value.
+        Raises pa.ArrowInvalid for text that is no such, as does the reader, with the row.
+        """
+        end = "\n" + self.delimiter.join(['""'] * len(self.names)) + "\n"
+        text = PlainText(self.file, self.wanted, self.start, end.encode())
+        read = pa.csv.ReadOptions(
+            use_threads=False, block_size=self.block, column_names=self.names, skip_rows_after_names=skip,
+        )  # fmt: skip
+        nulls = ("", *(NULLS if self.wanted.keep_default_na else ()), *self.wanted.na_values)
+        values = pa.csv.ConvertOptions(
+            null_values=nulls, strings_can_be_null=True, decimal_point=self.wanted.decimal or ".", check_utf8=True,
+            column_types=types, include_columns=list(types or ()),
+        )  # fmt: skip
+        parse = pa.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
+        return pa.csv.open_csv(pa.PythonFile(text, "r"), read, parse, values), text
+
+    def first_rows(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> pa.RecordBatch:
+        """Those of the first block that has some."""
+        return next(batch for batch in self.reader(types, skip)[0] if len(batch))
+
+
+class PlainText:
+    """The text of a file as one that Arrow reads: UTF-8, unpacked, without comments, a tab for each run of blanks.
+
+    Parameters
+    ----------
+    name : str
+    wanted : CsvFormat
+    start : int
+        Bytes that are left out.
+    end : bytes
+        What follows the text.
+
+    Attributes
+    ----------
+    done : int
+        Bytes that were read.
+    """
+
+    closed = False
+
+    def __init__(self, name: str, wanted: CsvFormat, start: int = 0, end: bytes = b"") -> None:
+        self._pieces, self._held, self.done = itertools.chain(_pieces(name, wanted), [end]), b"", 0
+        self.read(start)
+
+    def read(self, size: int) -> bytes:
+        """At most so many bytes; none at the end."""
+        while len(self._held) < size and (piece := next(self._pieces, None)) is not None:
+            self._held += piece
+        out, self._held = self._held[:size], self._held[size:]
+        self.done += len(out)
+        return out
+
+
+def _pieces(name: str, wanted: CsvFormat) -> Iterator[bytes]:
+    with _unpacked(name) as raw:
+        if wanted.encoding in ("utf-8", "utf-8-sig", "ascii"):
+            pieces: Iterator[bytes] = iter(lambda: raw.read(_PIECE), b"")
+        else:
+            text = io.TextIOWrapper(raw, wanted.encoding, newline="")
+            pieces = (piece.encode() for piece in iter(lambda: text.read(_PIECE), ""))
+        try:
+            pieces = itertools.chain([next(pieces, b"").removeprefix(b"\xef\xbb\xbf")], pieces)
+            yield from _plain(pieces, wanted) if wanted.comment or wanted.sep == BLANKS else pieces
+        except UnicodeError as error:
+            raise InputError(
+                f"encoding= is that of the text; {name!r} is no {wanted.encoding} ({error}); give another"
+            ) from None
+
+
+def _plain(pieces: Iterator[bytes], wanted: CsvFormat) -> Iterator[bytes]:
+    """Whole lines without those that begin as comments, tabs for blanks but for those between quotes."""
+    rest = b""
+    for piece in itertools.chain(pieces, [b""]):
+        rest += piece
+        end = rest.rfind(b"\n") + 1 if piece else len(rest)
+        lines, rest = rest[:end], rest[end:]
+        if wanted.comment:
+            lines = re.sub(rb"(?m)^[ \t]*%s.*\n?" % re.escape(wanted.comment.encode()), b"", lines)
+        if wanted.sep == BLANKS:
+            lines = re.sub(rb"(?m)^[ \t]+|[ \t]+(?=\r?$)", b"", lines)
+            lines = re.sub(rb'("[^"]*")|[ \t]+', lambda found: found[1] or b"\t", lines)
+        yield lines
+
+
+@contextmanager
+def _unpacked(name: str) -> Iterator[Any]:
+    """An open file; of an archive the one that is in it."""
+    if not name.lower().endswith(".zip"):
+        with files.open_text(name) as file:
+            yield file
+        return
+    fs, root = files.filesystem(name)
+    with files.reading(name, "a zip archive"), fs.open(root, "rb") as raw, zipfile.ZipFile(raw) as archive:
+        inside = [one for one in archive.namelist() if not (one.endswith("/") or file_lists.hidden(one))]
+        if len(inside) != 1:
+            raise StoreError(
+                f"an archive of CSV holds one file; {name!r} holds {inside[:10]}; unpack it into a folder"
+            )
+        with archive.open(inside[0]) as file:
+            yield file
+
+
+def dialect_of(name: str, wanted: CsvFormat) -> Dialect:
+    """How the text of a file is read, by its first rows.
+
+    Parameters
+    ----------
+    name : str
+        Its ending tells tabs from commas.
+    wanted : CsvFormat
+        What the user says.
+
+    Returns
+    -------
+    Dialect
+        The delimiter is of .tsv a tab; else that of comma, semicolon, tab and ``|`` which all of these rows have equally often, or
+        which the first two have; else a comma. Columns are f0, f1, ... where the row holds no names; "Unnamed: 0" is the first
+        one without a name, as in pandas.
+
+    Raises
+    ------
+    StoreError
+        The file is empty, or the first row has no end.
+    InputError
+        The text is no UTF-8, two columns have one name, the row may hold either, or rows have two delimiters equally often.
+    """
+    text = PlainText(name, wanted).read(_HEAD)
+    if not text.strip(b"\r\n"):
+        raise StoreError(f"{name!r} is empty; give a file that has rows")
+    marks = re.escape(wanted.sep.encode() if wanted.sep and wanted.sep != BLANKS else _DELIMITERS.encode())
+    row = rb'(?:(?:\A|(?<=[\n\r%s]))"(?:[^"]|"")*+"|[^\r\n])++' % marks
+    found = list(itertools.islice(re.finditer(row, text), _FIRST_ROWS))
+    rows = [one[0] for one in found]
+    if len(text) == _HEAD and len(rows) < _FIRST_ROWS:  # the last one may go on
+        del rows[-1]
+    if not rows:
+        raise StoreError(
+            f"the first line of CSV names the columns; that of {name!r} is over 8 MiB, or a quote in it is never closed; is it text?"
+        )
+    try:
+        first = rows[0].decode()
+    except UnicodeDecodeError as error:
+        raise _refused(error, name) from None
+    tabs = wanted.sep == BLANKS or (re.search(r"\.(tsv|tab)(\.\w+)?$", name.lower()) and not wanted.sep)
+    delimiter = "\t" if tabs else wanted.sep or _delimiter(rows, name, wanted.decimal or ".")
+    names = next(csv.reader(io.StringIO(first, newline=""), delimiter=delimiter), [])
+    named = _holds_names(names, name) if wanted.header is None else wanted.header
+    names = [(name or f"Unnamed: {j}") if named else f"f{j}" for j, name in enumerate(names)]
+    if len(set(names)) != len(names):
+        raise InputError(f"columns have distinct names; {name!r} has {names[:50]}; rename them")
+    block, start = max(_PIECE, 4 * max(map(len, rows))), found[0].end() if named else 0
+    return Dialect(name, wanted, tuple(names), delimiter, start, block)
+
+
+def _delimiter(rows: Sequence[bytes], path: str, decimal: str) -> str:
+    bare = [re.sub(rb'"[^"]*"', b"", row) for row in rows]
+    marks = [mark for mark in _DELIMITERS if mark != decimal]
+    there = [mark for mark in marks if all(mark.encode() in row for row in bare[:2])]
+    alike = [mark for mark in there if len({row.count(mark.encode()) for row in bare}) == 1]
+    if len(alike) > 1:
+        raise InputError(
+            f"one character separates values; in {path!r} it may be any of {alike}: say sep={alike[0]!r}, or what it is"
+        )
+    return (alike or there or marks)[0]
+
+
+def _holds_names(row: Sequence[str], path: str) -> bool:
+    """Whether a first row is one of names. A row of numbers is none, unless they count columns or years: then it may be either."""
+    said = [value for value in row if value.strip()]  # what has no name are row labels of pandas
+    numbers = [re.fullmatch(_NUMBER, value) is not None for value in said]
+    if not any(numbers):
+        return True
+    first = int(said[0]) if said[0].isdecimal() else 0
+    counted = len(said) > 1 and said == [str(first + j) for j in range(len(said))]
+    if all(numbers) and not counted:
+        return False
+    raise InputError(
+        f"a first row is of names or of values; that of {path!r} may be either: {row[:10]}; say header=True where it holds "
+        "the names of the columns, and header=False where it does not: they are f0, f1, ... then"
+    )
+
+
+def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
+    """The types of the columns, from the first rows behind some.
+
+    Parameters
+    ----------
+    dialect : Dialect
+    skip : int
+        Rows before them.
+
+    Returns
+    -------
+    dict of str to pa.DataType
+        int64, uint64 of whole numbers beyond it, double, bool, date32, timestamp, time64, string (of hexadecimal numbers too), or null
+        where there is no value.
+    """
+    rows = dialect.first_rows(skip=skip)
+    types = {one.name: one.type for one in rows.schema}
+    numbers = {name: pa.string() for name, kind in types.items() if is_number(kind) and kind != pa.bool_()}
+    texts = dialect.first_rows(numbers, skip) if numbers else rows
+    for name, kind in types.items():
+        if pa.types.is_binary(kind):  # no UTF-8, which is told with its row when it is read
+            types[name] = pa.string()
+        elif pa.types.is_time(kind):
+            types[name] = pa.time64("us")
+        elif name in numbers:
+            other = pc.any(pc.match_substring_regex(texts[name], _OTHER)).as_py()
+            if pa.types.is_integer(kind) and other:
+                types[name] = pa.string()
+            elif pa.types.is_floating(kind) and not other:
+                types[name] = pa.uint64()
+    return types
+
+
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type that has the values of two; text where there is none."""
+    kinds = [kind for kind in {one: 0, other: 0} if not pa.types.is_null(kind)] or [one]
+    if len(kinds) == 1:
+        return kinds[0]
+    if all(map(is_number, kinds)) and pa.bool_() not in kinds:
+        return pa.float64() if pa.float64() in kinds else pa.uint64()
+    bases, zones = {base_of(kind) for kind in kinds}, {getattr(kind, "tz", None) for kind in kinds}
+    return finest_time(kinds) if bases == {"time"} and len(zones) == 1 else pa.string()

@@ -7,7 +7,6 @@ is replaced last, in one step; then what it does not name is removed. Until then
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import zipfile
@@ -21,9 +20,9 @@ import numpy as np
 from ..errors import InputError, InUseError, StoreError, reworded
 from . import files
 from .outputs import hold
-from .spec import from_json, require_same, to_json
+from .spec import check_sealed, from_json, require_same, sealed, to_json
 
-VERSION = 4
+VERSION = 5
 _FILE = re.compile(r"arrays-[0-9a-f]{32}\.npz")
 
 
@@ -48,6 +47,11 @@ class Document:
         fs, root = files.filesystem(self.path)
         return fs, f"{root}/{self.kind}.json"
 
+    @property
+    def form(self) -> str:
+        """Name and version of the format."""
+        return f"distrf-{self.kind} {VERSION}"
+
     def read(self) -> dict[str, Any] | None:
         """The content of the JSON file.
 
@@ -69,29 +73,9 @@ class Document:
             raise StoreError(f"{what} cannot be read ({error}); restore it") from error
         if found is None:
             return None
-        said = (found.get("format"), found.get("version")) if isinstance(found, dict) else ()
-        if said != (f"distrf-{self.kind}", VERSION):
-            raise StoreError(
-                f"this release of distrf reads 'distrf-{self.kind}' of version {VERSION}; {what} has format and version {said}; "
-                "update distrf, or make it again"
-            )
-        whole = found == with_checksum(found) and isinstance(found.get("spec"), dict)
-        if not whole or not all(_FILE.fullmatch(record["file"]) for record in found["arrays"].values()):
-            raise StoreError(
-                f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or "
-                f"remove the folder and make the {self.kind} again"
-            )
-        return found
-
-    def required(self) -> dict[str, Any]:
-        """`read`; StoreError where there is none."""
-        found = self.read()
-        if found is None:
-            files.require(self.path)
-            raise StoreError(
-                f"{self.path!r} is not a {self.kind}: it has no {self.kind}.json; a {self.kind} is a folder that distrf saved"
-            )
-        return found
+        check_sealed(found, self.form, what)
+        document: dict[str, Any] = found
+        return document
 
     def existing(self) -> dict[str, Any] | None:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
@@ -135,16 +119,14 @@ class Document:
         """
         fs, file = self.file
         root, records = os.path.dirname(file), dict(kept or {})
-        stored = {key: storable(members) for key, members in arrays.items() if members}
+        stored = {key: _storable(members) for key, members in arrays.items() if members}
         for key, members in stored.items():
             shapes = {name: f"{array.shape} {array.dtype.str}" for name, array in members.items()}
             records[key] = {"file": _file_of(members), "shapes": shapes}
-        document = with_checksum(
-            {"format": f"distrf-{self.kind}", "version": VERSION, "spec": to_json(spec), "arrays": records}
-        )
+        document = sealed({"format": self.form, "spec": to_json(spec), "arrays": records})
         with files.explained(self.path):
             for key, members in stored.items():
-                write = partial(_write_arrays, arrays=members)
+                write = partial(np.savez, allow_pickle=False, **members)  # type: ignore[arg-type]
                 files.write_file(fs, f"{root}/{records[key]['file']}", write)
             named = {record["file"] for record in records.values()}
             if named - files.names_in(fs, root) or (
@@ -177,7 +159,7 @@ class Document:
             The file is missing, or is not what was written.
         """
         fs, file = self.file
-        path = f"{os.path.dirname(file)}/{record['file']}"
+        path = f"{os.path.dirname(file)}/{os.path.basename(record['file'])}"
 
         def damaged(error: Exception) -> StoreError:
             what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
@@ -194,7 +176,7 @@ class Document:
             return found
 
 
-def storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
+def _storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
     """Arrays in a dtype and an order that are the same everywhere. Raises InputError for what is not plain data."""
     found = {name: np.asarray(value, order="C") for name, value in arrays.items()}
     for name, array in found.items():
@@ -213,14 +195,6 @@ def _file_of(arrays: Mapping[str, np.ndarray]) -> str:
         found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         found.update(np.ascontiguousarray(array).data)
     return f"arrays-{found.hexdigest()[:32]}.npz"
-
-
-def _write_arrays(file: Any, arrays: Mapping[str, np.ndarray]) -> None:
-    """Write an .npz file, one array beside memory at a time; `np.savez` takes no array of the name "file"."""
-    with zipfile.ZipFile(file, "w") as archive:
-        for name, array in arrays.items():
-            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def write_model_folder(
@@ -251,12 +225,11 @@ def write_model_folder(
         Something else is at `path`.
     """
     place = _model(path)
-    wanted, stored = to_json(spec), storable(arrays)  # before anything is made
     with hold(place.path):
         old = place.existing()
         if old is not None:
-            require_same(place.path, old["spec"], wanted, overwrite, "holds a model with another spec")
-        place.write(spec, {"model": stored}, new=old is None)
+            require_same(place.path, old["spec"], to_json(spec), overwrite, "holds a model with another spec")
+        place.write(spec, {"model": arrays}, new=old is None)
 
 
 def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -278,24 +251,24 @@ def read_model_folder(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dic
     """
     place = _model(path)
     while True:
-        document = place.required()
+        document = _required(place)
         record = document["arrays"].get("model")
         try:
             return from_json(document["spec"]), place.arrays(record) if record else {}
         except StoreError:
-            if place.required() == document:
+            if _required(place) == document:
                 raise  # else the model was replaced while it was read
 
 
 def read_spec(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The spec of a model folder, without its arrays. Raises StoreError where there is no model, or it is damaged."""
-    spec: dict[str, Any] = from_json(_model(path).required()["spec"])
+    spec: dict[str, Any] = from_json(_required(_model(path))["spec"])
     return spec
 
 
 def array_shapes(path: str | os.PathLike[str]) -> dict[str, str]:
     """Shapes and dtypes of the arrays of a model folder by name, "shape dtype", without reading them."""
-    shapes: dict[str, str] = _model(path).required()["arrays"].get("model", {"shapes": {}})["shapes"]
+    shapes: dict[str, str] = _required(_model(path))["arrays"].get("model", {"shapes": {}})["shapes"]
     return shapes
 
 
@@ -310,11 +283,15 @@ def existing_model_folder(path: str | os.PathLike[str]) -> dict[str, Any] | None
     return _model(path).existing()
 
 
-def with_checksum(document: dict[str, Any]) -> dict[str, Any]:
-    """The document with its checksum as the entry ``sha256``."""
-    others = {key: value for key, value in document.items() if key != "sha256"}
-    return others | {"sha256": hashlib.sha256(json.dumps(others, sort_keys=True).encode()).hexdigest()}
-
-
 def _model(path: str | os.PathLike[str]) -> Document:
     return Document(files.normalise(path), "model")
+
+
+def _required(place: Document) -> dict[str, Any]:
+    found = place.read()
+    if found is None:
+        files.require(place.path)
+        raise StoreError(
+            f"{place.path!r} is not a model: it has no model.json; a model is a folder that distrf saved"
+        )
+    return found

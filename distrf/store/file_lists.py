@@ -61,7 +61,7 @@ def holds(path: str, suffixes: tuple[str, ...]) -> bool:
     return False
 
 
-def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Place]:
+def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
     """The files of a path in natural order (part-2 before part-10).
 
     Parameters
@@ -115,7 +115,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[files.Pl
     return sorted(found, key=lambda name: [int(t) if t.isdigit() else t for t in re.split(r"(\d+)", name)])
 
 
-def all_files(path: str) -> list[files.Place]:
+def all_files(path: str) -> list[str]:
     """Every file at a path, of any format: a file, those in a folder, or those of a glob."""
     fs, root = files.filesystem(path)
     if files.is_glob(path):
@@ -125,7 +125,7 @@ def all_files(path: str) -> list[files.Place]:
     else:
         found = [root] if fs.exists(root) else []
     names = found if files.is_local(path) else map(fs.unstrip_protocol, found)
-    return sorted(files.Place(name, getattr(path, "options", None)) for name in names)
+    return sorted(names)
 
 
 def _fixed(root: str) -> str:

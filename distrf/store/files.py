@@ -9,7 +9,7 @@ import re
 import shutil
 import socket
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
 from typing import Any
@@ -20,35 +20,13 @@ from fsspec.utils import infer_compression
 
 from ..errors import DistrfError, InputError, StoreError, reworded
 
-Options = Mapping[str, Any] | None
 #: In a URL: a password, or what signs a query.
 _PASSWORD = re.compile(
     r"://[^/]*:[^/]*@|[?&](sig|signature|token|x-amz-signature|x-goog-signature)=", re.IGNORECASE
 )
 
 
-class Place(str):
-    """A normalised path or URL, which carries the options of its file system wherever it goes.
-
-    Parameters
-    ----------
-    text : str
-    options : mapping, optional
-        Of the fsspec file system. They are no part of what is compared.
-    """
-
-    options: dict[str, Any]
-
-    def __new__(cls, text: str, options: Options = None) -> Place:
-        place = super().__new__(cls, text)
-        place.options = dict(options or {})
-        return place
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Place, (str(self), self.options)
-
-
-def normalise(path: str | os.PathLike[str], storage_options: Options = None) -> Place:
+def normalise(path: str | os.PathLike[str]) -> str:
     """A path in the form in which it is stored and compared. Local ones are absolute: workers may be in another folder.
 
     Parameters
@@ -57,14 +35,11 @@ def normalise(path: str | os.PathLike[str], storage_options: Options = None) -> 
 
     Returns
     -------
-    Place
+    str
         An absolute local path, or the URL as given.
     """
-    options = getattr(path, "options", None) if storage_options is None else storage_options
     text = os.fspath(path).removeprefix("file://")
-    if is_local(text):
-        return Place(os.path.abspath(os.path.expanduser(text)), options)
-    return Place(text.rstrip("/"), options)
+    return os.path.abspath(os.path.expanduser(text)) if is_local(text) else text.rstrip("/")
 
 
 def is_local(path: str) -> bool:
@@ -108,8 +83,8 @@ def filesystem(path: str) -> tuple[Any, str]:
         return LocalFileSystem(), str(path)
     if _PASSWORD.search(path):
         raise InputError(
-            "credentials come from the environment of each machine or from storage_options; received a URL with a password or "
-            "a signature; take it out"
+            "credentials come from the environment of each machine, or its configuration of fsspec; received a URL with a password "
+            "or a signature; take it out"
         )
     try:
         with explained(path):
@@ -128,7 +103,7 @@ def options_of(path: str) -> dict[str, Any]:
     if path.startswith(("s3://", "s3a://")):
         # With more, each read of a whole object asks for its size first. Dask and Zarr read objects beside each other.
         ours["max_concurrency"] = 1
-    return ours | getattr(path, "options", {})
+    return ours
 
 
 @contextmanager
@@ -295,14 +270,6 @@ def read_json(fs: Any, path: str) -> Any:
     """The content of a JSON file, None if there is no such file."""
     data = read_bytes(fs, path)
     return None if data is None else json.loads(data)
-
-
-def read_object(fs: Any, path: str) -> dict[str, Any] | None:
-    """The JSON object in a file: empty where it cannot be read, as while another job writes it; None if there is no such file."""
-    with suppress(ValueError):
-        found = read_json(fs, path)
-        return found if isinstance(found, dict) or found is None else {}
-    return {}
 
 
 def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:

@@ -98,62 +98,6 @@ def read_as(known: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
     set_format(CsvFormat(**{**known, **said_format()}))
 
 
-def fingerprint(path: str | os.PathLike[str]) -> str:
-    """The same text for a copy of the data, and another for other data, as far as sizes and edges tell.
-
-    Of a store of distrf it tells what the store was made from; of another Zarr store its path and metadata (chunks
-    rewritten in place do not show); of files their sizes and their first and last 64 KiB.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    str
-        32 hexadecimal digits.
-    """
-    path = files.normalise(path)
-    return find_format(path).fingerprint(path)
-
-
-def part_fingerprints(path: str | os.PathLike[str]) -> list[tuple[str, int]]:
-    """`fingerprint` of each part of the data: of each file of Parquet, and of the rows of each append to a store.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    list of (str, int)
-        Fingerprint and rows, in the order of the rows.
-    """
-    path = files.normalise(path)
-    return find_format(path).part_fingerprints(path)
-
-
-def facts(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What ``distrf inspect`` shows of rows that distrf did not write, as JSON.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    dict
-        ``kind``, and what the format says.
-
-    Raises
-    ------
-    StoreError
-        Nothing can be read there.
-    """
-    path = files.normalise(path)
-    return find_format(path).facts(path)
-
-
 def read_block(block: tuple[RowReader, int, int]) -> Any:
     """The rows of a block, as its one task.
 

@@ -103,27 +103,6 @@ def _array(values: Any, name: str) -> pa.Array:
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
 
 
-def chosen(frame: Any, names: Sequence[str]) -> pa.Table:
-    """Some columns of a data frame or an Arrow table.
-
-    Parameters
-    ----------
-    frame : data frame, Arrow table, or what else `as_arrow` takes
-    names : sequence of str
-        Those that are not there are left out.
-
-    Returns
-    -------
-    pa.Table
-        The columns in the order of the frame.
-    """
-    wanted = set(names)
-    if hasattr(frame, "iloc"):
-        frame = frame.iloc[:, [j for j, name in enumerate(frame.columns) if str(name) in wanted]]
-    table = as_arrow(frame)
-    return table.select([j for j, name in enumerate(table.column_names) if name in wanted])
-
-
 def look_at(table: pa.Table, target: str | None) -> tuple[int, pa.Schema, int]:
     """What a partition says: its rows, its columns, and the characters of its longest target, if this is text."""
     longest = None

@@ -1,39 +1,28 @@
-"""Outputs: whether a path can be written; one job at a time; begun, resumed or replaced, written block by block, and finished.
+"""Outputs: whether a path can be written, and one job at a time.
 
 On a file system a lock file beside the output is locked, by `locket`, which ends with the process however it ends. Object stores
-have no such locks, and a lock is no proof. So an output that is written block by block, a Zarr store or a folder of Parquet files,
-has a document: what it is made from, and an id until it is finished. Every task carries the id of what it writes, and writes
-nothing where the document has another one.
+have no such locks: see `distrf.store.writer`.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import re
 import tempfile
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
-from typing import Any
 
 import locket
 
 from ..errors import InputError, InUseError, StoreError
 from . import file_lists, files
-from .files import Place, is_local
-from .spec import require_same
-from .zarr_layout import StoreInfo, read_document, read_store, write_store, writing
+from .files import is_local
 
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
-#: Endings that name formats which cannot be written.
-_OTHERS = (
-    ".csv", ".tsv", ".txt", ".json", ".npy", ".npz", ".h5", ".hdf5", ".feather", ".arrow", ".orc", ".avro", ".xls", ".xlsx",
-    ".mat", ".pkl", ".pickle", ".joblib", ".svmlight", ".libsvm", ".gz", ".zip", ".zst",
-)  # fmt: skip
 _PARQUET = (".parquet", ".pq")
 
 
@@ -44,10 +33,11 @@ def to_parquet(out: str) -> bool:
 
 def check_zarr_ending(out: str) -> None:
     """Raise StoreError for a Zarr store that is called like a file of another format."""
-    if out.rstrip("/").lower().endswith((*_OTHERS, *_PARQUET)):
+    stem, ending = os.path.splitext(out.rstrip("/"))
+    if ending != ".zarr" and re.fullmatch(r"\.[A-Za-z]+\d?", ending):
         raise StoreError(
             f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
-            f"written to Parquet, which ends in .parquet: {os.path.splitext(out.rstrip('/'))[0] + '.parquet'!r}; choose another path"
+            f"written to Parquet, which ends in .parquet: {stem + '.parquet'!r}; choose another path"
         )
 
 
@@ -111,26 +101,17 @@ def check_apart(
                 )
 
 
-def _places(path: Place) -> list[str]:
+def _places(path: str) -> list[str]:
     """Where an input is: every file that a glob stands for."""
     return [_place(name) for name in (file_lists.all_files(path) if files.is_glob(path) else [path])]
 
 
-def _place(path: Place) -> str:
+def _place(path: str) -> str:
     """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
     if is_local(path):
         return os.path.realpath(path)
-    fs, root = files.filesystem(Place(path.rsplit("::", 1)[-1], path.options))
+    fs, root = files.filesystem(path.rsplit("::", 1)[-1])
     return str(fs.unstrip_protocol(root)).rstrip("/")
-
-
-def require_id(path: str, found: Any, wanted: Any) -> None:
-    """Raise InUseError where an output has another id than the one that a job writes: another job has made it anew."""
-    if found != wanted:
-        raise InUseError(
-            f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
-            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
-        )
 
 
 @contextmanager
@@ -188,70 +169,3 @@ def _locked(path: str) -> Iterator[None]:
                 os.unlink(path)
         finally:
             lock.release()
-
-
-@dataclass(frozen=True)
-class Output:
-    """An output of blocks.
-
-    Parameters
-    ----------
-    path : Place
-    what : str
-        What it is, in words.
-    file : str
-        The name of the file of its document.
-    """
-
-    path: Place
-    what: str
-    file: str
-
-    @property
-    def place(self) -> tuple[Any, str]:
-        """The file system, and the path in it."""
-        return files.filesystem(self.path)
-
-    def existing(self) -> StoreInfo | None:
-        """What is at an output path, None where it is free. Raises StoreError where it holds something else."""
-        found = None if read_document(self.path, self.file) is None else read_store(self.path, self.file)
-        files.require_ours(self.path, found, *self.place, self.what)
-        return found
-
-    def begin(self, wanted: StoreInfo, overwrite: bool) -> StoreInfo:
-        """The output that is made from the same, to be resumed, or else a new one.
-
-        Raises SpecMismatchError for an output that is made from something else, unless it may be replaced.
-        """
-        wanted = replace(wanted, path=self.path, id=uuid.uuid4().hex, complete=False)
-        old = self.existing()
-        if old is not None and not require_same(self.path, old.made, wanted.made, overwrite):
-            # Tasks of the job that writes it see another id. The document goes last: killed half-way, it is an unfinished output of ours.
-            write_store(replace(old, id=uuid.uuid4().hex, complete=False, append=None))
-            fs, root = self.place
-            for name in sorted(files.names_in(fs, root), key=lambda name: (name == self.file, name)):
-                files.remove(fs, f"{root}/{name}")
-            old = None
-        if old is not None or write_store(wanted, new=True):
-            return old or wanted
-        old = read_store(self.path, self.file)  # another job was faster
-        require_same(self.path, old.made, wanted.made, False)
-        return old
-
-    def current(self, store_id: str | None) -> tuple[StoreInfo, StoreInfo]:
-        """The output, and as it will be when what has this id is written. Raises InUseError where another job has made it anew."""
-        store = read_store(self.path, self.file)
-        longer = writing(store, store_id)
-        require_id(self.path, longer.id, store_id)
-        return store, longer
-
-    def whole(self, store_id: str | None) -> tuple[StoreInfo, StoreInfo]:
-        """`current`, without what a killed writer left; StoreError where blocks are missing."""
-        store, longer = self.current(store_id)
-        if missing := longer.pending:
-            raise StoreError(
-                f"an output is finished when all blocks are: {len(missing)} of {longer.n_blocks} blocks of {self.path!r} are missing, "
-                f"the first is {missing[0]}; write them first"
-            )
-        files.remove_partials(*self.place)
-        return store, longer

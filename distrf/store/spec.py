@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, SpecMismatchError
+from ..errors import InputError, SpecMismatchError, StoreError
 from . import files
 from .file_lists import version_of
 
@@ -190,6 +190,26 @@ def content_of_files(names: Sequence[str]) -> str:
         else:
             found.update(version_of([name]).encode())
     return found.hexdigest()[:32]
+
+
+def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document of JSON with a checksum of itself."""
+    fields = {key: value for key, value in document.items() if key != "checksum"}
+    return fields | {"checksum": fingerprint_of_spec(fields)}
+
+
+def check_sealed(found: Any, form: str, what: str) -> None:
+    """Raise StoreError for a document of another format, or one that is not as it was `sealed`; `what` names it."""
+    said = found.get("format") if isinstance(found, dict) else None
+    if said != form:
+        raise StoreError(
+            f"this release of distrf reads the format {form!r}; {what} has {said!r}; update distrf, or make it again"
+        )
+    if found != sealed(found):
+        raise StoreError(
+            f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or remove the "
+            "folder and make it again"
+        )
 
 
 def fingerprint_of_spec(spec: Any) -> str:

@@ -176,15 +176,13 @@ def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
     """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
     trimmed = pc.ascii_trim_whitespace(texts)
     if column.base == "clock":
-        seconds, rule = read_clocks(trimmed), "a time of day is written as 12:30:00"
-        good = np.isfinite(seconds)
+        seconds, good, rule = read_clocks(trimmed), True, "a time of day is written as 12:30:00"
     else:
-        zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}[
-            column.zoned
-        ]
-        rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone}"
         seconds, zoned = read_dates(trimmed, "ymd")
-        good = np.isfinite(seconds) & (column.zoned is None or zoned == column.zoned)
+        good = column.zoned is None or zoned == column.zoned
+        zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}
+        rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone[column.zoned]}"
+    good = np.isfinite(seconds) & good
     if not good.all():
         wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]
         raise InputError(f"{rule}; column {column.name!r} has {wrong!r}; write it so, or leave the column out")

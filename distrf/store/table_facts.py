@@ -34,8 +34,6 @@ class ColumnFacts:
         Whether they are whole numbers, without units in text, and were not read as floating-point ones.
     ascending : bool
         Whether each is larger than the one before.
-    counts : bool
-        Whether each is the number of its row, from 0 or 1 on.
     told : int
         Distinct values that are apart as float64.
     infinite : int
@@ -46,8 +44,6 @@ class ColumnFacts:
         Mean number of words of a text.
     found : Found, optional
         The form in which the text writes numbers.
-    stray : str
-        A text that is none of that form, as messages show it; else empty.
     """
 
     rows: int
@@ -55,21 +51,17 @@ class ColumnFacts:
     distinct: int
     whole: bool = False
     ascending: bool = False
-    counts: bool = False
     told: int = 0
     infinite: int = 0
     rounded: bool = False
     words: float = 0.0
     found: Found | None = None
-    stray: str = ""
 
 
 def column_facts(
     table: pa.Table,
     schema: TableSchema,
-    strays: Mapping[str, str] | None = None,
     said: Mapping[str, str] | None = None,
-    rows: np.ndarray | None = None,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -78,28 +70,21 @@ def column_facts(
     table : pa.Table
         Some rows, in the order of the data.
     schema : TableSchema
-    strays : mapping of str to str, optional
-        A text that is no number of some columns of text, by name, where more rows than these tell that nearly all are.
     said : mapping of str to str, optional
         What columns are said to be.
-    rows : array of int, optional
-        The numbers of the rows; None: 0, 1, ....
     """
-    rows = np.arange(len(table)) if rows is None else rows
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
         raw, kind = table.column(column.name), (said or {}).get(column.name)
-        found, stray, words = None, "", 0.0
+        found, words = None, 0.0
         if text := column.base == "text" and not column.digits:
             words = _words(raw)
         if kind == "date" and column.base == "number":
             found = find_form(decoded(raw).cast(pa.large_string()), kind)
         elif text and kind in (None, "number", "date"):
-            stray = (strays or {}).get(column.name, "")
             found = find_form(raw, kind)
-            if found is not None and found.doubt == CODES and (kind == "number" or stray):
+            if found is not None and found.doubt == CODES and kind == "number":
                 found = replace(found, doubt="")
-            stray = "" if found is None else stray or (found.stray and repr(found.stray[:60]))
         if text and found is not None and found.base == "number":
             read = replace(column, base="number", form=found.form)
             x = coded(table.select([column.name]), TableSchema((read,)))[:, 0]
@@ -115,12 +100,9 @@ def column_facts(
             infinite = int((x == UNREAD).sum()) if column.base == "number" else 0
             rounded = column.base == "number" and not whole and bool((np.abs(values) > 2**53).any())
         ascending = whole and bool((exact[1:] > exact[:-1]).all())
-        counts = ascending and len(exact) == len(rows) and set(exact - rows) in ({0}, {1})
         distinct, told = len(np.unique(exact)), len(np.unique(values))
-        order = ascending, counts, told
-        facts.append(
-            ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found, stray)
-        )
+        order = ascending, told
+        facts.append(ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found))
     return facts
 
 

@@ -98,14 +98,11 @@ class Found(NamedTuple):
         The files, and the columns of each, with those that its folders stand for.
     lists : dict of str to int
         As of `TableRows`.
-    strays : dict of str to str
-        As of `table_source.TableSource`.
     """
 
     groups: tuple[Group, ...]
     schemas: Sequence[tuple[str, pa.Schema]]
     lists: dict[str, int]
-    strays: dict[str, str]
 
 
 class TablePart(NamedTuple):
@@ -197,8 +194,7 @@ class TableRows:
         return tuple(dict.fromkeys(group.origin for group in self.groups))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        # Credentials do not change the data, and have no place in a key; nor has where CSV became Parquet. But how it was read has: the
-        # name of the file tells.
+        # Where CSV became Parquet has no place in a key. But how it was read has: the name of the file tells.
         groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
         return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
@@ -359,16 +355,16 @@ def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
     return column.to_numpy(zero_copy_only=False)
 
 
-def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Place]) -> Found:
+def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     """The row groups and columns of files of Parquet, by their footers.
 
     Parameters
     ----------
     path : str
         Where the data set is.
-    names : sequence of Place
+    names : sequence of str
         The files.
-    origins : sequence of Place
+    origins : sequence of str
         The files of CSV that they were made of, or the same.
     """
 
@@ -401,7 +397,7 @@ def found_in(path: str, names: Sequence[files.Place], origins: Sequence[files.Pl
             if count := metadata.row_group(number).num_rows:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
-    return Found(tuple(groups), schemas, lists, {})
+    return Found(tuple(groups), schemas, lists)
 
 
 def _of_numbers(kind: pa.DataType) -> bool:

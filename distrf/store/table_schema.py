@@ -260,17 +260,15 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
         Missing columns and columns of another type, in one sentence.
     """
     types: dict[str, pa.DataType] = dict(zip(found.names, found.types, strict=True))
-    twice = {name: count for name, count in Counter(found.names).items() if count > 1}
     faults = []
     for column in trained.columns:
         if column.base == "unread":
             continue
-        if column.name in twice:
-            faults.append(f"{column.name!r} is there {twice[column.name]} times")
-        elif column.name not in types:
+        if column.name not in types:
             faults.append(f"{column.name!r} is missing")
         elif fault := column.fault(types[column.name]):
-            faults.append(f"{column.name!r} {fault}")
+            stray = (found.field(column.name).metadata or {}).get(b"stray")
+            faults.append(f"{column.name!r} {fault}" + (f", such as {stray.decode()}" if stray else ""))
     if not faults:
         return None
     return (
@@ -305,11 +303,13 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
     fields = []
     for name in names:
         kinds: dict[pa.DataType, str] = {}  # and the first table that has it
+        note = None
         for where, schema in schemas:
             at = schema.get_field_index(name)
             if at < 0:  # nulls
                 continue
             kinds.setdefault(schema.field(at).type, where)
+            note = note or schema.field(at).metadata
         kinds = {kind: where for kind, where in kinds.items() if not pa.types.is_null(kind)} or kinds
         first, *others = kinds
         column = ColumnType(name, str(first), str(base_of(first)))
@@ -319,7 +319,7 @@ def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa
                     f"a column has one type in all parts of a table; {name!r} is {first} in {kinds[first]!r} and {kind} in "
                     f"{kinds[kind]!r}; write them with one schema"
                 )
-        fields.append(pa.field(name, _common(list(kinds), column.base) if others else first))
+        fields.append(pa.field(name, _common(list(kinds), column.base) if others else first, metadata=note))
     return pa.schema(fields)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -60,8 +60,6 @@ class TableSource(RowSource):
         The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
-    strays : dict of str to str, default={}
-        Of columns of CSV that are text, though nearly all of it may read as numbers, a text that does not and its row.
     """
 
     table: ClassVar[bool] = True
@@ -71,7 +69,6 @@ class TableSource(RowSource):
     rows: TableRows
     cuts: tuple[Block, ...]
     schema: pa.Schema
-    strays: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def recognises(cls, path: str) -> bool:
@@ -83,7 +80,7 @@ class TableSource(RowSource):
         return file_lists.holds(path, file_lists.PARQUET)
 
     @classmethod
-    def files(cls, path: str) -> list[files.Place]:
+    def files(cls, path: str) -> list[str]:
         """The files of a path, in the order of the rows."""
         return file_lists.list_files(path, cls.endings, cls.kind)
 
@@ -106,7 +103,7 @@ class TableSource(RowSource):
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
             block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
-            schema=layout.schema, strays=place.strays,
+            schema=layout.schema,
         )  # fmt: skip
         return source if layout.coded is None else source.coded_as(layout.coded)
 
@@ -159,8 +156,7 @@ class TableSource(RowSource):
             The table lacks a column, or has it in another type.
         """
         if fault := drift(schema, self.schema):
-            strays = (f"; {name!r} has {stray}" for name, stray in self.strays.items() if repr(name) in fault)
-            raise InputError(f"{fault} (in {self.path!r}{''.join(strays)})")
+            raise InputError(f"{fault} (in {self.path!r})")
         rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
@@ -287,15 +283,10 @@ def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
     Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
     Anything else is float32.
     """
-    wide = any(
-        pa.types.is_decimal(k) or pa.types.is_float64(k) or (pa.types.is_integer(k) and k.bit_width > 16)
-        for k in kinds
-    )
-    if wide:
-        return np.dtype(np.float64)
-    if len(set(kinds)) == 1 and pa.types.is_integer(kinds[0]):
-        return np.dtype(kinds[0].to_pandas_dtype())
-    return np.dtype(np.float32)
+    one = target_dtype(kinds[0])
+    if len(set(kinds)) == 1 and one.kind in "iu" and one.itemsize <= 2:
+        return one
+    return np.result_type(np.float32, *map(target_dtype, kinds))
 
 
 def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:

@@ -18,8 +18,6 @@ import pyarrow.compute as pc
 
 #: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
 SHARE, FEWEST = 0.9, 10
-#: Of more texts some are looked at first.
-_QUICK = 1000
 _DAY = 86_400
 #: Units of numbers that are times, to the second.
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -129,7 +127,7 @@ def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
     passed = [[order for order in possible if test(dates[order])] for test in tests]
     told = [orders[0] for orders in passed if len(orders) == 1]
     usual = "dmy" if "dmy" in possible and re.match(r"\d+\.", plain[0]) else possible[0]
-    order = [*told, *(one for one in possible if _begins_months(dates[one])), usual][0]
+    order = [*told, usual][0]
     words = "text that reads as dates" + f", {_ORDERS[order]}" * (order != "ymd")
     others = " or ".join(_ORDERS[one] for one in possible if one != order)
     return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
@@ -168,20 +166,11 @@ def _rises(values: Sequence[Any]) -> bool:
     return len(values) >= _RISING and (all(a <= b for a, b in pairs) or all(a >= b for a, b in pairs))
 
 
-def _days(seconds: np.ndarray) -> np.ndarray:
-    days = np.floor(seconds / _DAY).astype("M8[D]")
-    return np.unique(days - days.astype("M8[M]")).astype(int) + 1
-
-
 def _fills_months(seconds: np.ndarray) -> bool:
     """Whether the days are spread over the month, as a year or a month hardly is."""
-    days = _days(seconds)
-    return len(days) > 15 and bool(days[0] <= 3 and days[-1] >= 28)
-
-
-def _begins_months(seconds: np.ndarray) -> bool:
-    """Whether all are the first of a month."""
-    return _days(seconds).tolist() == [1]
+    days = np.floor(seconds / _DAY).astype("M8[D]")
+    numbers = np.unique(days - days.astype("M8[M]")).astype(int) + 1
+    return len(numbers) > 15 and bool(numbers[0] <= 3 and numbers[-1] >= 28)
 
 
 def _find_stamps(texts: pa.Array) -> tuple[str, str, str] | None:
@@ -338,8 +327,6 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     for name, (found, find, read) in FORMS.items():
         if kind not in (None, found) or (name == "stamp" and kind is None):
             continue
-        if len(texts) > _QUICK and find(texts[:: len(texts) // _QUICK * 2]) is None:
-            continue  # a quick look at some of many
         if (told := find(texts)) is None:
             continue
         how, words, doubt = told

@@ -241,15 +241,12 @@ def create_nodes(store: StoreInfo) -> None:
             group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, fill_value=fill, **options)
 
 
-def open_nodes(store: StoreInfo, *, n_rows: int | None = None, writable: bool = False) -> dict[str, Node]:
+def open_nodes(store: StoreInfo, *, writable: bool = False) -> dict[str, Node]:
     """The arrays of a store, compared with its document.
 
     Parameters
     ----------
     store : StoreInfo
-    n_rows : int, optional
-        Rows that the arrays shall have here. None takes those of the document: what is stored may have more, of an append
-        that has not ended.
     writable : bool
         Open them to be written.
 
@@ -262,10 +259,12 @@ def open_nodes(store: StoreInfo, *, n_rows: int | None = None, writable: bool = 
     StoreError
         An array is missing, or is not the one of the document.
     """
-    path, least = store.path, stored_arrays(store, store.n_rows)
+    path = store.path
+    # There may be more rows, of an append that has not ended; and in the longer store of one, less.
+    least = stored_arrays(store, store.n_rows if store.first_row is None else store.first_row)
     group: Any = open_group(path, "r+" if writable else "r", whole=not writable, zarr_format=3)
     arrays: dict[str, zarr.Array] = {}
-    for name, (shape, chunks, dtype) in stored_arrays(store, n_rows or store.n_rows).items():
+    for name, (shape, chunks, dtype) in stored_arrays(store, store.n_rows).items():
         with files.reading(f"{path}/{name}", "a Zarr array"):
             found: Any = group[name]
             same = (found.shape[1:], found.chunks, found.dtype) == (shape[1:], chunks, dtype)

@@ -3,7 +3,8 @@
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
 block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
 written, its folder ``manifest`` has an empty file for each block that is finished, made after the data of the block. The
-attribute ``complete`` is set when all blocks are, and the folder removed.
+attribute ``complete`` is set when all blocks are, and the folder removed. While rows are appended, the file ``append.json`` is the
+document of the longer store.
 
 The attribute ``distrf`` of the group is a document of all that the store holds. It carries a checksum of itself; the metadata of
 the arrays are compared with it when a store is opened. A chunk carries its CRC32C, by Zarr's own codec. Zarr takes a chunk that
@@ -16,23 +17,24 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..errors import InputError, StoreError
-from ..representation import size
+from ..plain_data import size
 from . import files
-from .spec import fingerprint_of_spec, from_json, to_json
+from .spec import check_sealed, from_json, sealed, to_json
 
-FORMAT = 5
-MANIFEST, PARTS = "manifest", "_spec.json"
+FORMAT = "distrf-store 6"
+ZARR, PARTS, APPEND, MANIFEST = "zarr.json", "_spec.json", "append.json", "manifest"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
 COMPARED = ("kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target")
-_STATE = ("provenance", "complete", "id", "versions", "append")
+_STATE = ("provenance", "complete", "id", "versions", "first_row")
 
 
 @dataclass(frozen=True)
@@ -103,10 +105,8 @@ class StoreInfo:
         What tells an unfinished store, or rows that are appended, from others at the same path; None for a complete one.
     versions : list of str
         What the store was made from, and what it was after each append.
-    append : dict, optional
-        What differs in the longer store, of an append that has not ended.
-    first_row : int
-        The first row that is not there yet, while rows are appended.
+    first_row : int, optional
+        Of a store that gets longer by an append which has not ended: the rows of the shorter one.
     path : str
     """
 
@@ -122,8 +122,7 @@ class StoreInfo:
     complete: bool = False
     id: str | None = None
     versions: list[str] = field(default_factory=list)
-    append: dict[str, Any] | None = None
-    first_row: int = 0
+    first_row: int | None = None
     path: str = ""
 
     @classmethod
@@ -148,7 +147,7 @@ class StoreInfo:
         sparse : collection of str
             Names of arrays that are kept as CSR rows.
         **contents
-            `kind`, `spec`, `classes`, `columns`, `target`.
+            `kind`, `spec`, `classes`, `columns`, `target`, `provenance`.
 
         Raises
         ------
@@ -198,6 +197,16 @@ class StoreInfo:
             )
         return index * self.block_rows, min(self.n_rows, (index + 1) * self.block_rows)
 
+    @property
+    def first_block(self) -> int:
+        """The first block that an append writes, which begins with the rows that the last block of the shorter store has."""
+        return (self.first_row or 0) // self.block_rows
+
+    @property
+    def file(self) -> str:
+        """The name of the file of its document."""
+        return PARTS if self.kind == "parts" else ZARR if self.first_row is None else APPEND
+
     def blocks(self) -> Iterator[tuple[int, int, int]]:
         """``(index, start, stop)`` of every block."""
         for index in range(self.n_blocks):
@@ -214,10 +223,8 @@ class StoreInfo:
             return []
         fs, root = files.filesystem(self.path)
         done = files.names_in(fs, os.path.dirname(f"{root}/{self.mark(0)}"))
-        first = self.first_row // self.block_rows
-        return [
-            index for index in range(first, self.n_blocks) if os.path.basename(self.mark(index)) not in done
-        ]
+        blocks = range(self.first_block, self.n_blocks)
+        return [index for index in blocks if os.path.basename(self.mark(index)) not in done]
 
     def facts(self) -> list[tuple[str, Any]]:
         """What is shown of the store in short: names and values."""
@@ -262,100 +269,53 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     return (block_rows // next(counts, 1), *tail)
 
 
-def read_document(path: str, file: str = "zarr.json") -> dict[str, Any] | None:
-    """The attribute ``distrf`` of the group at ``path`` as JSON; None if there is none, or none that can be read."""
-    fs, root = files.filesystem(path)
-    attributes = (files.read_object(fs, f"{root}/{file}") or {}).get("attributes")
-    found = attributes.get("distrf") if isinstance(attributes, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def read_store(path: str, file: str = "zarr.json") -> StoreInfo:
+def stored(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo | None:
     """What a store that distrf wrote says of itself.
 
     Parameters
     ----------
-    path : str
+    path : path or URL
     file : str
-        Which says it: ``zarr.json`` of a store, ``_spec.json`` of part files.
+        Which says it: ``zarr.json`` of a store, ``_spec.json`` of part files, ``append.json`` of rows that are appended.
 
     Returns
     -------
-    StoreInfo
+    StoreInfo, or None where there is none of distrf
 
     Raises
     ------
     StoreError
-        No such store, one of another format, or a document that was changed since it was written.
+        One of another format, or a document that was changed since it was written.
     """
-    document = read_document(path, file)
-    if document is None:
-        files.require(path)
-        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
-    if document.get("format") != FORMAT:
-        raise StoreError(
-            f"this version of distrf reads stores of format {FORMAT}; {path!r} has format "
-            f"{document.get('format')!r}; update distrf, or make the store again"
-        )
-    fields = {key: value for key, value in document.items() if key != "checksum"}
-    if document.get("checksum") != fingerprint_of_spec(fields):
-        raise StoreError(
-            f"the metadata of the store {path!r} are not what was written: its {file} is damaged or was edited (its "
-            "checksum differs); restore it, or remove the store and make it again"
-        )
+    path = files.normalise(path)
+    fs, root = files.filesystem(path)
+    document = None
+    with suppress(ValueError, LookupError, TypeError, AttributeError):  # of others, or damaged
+        document = (files.read_json(fs, f"{root}/{file}") or {})["attributes"].get("distrf")
+    if not isinstance(document, dict):
+        return None
+    check_sealed(document, FORMAT, f"the {file} of {path!r}")
     arrays = {
         name: ArrayInfo(tuple(a["tail"]), a["dtype"], tuple(a["chunks"]), a["sparse"])
-        for name, a in fields["arrays"].items()
+        for name, a in document["arrays"].items()
     }
-    found: dict[str, Any] = from_json({key: fields[key] for key in (*COMPARED, *_STATE)})
+    found: dict[str, Any] = from_json({key: document[key] for key in (*COMPARED, *_STATE)})
     return StoreInfo(**found | {"arrays": arrays, "path": path})
+
+
+def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
+    """`stored`; StoreError where there is none."""
+    found = stored(path, file)
+    if found is None:
+        path = files.normalise(path)
+        files.require(path)
+        raise StoreError(f"{path!r} is not a store written by distrf: it has no distrf attribute")
+    return found
 
 
 def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
     fs, root = files.filesystem(store.path)
-    fields = {"format": FORMAT} | store.document(*COMPARED, *_STATE)
-    document = fields | {"checksum": fingerprint_of_spec(fields)}
+    document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(fs, f"{root}/{PARTS if store.kind == 'parts' else 'zarr.json'}", group, new=new)
-
-
-def info(path: str | os.PathLike[str]) -> StoreInfo:
-    """What a store of distrf holds.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    StoreInfo
-
-    Raises
-    ------
-    StoreError
-        There is no such store, or it is damaged.
-    """
-    return read_store(files.normalise(path))
-
-
-def made_from(path: str | os.PathLike[str]) -> dict[str, Any] | None:
-    """What determines the content of a store, as JSON.
-
-    Parameters
-    ----------
-    path : path or URL
-
-    Returns
-    -------
-    dict, or None for a store that distrf did not write
-    """
-    document = read_document(files.normalise(path))
-    return None if document is None else {key: document.get(key) for key in COMPARED}
-
-
-def writing(store: StoreInfo, store_id: str | None) -> StoreInfo:
-    """The store as it will be when what has this id is written; `first_row` is the first row that is not there yet."""
-    if store.append is None or store.append["id"] != store_id:
-        return store
-    return replace(store, **store.append, append=None, complete=False, first_row=store.n_rows)
+    return files.write_json(fs, f"{root}/{store.file}", group, new=new)

@@ -14,15 +14,14 @@ import numpy as np
 import zarr
 
 from ..errors import DistrfError, InputError, StoreError, did_you_mean
-from . import files, zarr_layout
+from . import files
 from .file_lists import version_of
-from .files import Place
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 from .spec import fingerprint_of_files, fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
-from .zarr_layout import StoreInfo, read_store
+from .zarr_layout import StoreInfo, info, stored
 
-_METADATA = ("/zarr.json", "/.zarray", "/.zattrs", "/.zgroup")
+_METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs")
 #: Attributes of the CF conventions: numbers are packed, or some stand for missing ones. NaN as text and as xarray encodes it.
 _CODED = ("scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value")
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
@@ -34,37 +33,31 @@ class ZarrRows:
 
     Parameters
     ----------
-    path : Place
+    path : str
         Of the store.
     array : str
         Name of the array; "" for a store that is a single array.
-    fingerprint : str
-        Names this version of the data in the keys of tasks.
+    version : str
+        Of the data, in the keys of tasks.
+    ours : bool
+        Whether distrf wrote the store: then after every read the version is looked for among those of the store.
     columns : tuple of int, optional
         Which columns, in this order.
-    version : str, optional
-        One of the versions of a store that distrf wrote, looked for after every read. None for stores of others.
     decode : bool
         Integer codes become the class names of the store.
     """
 
-    path: Place
+    path: str
     array: str
-    fingerprint: str
+    version: str
+    ours: bool
     columns: tuple[int, ...] | None = None
-    version: str | None = None
     decode: bool = False
 
     @property
     def paths(self) -> tuple[str, ...]:
         """What is read."""
         return (self.path,)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        # Credentials do not change the data, and have no place in a key.
-        return (
-            "ZarrRows", self.path, self.array, self.fingerprint, self.columns, self.decode,
-        )  # fmt: skip
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``: an array, or a ``csr_array`` of a CSR store.
@@ -78,14 +71,14 @@ class ZarrRows:
         try:
             block: Any = node[first:last]
         except Exception as error:
-            self._current()
+            self.current()
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
             raise StoreError(
                 f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
                 f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
             ) from error
-        self._current()
+        self.current()
         if block.dtype.kind == "T":
             block = block.astype(object).astype(str)
         if not self.decode:
@@ -97,11 +90,11 @@ class ZarrRows:
             )
         return classes[block]
 
-    def _current(self) -> StoreInfo | None:
+    def current(self) -> StoreInfo | None:
         """What a store of distrf says of itself, None of others. Raises StoreError where it was removed or made anew; appended rows change nothing."""
-        if self.version is None:
+        if not self.ours:
             return None
-        store = read_store(self.path)  # one request for a block
+        store = info(self.path)  # one request for a block
         if not store.complete or self.version not in store.versions:
             raise StoreError(
                 f"the store {self.path!r} was written again since it was opened; call open_rows again"
@@ -112,117 +105,11 @@ class ZarrRows:
 @lru_cache(maxsize=32)
 def _opened(rows: ZarrRows) -> tuple[Any, np.ndarray]:
     """The open array and, of a store that distrf wrote, its class names."""
-    store = rows._current()
+    store = rows.current()
     if store is None:
         group: Any = open_group(rows.path, "r")
         return (group[rows.array] if rows.array else group), np.empty(0)
     return open_nodes(store)[rows.array], np.asarray(store.classes or [])
-
-
-@dataclass(frozen=True)
-class OpenStore:
-    """An open Zarr store, ours or of others.
-
-    Parameters
-    ----------
-    path : Place
-    selection : Selection
-        As it was opened.
-    arrays : zarr.Group or dict
-        By name. A store that is a single array has the name "".
-    ours : StoreInfo, optional
-        What a store of distrf says of itself; None for stores of others.
-    """
-
-    path: Place
-    selection: Selection
-    arrays: Any
-    ours: StoreInfo | None
-
-    @classmethod
-    def open(cls, path: str, selection: Selection) -> OpenStore:
-        """Raises StoreError where nothing can be read, or where a store of ours is not complete or is damaged."""
-        path = files.normalise(path)
-        if zarr_layout.read_document(path) is None:
-            files.require(path)
-            node = open_group(path, "r")
-            return cls(path, selection, {"": node} if isinstance(node, zarr.Array) else node, None)
-        ours = read_store(path)
-        if not ours.complete:
-            raise StoreError(
-                f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
-                "again, and it resumes where it stopped"
-            )
-        return cls(path, selection, open_nodes(ours), ours)
-
-    @property
-    def names(self) -> list[str]:
-        """What it holds, for messages."""
-        return [name or "(a single array)" for name in sorted(self.arrays)]
-
-    def find(self, name: str, what: str | None = None) -> Any:
-        """What has a name, None if there is nothing.
-
-        Raises StoreError where its numbers are not as they are stored or, with `what` it shall be, where it is no dense array.
-        """
-        with files.reading(self.path, "a Zarr store"):
-            node = self.arrays.get(name)
-        if self.ours is None and isinstance(node, zarr.Array):
-            if "distrf" in node.attrs and name:
-                raise StoreError(
-                    f"the zarr.json of {self.path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
-                    "restore it, or remove the store and make it again"
-                )
-            _check_encoding(self.path, node)
-        if what is not None and not isinstance(node, zarr.Array):
-            raise StoreError(
-                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, self.names)}; it has {self.names}"
-            )
-        return node
-
-    def find_x(self) -> tuple[Node, str]:
-        """The array of X and its name. Raises StoreError if there is none."""
-        name = "" if isinstance(self.arrays, dict) and "" in self.arrays else "X"
-        node = self.find(name)
-        if node is None and self.ours is None:
-            with files.reading(self.path, "a Zarr store"):
-                matrices = [key for key, item in self.arrays.arrays() if len(item.shape) == 2]
-            name = matrices[0] if len(matrices) == 1 else name
-            node = self.find(name)
-        if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
-            raise StoreError(
-                f"X is the 2-D numeric array called X, or else the only 2-D array, got {node}; {self.path!r} has {self.names}; open one "
-                f"by its own path, {self.path}/NAME"
-            )
-        return node, name
-
-    def block_lengths(self, node: Node) -> tuple[int, ...]:
-        """Rows of every block of an array: whole chunks, except the last."""
-        n, *tail = node.shape
-        if isinstance(node, zarr.Array):
-            unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
-        else:
-            unit, itemsize = node.block_rows, 1
-        unit_bytes = unit * math.prod(tail) * itemsize
-        if unit_bytes < 1:
-            raise StoreError(f"{self.path!r} is empty: {n} rows of {math.prod(tail)} values")
-        wanted = self.selection.rows_per_block
-        if wanted is None:
-            wanted = self.ours.block_rows if self.ours else max(1, BLOCK_BYTES // unit_bytes) * unit
-        elif wanted < 1 or (wanted % unit and wanted < n):
-            near = max(unit, wanted // unit * unit)
-            raise StoreError(
-                f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
-                f"{unit} rows in {self.path!r}; use rows_per_block={near} or {near + unit}"
-            )
-        return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)
-
-    def reader(self, name: str, **options: Any) -> ZarrRows:
-        """What reads the array of a name, and names this version of the data."""
-        said = [f"{self.path}/zarr.json", *(f"{self.path}/{name}/{file}" for file in ("zarr.json", ".zarray"))]
-        now = version_of([Place(file, self.path.options) for file in said])
-        version = None if self.ours is None else fingerprint_of_spec(self.ours.made)
-        return ZarrRows(self.path, name, now, version=version, **options)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,64 +122,91 @@ class ZarrSource(RowSource):
         What reads a block.
     node : zarr.Array or CsrArray
         The open array.
-    store : OpenStore
+    arrays : zarr.Group or dict
+        All, by name. A store that is a single array has the name "".
+    ours : StoreInfo, optional
+        What a store of distrf says of itself; None for stores of others.
+    goal : str
+        Name of the array of the target.
     """
 
     rows: ZarrRows
     node: Node
-    store: OpenStore
+    arrays: Any
+    ours: StoreInfo | None
+    goal: str
 
     @classmethod
     def recognises(cls, path: str) -> bool:
         """True where the metadata of a group or an array are."""
         fs, root = files.filesystem(path)
-        return any(fs.exists(f"{root}/{name}") for name in ("zarr.json", ".zgroup", ".zarray"))
+        return any(fs.exists(f"{root}/{name}") for name in _METADATA[:3])
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:
         """X: the array of that name, else the only 2-D array, or the store itself where it is one array."""
-        store = OpenStore.open(path, selection)
-        node, name = store.find_x()
-        ours = store.ours
+        place, ours = files.normalise(path), stored(path)
+        if ours is None:
+            files.require(place)
+            arrays: Any = open_group(place, "r")
+            arrays = {"": arrays} if isinstance(arrays, zarr.Array) else arrays
+        elif ours.complete:
+            arrays = open_nodes(ours)
+        else:
+            raise StoreError(
+                f"only a complete store can be read, and blocks of {path!r} are not written; run the command that writes it "
+                "again, and it resumes where it stopped"
+            )
+        node, name = _find_x(place, arrays)
         n, d = node.shape
         names, chosen = ours.columns if ours else None, None
         if selection.columns is not None:
             chosen = column_numbers(path, selection.columns, names, d)
             names = names and [names[j] for j in chosen]
+        wanted = selection.target
         return cls(
-            path=store.path,
+            path=place,
             shape=(n, d if chosen is None else len(chosen)),
             dtype=np.dtype(node.dtype),
-            block_lengths=store.block_lengths(node),
+            block_lengths=_block_lengths(place, node, selection.rows_per_block, ours),
             columns=names,
             sparse=isinstance(node, CsrArray),
-            target=ours.target if ours else selection.target,
+            target=ours.target if ours else wanted,
             classes=ours.classes if ours else None,
-            rows=store.reader(name, columns=chosen),
+            rows=_reader(place, name, ours, columns=chosen),
             node=node,
-            store=store,
+            arrays=arrays,
+            ours=ours,
+            # An ingested store calls its target y, whatever its name was in the source.
+            goal="y" if wanted is None or (ours and ours.target == wanted) else wanted,
         )
 
-    def _beside(self, node: zarr.Array, name: str) -> ZarrSource:
+    def _beside(self, name: str, what: str = "") -> ZarrSource:
         """An array beside X; codes of a target or a prediction become class names if the store has them.
 
-        Raises StoreError where it has other rows.
+        Raises StoreError where there is none, or it has other rows.
         """
+        node = _find(self.path, self.arrays, name)
+        if not isinstance(node, zarr.Array):
+            names = sorted(self.arrays)
+            raise StoreError(
+                f"{what}{name!r} is no dense array of {self.path!r}{did_you_mean(name, names)}; it has {names}"
+            )
         if node.shape[:1] != self.shape[:1] or node.ndim > 2:
             raise StoreError(
                 f"X and {name} must have the same rows: X has shape {self.node.shape}, {name!r} has shape {node.shape} in {self.path!r}"
             )
         coded = node.dtype.kind in "iu" and name in ("y", "prediction")
-        classes = self.store.ours.classes if self.store.ours and coded else None
+        classes = self.ours.classes if self.ours and coded else None
         dtype = np.asarray(classes).dtype if classes else _fixed_width(node, self.block_lengths)
-        rows = self.store.reader(name, decode=bool(classes))
+        rows = _reader(self.rows.path, name, self.ours, decode=bool(classes))
         return replace(
             self, shape=tuple(node.shape), dtype=dtype, columns=None, sparse=False, classes=classes, rows=rows, node=node
         )  # fmt: skip
 
     def check_missing(self) -> None:
         """Warn of the chunks that a store of others lacks: Zarr reads the fill value for them, so a lost file looks empty."""
-        if self.store.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
+        if self.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
             return  # a block of ours cannot be read without its chunks
         if lost := self.node.nchunks - self.node.nchunks_initialized:
             warnings.warn(
@@ -304,26 +218,22 @@ class ZarrSource(RowSource):
 
     def target_source(self) -> ZarrSource | None:
         """The array of that name, by default y."""
-        wanted, ours = self.store.selection.target, self.store.ours
-        # An ingested store calls its target y, whatever its name was in the source.
-        name = "y" if wanted is None or (ours and ours.target == wanted) else wanted
-        if name == "y" and self.store.find(name) is None:
+        if self.goal == "y" and _find(self.path, self.arrays, "y") is None:
             return None
-        return self._beside(self.store.find(name, "the target "), name)
+        return self._beside(self.goal, "the target ")
 
     def column_source(self, name: str, exact: bool = False) -> ZarrSource:
         """The array of that name with as many rows, else a column of X, as it is stored."""
-        ours = self.store.ours
-        array = "y" if ours and ours.target == name else name
-        if array in self.store.names and array != "X":
-            found = self._beside(self.store.find(array, ""), array)
+        array = "y" if self.ours and self.ours.target == name else name
+        if array in self.arrays and array != "X":
+            found = self._beside(array)
             if math.prod(found.shape[1:]) != 1:
                 raise InputError(
                     f"a column has one value a row; {array!r} of {self.path!r} has shape {found.shape}"
                 )
             return found
-        chosen = column_numbers(self.path, [name], ours.columns if ours else None, self.node.shape[1])
-        rows = replace(self.rows, columns=chosen)
+        names = self.ours.columns if self.ours else None
+        rows = replace(self.rows, columns=column_numbers(self.path, [name], names, self.node.shape[1]))
         return replace(self, shape=(self.shape[0], 1), columns=[name], rows=rows)
 
     def read(self, first: int, last: int) -> Any:
@@ -337,24 +247,21 @@ class ZarrSource(RowSource):
     @classmethod
     def fingerprint(cls, path: str) -> str:
         """What a store of distrf was made from; of another its path and metadata."""
-        path = files.normalise(path)
-        ours = zarr_layout.made_from(path)
+        path, ours = files.normalise(path), stored(path)
         if ours is not None:
-            return fingerprint_of_spec(ours)
+            return fingerprint_of_spec(ours.made)
         fs, root = files.filesystem(path)
         if not fs.isdir(root):
             return fingerprint_of_files([path])
-        said = [name for name in sorted(fs.find(root, maxdepth=2)) if name.endswith(_METADATA)]
+        said = [name for name in sorted(fs.find(root, maxdepth=2)) if name.rpartition("/")[2] in _METADATA]
         return fingerprint_of_spec([path, *(fs.cat_file(name).decode() for name in said)])
 
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
         """Of the rows that a store of distrf was made with, and of those of each append."""
-        made = zarr_layout.made_from(files.normalise(path))
-        parts = made["spec"].get("parts") if made else None
-        if not parts:
-            return super().part_fingerprints(path)
-        return [(part["fingerprint"], part["rows"]) for part in parts]
+        ours = stored(path)
+        parts = ours.spec.get("parts") if ours else None
+        return [(p["fingerprint"], p["rows"]) for p in parts] if parts else super().part_fingerprints(path)
 
     @property
     def nbytes(self) -> int:
@@ -363,6 +270,66 @@ class ZarrSource(RowSource):
             with files.reading(self.path, "CSR rows"):
                 return int(self.shape[0] * self.node.mean_row_bytes())
         return super().nbytes
+
+
+def _reader(path: str, name: str, ours: StoreInfo | None, **options: Any) -> ZarrRows:
+    """What reads the array of a name, and names this version of the data: of others by their metadata."""
+    if ours is not None:
+        return ZarrRows(path, name, fingerprint_of_spec(ours.made), True, **options)
+    metadata = [f"{path}/zarr.json", f"{path}/{name}/zarr.json", f"{path}/{name}/.zarray"]
+    return ZarrRows(path, name, version_of(metadata), False, **options)
+
+
+def _find(path: str, arrays: Any, name: str) -> Any:
+    """What has a name, None if there is nothing. Raises StoreError where its numbers are not as they are stored."""
+    with files.reading(path, "a Zarr store"):
+        node = arrays.get(name)
+    if isinstance(arrays, zarr.Group) and isinstance(node, zarr.Array) and "distrf" in node.attrs:
+        raise StoreError(
+            f"the zarr.json of {path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
+            "restore it, or remove the store and make it again"
+        )
+    if isinstance(node, zarr.Array):
+        _check_encoding(path, node)
+    return node
+
+
+def _find_x(path: str, arrays: Any) -> tuple[Node, str]:
+    """The array of X and its name. Raises StoreError if there is none."""
+    name = "" if isinstance(arrays, dict) and "" in arrays else "X"
+    node = _find(path, arrays, name)
+    if node is None and isinstance(arrays, zarr.Group):
+        with files.reading(path, "a Zarr store"):
+            matrices = [key for key, item in arrays.arrays() if len(item.shape) == 2]
+        name = matrices[0] if len(matrices) == 1 else name
+        node = _find(path, arrays, name)
+    if not isinstance(node, Node) or len(node.shape) != 2 or node.dtype.kind not in "biuf":
+        raise StoreError(
+            f"X is the 2-D numeric array called X, or else the only 2-D array, got {node}; {path!r} has {sorted(arrays)}; open one "
+            f"by its own path, {path}/NAME"
+        )
+    return node, name
+
+
+def _block_lengths(path: str, node: Node, wanted: int | None, ours: StoreInfo | None) -> tuple[int, ...]:
+    """Rows of every block of an array: whole chunks, except the last."""
+    n, *tail = node.shape
+    if isinstance(node, zarr.Array):
+        unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
+    else:
+        unit, itemsize = node.block_rows, 1
+    unit_bytes = unit * math.prod(tail) * itemsize
+    if unit_bytes < 1:
+        raise StoreError(f"{path!r} is empty: {n} rows of {math.prod(tail)} values")
+    if wanted is None:
+        wanted = ours.block_rows if ours else max(1, BLOCK_BYTES // unit_bytes) * unit
+    elif wanted < 1 or (wanted % unit and wanted < n):
+        near = max(unit, wanted // unit * unit)
+        raise StoreError(
+            f"a block is a whole multiple of the chunks it reads: rows_per_block={wanted}, chunks of "
+            f"{unit} rows in {path!r}; use rows_per_block={near} or {near + unit}"
+        )
+    return tuple(min(n - first, wanted) for first in range(0, n, wanted)) or (0,)
 
 
 def _fixed_width(node: zarr.Array, block_lengths: Sequence[int]) -> np.dtype:

@@ -11,7 +11,6 @@ from ..execution.passes import count_segments
 from ..execution.planned import Costs, PlannedRows
 from ..gram_tiles import tiles_nbytes
 from ..maps.tiles import FeatureTiles
-from ..projections.cache import cached_bytes
 from .reductions import GramTilesReduction, ProductReduction
 
 SOLVERS = ("auto", "finder", "gram")
@@ -127,18 +126,10 @@ class SubspaceCosts:
     learned_bytes: int
     client_bytes: int
 
-    def costs(self, rows: PlannedRows, weights: float) -> Costs:
-        """These costs as a plan adds them up; weights : bytes of the weights of the base map."""
-        reduction, at_once = self.reduction, rows.uncut_rows
-        memory = PassMemory(
-            at_once * rows.row_bytes,
-            reduction.scratch_bytes,
-            reduction.nbytes,
-            cached_bytes(rows.weights + weights, rows.itemsize) + self.learned_bytes,
-            rows.segments(reduction),
-            rows.workers.threads,
-        )
-        return Costs((rows.passes(self.passes, reduction),), memory=memory, client_bytes=self.client_bytes)
+    def costs(self, rows: PlannedRows) -> Costs:
+        """These costs as a plan adds them up."""
+        memory = rows.pass_memory(self.reduction, self.learned_bytes)
+        return Costs((rows.passes(self.passes, self.reduction),), memory=memory, client_bytes=self.client_bytes)
 
 
 def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:

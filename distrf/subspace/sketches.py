@@ -11,9 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..compiled.csr_products import add_transposed_product
 from ..errors import InputError
 from ..randomness import sample_indices, signs, variates
 
@@ -53,11 +51,8 @@ class Sketch:
 def add_product(F: Any, G: np.ndarray, out: np.ndarray) -> None:
     """Add F'G to the float64 `out` by tiles of features: products in the dtype of F, and little scratch.
 
-    F : array or CSR matrix of shape (m, D)
+    F : array of shape (m, D)
     """
-    if sp.issparse(F):
-        add_transposed_product(F, G, out)
-        return
     step = max(256, _PRODUCT_BYTES // (F.dtype.itemsize * max(1, G.shape[1])))
     for a in range(0, F.shape[1], step):
         out[a : a + step] += F[:, a : a + step].T @ G
@@ -126,7 +121,7 @@ class SRHTSketch(Sketch):
         return np.concatenate(tiles) if tiles else np.empty((0, self.width))
 
     def add(self, first: int, F: Any, out: np.ndarray) -> None:
-        from ..compiled.subsampled_hadamard import add_hadamard_samples  # late, with Numba
+        from ..compiled.walsh_hadamard import add_hadamard_samples  # late, with Numba
 
         sample_block, sample_row = self.samples()
         for block, a, b in self._blocks(first, first + F.shape[0]):

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from ..errors import InputError, input_errors, warn
 from ..execution.open_table import Table, is_table, open_table
 from ..execution.planned import Costs, PlannedRows
-from ..execution.row_blocks import align_rows, check_dask_rows, map_rows, rows_per_block, split_rows
+from ..execution.row_blocks import align_rows, check_dask_rows, map_features
 from ..execution.sampling import sampled_rows, take_rows
 from ..folds import GivenFolds, given_folds
 from ..maps.base import FeatureMap
@@ -35,7 +35,7 @@ from ..parameters import (
 )
 from ..randomness import draw_seed
 from ..store.table_facts import column_facts
-from ..store.table_schema import TableSchema
+from ..store.table_schema import TableSchema, listed
 from ..targets import Targets, as_columns, class_targets, regression_targets
 from ..typing import ArrayLike, RandomState
 from .drift import find_drift
@@ -43,7 +43,6 @@ from .encodings import (
     MOST_TARGETS,
     NUMBERS,
     Choices,
-    EncodedColumn,
     encode_columns,
     feature_names,
     planned_encodings,
@@ -287,14 +286,13 @@ class TableEncoder(FeatureEstimator):
         summary = summarise(rows, reduction, y, None if given is None else given.values)
         crossing = "rows" if given is None else "later" if given.n_folds == 1 else "folds"
         encoded = encode_columns(kinds, summary, replace(self._choices(seed), crossing=crossing))
-        encodings = [one for column in encoded for one in column.encodings]
+        encodings = [one for _, made in encoded for one in made]
         if not encodings:
-            raise InputError(
-                f"no column varies: {', '.join(f'{c.kind.name!r}: {c.kind.why}' for c in encoded[:10])}; give others"
-            )
+            left = listed(f"{facts['name']!r}: {facts['why']}" for facts, _ in encoded)
+            raise InputError(f"no column varies: {left}; give others")
         self.map_ = TableMap.of_encodings(rows.shape[1], encodings)
         self.schema_ = None if schema is None else schema.spec()
-        self.columns_ = [_described_column(column) for column in encoded]
+        self.columns_ = [facts for facts, _ in encoded]
         self.__dict__.pop("feature_names_in_", None)
         if schema is not None:
             self.feature_names_in_ = np.array(schema.names, dtype=object)
@@ -347,9 +345,7 @@ class TableEncoder(FeatureEstimator):
     def _apply(self, map_: TableMap, rows: Any) -> Any:
         if not is_dask_collection(rows):
             return apply_map(map_, rows, self.n_jobs)
-        dtype = map_.out_dtype(rows.dtype)
-        widest = max(map_.entries_per_row * dtype.itemsize, 8 * rows.shape[1])
-        return map_rows(map_, split_rows(rows, rows_per_block(widest)), map_.n_components, dtype)
+        return map_features(map_, rows)
 
     def _planned_map(self, d: int) -> FeatureMap:
         return TableMap.of_encodings(d, planned_encodings(self._planned_kinds(d), self._choices(0)))
@@ -425,7 +421,7 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    facts = column_facts(table.sample(), table.schema, table.strays, said, table.sampled_rows())
+    facts = column_facts(table.sample(), table.schema, said)
     kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)
@@ -459,12 +455,3 @@ def _coded_block(X: np.ndarray) -> np.ndarray:
     X[np.isnan(X)] = MISSING
     X[~np.isfinite(X)] = UNREAD
     return X
-
-
-def _described_column(column: EncodedColumn) -> dict[str, Any]:
-    kind = column.kind
-    return {
-        "name": kind.name, "kind": kind.kind, "encoding": column.encoding, "why": kind.why,
-        "missing": round(float(column.missing), 6), "low": column.low, "high": column.high, "exact": column.exact,
-        "unread": column.unread,
-    }  # fmt: skip

@@ -6,7 +6,7 @@ Two rows that are drawn at random are at a squared distance of about 2 in each c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -56,36 +56,17 @@ class Choices:
     crossing: str = "rows"
 
 
-@dataclass(frozen=True)
-class EncodedColumn:
-    """A column with what is made of it.
+#: What `TableEncoder.columns_` says of a column, and what is made of it: nothing of one that is left out.
+EncodedColumn = tuple[dict[str, Any], tuple[Encoding, ...]]
 
-    Attributes
-    ----------
-    kind : ColumnKind
-        "drop" where the pass found a constant.
-    encoding : str
-        In words.
-    encodings : tuple of Encoding
-        None for a column that is left out.
-    missing : float
-        Share of the rows without a value.
-    low, high : float, optional
-        The range of a column of numbers.
-    unread : int
-        Values of a column of numbers that are none.
-    exact : bool
-        Whether all levels of a category are known.
-    """
 
-    kind: ColumnKind
-    encoding: str
-    encodings: tuple[Encoding, ...] = ()
-    missing: float = 0.0
-    low: float | None = None
-    high: float | None = None
-    unread: int = 0
-    exact: bool = False
+def _encoded(
+    kind: ColumnKind, words: str, made: tuple[Encoding, ...] = (), missing: float = 0.0, exact: bool = False
+) -> EncodedColumn:
+    return {
+        "name": kind.name, "kind": kind.kind, "encoding": words, "why": kind.why, "missing": round(float(missing), 6),
+        "low": None, "high": None, "exact": exact, "unread": 0,
+    }, made  # fmt: skip
 
 
 def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: Choices) -> list[EncodedColumn]:
@@ -107,19 +88,19 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
     for j, kind in enumerate(kinds):
         known = summary.columns.get(j)
         if known is None:
-            encoded.append(EncodedColumn(kind, "left out"))
+            encoded.append(_encoded(kind, "left out"))
         elif isinstance(known, FrequentCodes):
             encoded.append(_encode_levels(j, kind, known, summary, choices))
         else:
-            column = _encode_numbers(j, kind, known, choices)
-            if column.kind.used:
-                column = replace(column, low=known.low, high=known.high, unread=known.unread)
-            encoded.append(column)
+            facts, made = _encode_numbers(j, kind, known, choices)
+            if made:
+                facts |= {"low": known.low, "high": known.high, "unread": known.unread}
+            encoded.append((facts, made))
     return encoded
 
 
 def _dropped(kind: ColumnKind, why: str, missing: float = 0.0) -> EncodedColumn:
-    return EncodedColumn(ColumnKind(kind.name, "drop", why), "left out", (), missing)
+    return _encoded(ColumnKind(kind.name, "drop", why), "left out", (), missing)
 
 
 def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Choices) -> EncodedColumn:
@@ -131,7 +112,7 @@ def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Cho
     low, high = np.clip([known.low, known.high], -_LARGEST, _LARGEST)
     if not high > low:
         if marks:
-            return EncodedColumn(kind, "whether it is missing", marks, missing)
+            return _encoded(kind, "whether it is missing", marks, missing)
         return _dropped(kind, f"the same value ({low:g}) in all rows")
     middle = float(np.clip(known.quantiles(0.5), low, high))
     if kind.kind in ("date", "clock"):
@@ -140,7 +121,7 @@ def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Cho
         made = date_parts(j, middle, units.spread, float(edges[1] - edges[0]), known.timed)
         parts = [one.period for one in made[1:] if isinstance(one, Cycle)]
         what = "time elapsed" if kind.kind == "date" else "time of day"
-        return EncodedColumn(kind, ", ".join([what, *parts]), (*made, *marks), missing)
+        return _encoded(kind, ", ".join([what, *parts]), (*made, *marks), missing)
     numbers: list[Encoding] = []
     words = []
     if choices.numbers in ("standard", "robust"):
@@ -157,7 +138,7 @@ def _encode_numbers(j: int, kind: ColumnKind, known: NumberSummary, choices: Cho
         numbers.append(PiecewiseLinear(j, factor, middle, edges))
         words.append(f"piecewise linear over {len(edges) - 1} bins")
     text = " and ".join(words) + ", whether it is missing" * bool(marks)
-    return EncodedColumn(kind, text, (*numbers, *marks), missing)
+    return _encoded(kind, text, (*numbers, *marks), missing)
 
 
 def _clipped_quantiles(known: NumberSummary, count: int) -> np.ndarray:
@@ -236,7 +217,7 @@ def _encode_levels(
     else:
         made = Hashed.seeded(j, 1.0, _HASHED, choices.seed)
         words = f"hashed to {_HASHED} features, {levels}"
-    return EncodedColumn(kind, words, (made,), missing, exact=exact)
+    return _encoded(kind, words, (made,), missing, exact=exact)
 
 
 def _target_means(
@@ -316,4 +297,4 @@ def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Enc
     worst = {j: levels if kind.kind == "category" else numbers for j, kind in enumerate(kinds) if kind.used}
     summary = TableSummary(0, worst, np.zeros((0, 1)), np.zeros(0), RowSample(1, 0))
     encoded = encode_columns(kinds, summary, choices)
-    return [one for column in encoded for one in column.encodings] or [Units(0, 1.0, 0.0, 0.0, 1.0)]
+    return [one for _, made in encoded for one in made] or [Units(0, 1.0, 0.0, 0.0, 1.0)]

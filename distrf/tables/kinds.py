@@ -57,7 +57,7 @@ class ColumnKind:
     column : ColumnType, optional
         What it is to be read as.
     lost : bool
-        Whether it is left out by a guess though it may tell something, as numbers of rows do not.
+        Whether it is left out by a guess though it may tell something, as ascending numbers with the name of an id do not.
     unread : bool
         Whether the caution says that some values count as missing.
     """
@@ -122,23 +122,15 @@ def infer_kinds(
         if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
             caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
             caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
-        unread = bool(caution and (fact.stray or fact.infinite))
+        unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
-    if not any(kind.used for kind in kinds):
-        kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
     if not any(kind.used for kind in kinds):
         left = listed(f"{kind.name!r}: {kind.why}" for kind in kinds)
         raise InputError(
-            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
+            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}} for levels, "
+            "'number' or 'date'"
         )
     return kinds
-
-
-def _as_number(kind: ColumnKind) -> ColumnKind:
-    """A column of ascending numbers where there is no other one."""
-    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; say kinds={{{kind.name!r}: 'date'}} where it is a time"
-    column = kind.column and replace(kind.column, base="number")
-    return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
@@ -162,9 +154,9 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
         return f"column {column.name!r} has infinite numbers in {fact.infinite:,} of {fact.rows:,} rows looked at: they count as missing"
     if kind == "category" and fact.rounded:
         return f"column {column.name!r} has floating-point numbers beyond 2^53: integers that were rounded to one are one level"
-    if fact.found is None or not column.form or not (fact.stray or fact.found.doubt):
+    if fact.found is None or not column.form or not (fact.found.stray or fact.found.doubt):
         return ""
-    stray = f"not {fact.stray}: such texts count as missing" if fact.stray else ""
+    stray = f"not {fact.found.stray[:60]!r}: such texts count as missing" if fact.found.stray else ""
     doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
     otherwise = f"say kinds={ {column.name: 'category'} } for levels"
     if fact.found.doubt:
@@ -201,8 +193,7 @@ def _guess(column: ColumnType, fact: ColumnFacts, all_rows: int) -> tuple[str, s
     named = _ID_NAME.search(column.name) is not None
     if distinct and fact.whole and (fact.ascending or named):
         order = "in ascending order" if fact.ascending else "and the name of an id"
-        lost = not (fact.counts or (fact.ascending and named))
-        return "id", f"whole numbers, all distinct {rows}, {order}", lost
+        return "id", f"whole numbers, all distinct {rows}, {order}", not (fact.ascending and named)
     if column.base == "number":
         if fact.told == fact.distinct:
             return "number", column.arrow, False

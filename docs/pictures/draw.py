@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 
 import distrf
 from distrf.kernels import Gaussian, get_kernel
-from distrf.plot import displays
 from distrf.projections import PROJECTIONS
 
 HERE = Path(__file__).parent
@@ -236,7 +235,7 @@ def laplace():
     figure, axes = plt.subplots(1, 2, figsize=(7.4, 3.1))
     X = digits()[0][:200]
     X = X / X.sum(axis=1, keepdims=True)
-    parts = {"dense": {}, "alternating, log2 d": {"projection": "alternating_circulant", "n_mixed": "log2"}}
+    parts = {"dense": {}, "alternating, log2 d": {"projection": "alternating_circulant-log2"}}
     parts |= {
         "alternating, 2": {"projection": "alternating_circulant"},
         "circulant": {"projection": "circulant"},
@@ -358,7 +357,11 @@ def tefm():
     X = digits()[0]
     base = distrf.RandomFourierFeatures(n_components=1024, random_state=0)
     fitted = distrf.TEFM(base, n_components=256, random_state=0).fit(X)
-    displays(fitted)["spectrum"].plot(ax=axes[0])
+    left = np.maximum(1 - np.cumsum(fitted.explained_energy_), 1e-8)
+    axes[0].plot(np.maximum(fitted.explained_energy_, 1e-12), label="along direction l")
+    axes[0].plot(left, label="beyond the first l")
+    axes[0].set(xlabel="direction l", ylabel="share of the energy |F|²", yscale="log")
+    axes[0].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize="small")
     scale = base.fit(X).length_scale_
     exact = Gaussian()(X, length_scale=scale)
 
@@ -443,7 +446,11 @@ def ridge():
     X, _, y, _ = digits()
     features = distrf.RandomFourierFeatures(n_components=512, random_state=0)
     model = make_pipeline(features, distrf.StreamingRidgeClassifier()).fit(X, y)
-    displays(model)["alphas"].plot(ax=ax)
+    alphas, errors = np.array(model[-1].alphas_), np.array(model[-1].cv_errors_)
+    ax.loglog(alphas, errors, ".-", label="errors")
+    ax.plot(model[-1].alpha_, errors[alphas == model[-1].alpha_], "o", label=f"chosen: {model[-1].alpha_:g}")
+    ax.set(xlabel="alpha", ylabel="mean squared error, held-out rows")
+    ax.legend(fontsize="small")
     return figure
 
 

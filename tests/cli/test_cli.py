@@ -41,7 +41,6 @@ def files(tmp_path_factory):
     """The digits in every format, and stores of them."""
     folder = tmp_path_factory.mktemp("cli")
     np.savez(folder / "digits.npz", X_train=GREY, y_train=TRAIN_Y, X_test=TEST_GREY, y_test=TEST_Y)
-    np.save(folder / "digits.npy", np.c_[GREY, TRAIN_Y].astype(np.float32))
     pq.write_table(table(GREY, TRAIN_Y), folder / "train.parquet", row_group_size=400)
     pq.write_table(table(TEST_GREY, TEST_Y), folder / "test.parquet", row_group_size=100)
     dump_svmlight_file(
@@ -89,10 +88,8 @@ def matches(pattern, text):
 INGESTS = {
     "parquet": (["train.parquet", "--target", "label", "--columns", PIXELS], 1437, GREY),
     "csv": (["digits.csv", "--target", "label"], 300, GREY),
-    "npy": (["digits.npy", "--target", "64"], 1437, GREY),
-    "npz": (["digits.npz", "--split", "train"], 1437, GREY),
     "npz-float32": (["digits.npz", "--split", "test", "--dtype", "float32"], 360, TEST_GREY),
-    "svmlight": (["digits.svmlight", "--sparse", "dense", "--zero-based", "no"], 200, GREY),
+    "svmlight": (["digits.svmlight", "--zero-based", "no"], 200, GREY),
 }
 
 
@@ -111,12 +108,11 @@ def test_ingest(cli, files, tmp_path, kind):
     assert "complete" in cli("ingest", files / source, tmp_path / "a.zarr", *options).out  # again
 
 
-@pytest.mark.parametrize("more", [(), ("--for", "featurize")])
-def test_plan_runs_nothing(cli, files, more, monkeypatch):
+def test_plan_runs_nothing(cli, files, monkeypatch):
     monkeypatch.setattr("distrf.cluster._started", lambda *_: pytest.fail("a cluster was started"))
     before = set(files.iterdir())
-    result = json.loads(cli("plan", files / "train.zarr", "-D", 512, *more, "--json").out)
-    assert (result["job"], result["rows"], result["fits"]) == ("featurize" if more else "train", 1437, True)
+    result = json.loads(cli("plan", files / "train.zarr", "-D", 512, "--json").out)
+    assert (result["job"], result["rows"], result["fits"]) == ("train", 1437, True)
     wanted = {"tasks", "passes", "bytes_read", "peak_bytes_per_worker", "peak_parts", "workers", "notes"}
     assert wanted <= result.keys()
     assert set(files.iterdir()) == before
@@ -271,28 +267,20 @@ def foreign(path, X, y=None):
     return path
 
 
-def spoiled(value, row=133):
-    X = TRAIN_X[:300].copy()
-    X[row, 7] = value
-    return X
-
-
-FINITE = r"X must be finite, but row 133( of the block)?, column 7 is "
-
-
 @pytest.mark.parametrize("command", ["train", "featurize"])
 @pytest.mark.parametrize(
-    ("X", "n", "message"),
+    ("n", "message"),
     [
-        (spoiled(np.inf), 300, FINITE + "(infinity.*from row 0 on|inf; impute)"),
-        (TRAIN_X[:300], 200, r"X and y must have the same rows: X has shape \(300, 64\), 'y' .*\(200,\)"),
-        (TRAIN_X[:300].astype("U8"), 300, r"X is the 2-D numeric array called X.*dtype"),
-        (TRAIN_X[:300].astype("c8"), 300, r"X is the 2-D numeric array called X.*complex64"),
+        (
+            300,
+            "X must be finite, but row 133( of the block)?, column 7 is (infinity.*from row 0 on|inf; impute)",
+        ),
+        (200, r"X and y must have the same rows: X has shape \(300, 64\), 'y' .*\(200,\)"),
     ],
-    ids=["inf", "y", "text", "complex"],
 )
-@pytest.mark.filterwarnings("ignore:The data type .* does not have a Zarr V3 specification")
-def test_bad_rows(cli, tmp_path, command, X, n, message):
+def test_bad_rows(cli, tmp_path, command, n, message):
+    X = TRAIN_X[:300].copy()
+    X[133, 7] = np.inf
     foreign(tmp_path / "bad.zarr", X, TRAIN_Y[:n])
     words = [tmp_path / "bad.zarr", tmp_path / "out", "-D", 32, "--set", "map__length_scale=2"]
     printed = cli(command, *words, code=1, cluster=True)

@@ -72,11 +72,12 @@ def test_paths_are_relative_to_the_file(tmp_path, monkeypatch):
     ("text", "said"),
     [
         ("a: [", "is neither YAML nor JSON"),
-        ("- X", "a job file has NAME: VALUE on each line; .* has a list"),
+        ("\0", "is neither YAML nor JSON"),
+        ("- X", "a job file has NAME: VALUE on each line, .* has not"),
         ("command: predict", "is a job of `distrf predict`, not of `distrf train`"),
         ("n-componets: 2", "has no 'n_componets' .did you mean 'n_components'..; there are: x, out, "),
-        ("overwrite: 'yes'", "overwrite in '.*' is true or false, got 'yes'"),
-        ("set: 3", "set in '.*' has names and values, got 3"),
+        ("overwrite: maybe", "valid boolean"),
+        ("set: 3", "--set takes NAME=VALUE, got"),
         ("X: a", "Missing argument"),
     ],
 )

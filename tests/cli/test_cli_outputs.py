@@ -58,7 +58,7 @@ def test_outputs_that_cannot_be_written_are_found_first(cli, rows, tmp_path, mon
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize("command", ["train", "featurize", "predict", "parts", "save-map", "ingest", "demo"])
+@pytest.mark.parametrize("command", ["train", "featurize", "predict", "parts", "save-map", "ingest"])
 @pytest.mark.parametrize("place", ["full", "/dev/null", "/proc/x"])
 def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, command, place):
     (tmp_path / "full").mkdir()
@@ -77,13 +77,9 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
         "parts": ["predict", tmp_path / "m", rows, f"{out}.parquet" if place == "/proc/x" else out],
         "save-map": ["featurize", rows, tmp_path / "out", "--save-map", out],
         "ingest": ["ingest", rows.parent / "rows.npz", out],
-        "demo": ["demo", "--out", out],
     }[command]
-    if (command, place) == ("demo", "full"):
-        (out / "digits.zarr").mkdir()
-        (out / "notes.txt").rename(out / "digits.zarr" / "notes.txt")
     before = sorted(tmp_path.rglob("*"))
-    more = [] if command in ("save-map", "demo") else ["--overwrite"]
+    more = [] if command == "save-map" else ["--overwrite"]
     assert re.search("cannot be written|must be free or hold", cli(*words, *more, code=1).err)
     assert sorted(tmp_path.rglob("*")) == before
 

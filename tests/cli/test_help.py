@@ -26,7 +26,7 @@ FUNCTIONS = [
 ]  # fmt: skip
 #: Options that are no parameter of one: how a command runs and where it reads options, and names of files.
 OWN = {
-    "job", "csv", "set", "quiet", "json", "report", "importance", "like", "rows", "kind", "what", "grid",
+    "job", "csv", "set", "quiet", "json", "report", "importance", "like", "rows", "kind", "grid",
 }  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def contents(path):
             data = file.read_bytes()
             if file.suffix == ".json":
                 data = lasting(json.loads(data))
-                data.pop("sha256", None)  # of a document with all that is volatile
+                data.pop("checksum", None)  # of a document with all that is volatile
             found[str(file.relative_to(path))] = data
     return found
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 
 from distrf.compiled.cosine import cos_offset, cos_sin
-from distrf.compiled.walsh_hadamard import walsh_hadamard
 
 TOLERANCE = {np.float32: 2e-7, np.float64: 4e-16}
 DTYPES = [
@@ -76,7 +73,3 @@ def test_what_is_not_finite_becomes_nan(dtype, bad):
     assert np.isnan(out).tolist() == [[False, False, True, True, False, False]]
     cos_offset(p, np.zeros(3, dtype=dtype), out, 0, 1.0)
     assert np.isnan(out[0, :3]).tolist() == [False, True, False]
-
-
-def test_loops_are_pickled_by_name():
-    assert pickle.loads(pickle.dumps(walsh_hadamard)) is walsh_hadamard

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 from reductions import count_calls, refuse_row
-from stored_arrays import create_parts, stored_array
+from stored_arrays import contents, create_parts, stored_array
 
 from distrf import open_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
@@ -23,11 +23,6 @@ from distrf.store import StoreInfo, create, finish, info, pending_blocks, write_
 
 X = np.random.default_rng(0).normal(size=(95, 4)).astype(np.float32)
 Y = np.arange(95)
-
-
-def contents(path):
-    """{relative file name: bytes} of a folder."""
-    return {str(p.relative_to(path)): p.read_bytes() for p in Path(path).rglob("*") if p.is_file()}
 
 
 def times(path):

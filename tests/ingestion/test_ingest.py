@@ -8,7 +8,6 @@ import io
 import os
 import shutil
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +19,7 @@ import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
+from stored_arrays import contents, read
 from strategies import seeds
 
 from distrf import ingest, open_rows
@@ -42,24 +42,18 @@ def small_batches(monkeypatch):
     monkeypatch.setattr(matrix_files, "PIECE_BYTES", 256)
 
 
-def contents(path):
-    root = Path(path)
-    return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
-
-
-def read(path, **options):
-    """X (dense) and y of a store."""
-    rows, y = open_rows(path, **options)
-    blocks = [b.compute(scheduler="sync") for b in rows.to_delayed().ravel()]
-    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
-    return dense, None if y is None else y.compute(scheduler="sync")
-
-
 CLASSES = ["maybe", "no", "yes"]
 DIGITS = RNG.integers(0, 255, (37, 5)).astype("u1")
 COUNTS = sp.random_array((30, 20), density=0.1, format="csr", rng=np.random.default_rng(0))
 COUNTS.data = np.ceil(COUNTS.data * 9).astype("u1")
-CSR = {"X_data": COUNTS.data, "X_indices": COUNTS.indices, "X_indptr": COUNTS.indptr, "X_shape": COUNTS.shape}
+FULL = sp.csr_array(np.where(X > 0.5, X, 0))
+
+
+def csr(S):
+    return {"X_data": S.data, "X_indices": S.indices, "X_indptr": S.indptr, "X_shape": S.shape}
+
+
+CSR = csr(COUNTS)
 ARCHIVE = {
     "X_train": DIGITS, "y_train": LABELS, "X_test": DIGITS[:4], "y_test": LABELS[:4], "pos_train": X[:, :2],
 }  # fmt: skip
@@ -105,8 +99,8 @@ SOURCES = {
     "npy with a target": ("a.npy", X, {"target": "-1", "columns": [1], "dtype": "float32"}, X[:, [1]].astype("f4"), X[:, 2], {}),
     "npz": ("a.npz", ARCHIVE, {"split": "train", "block_rows": 6}, DIGITS, LABELS, {"classes": CLASSES}),
     "npz, other targets": ("a.npz", ARCHIVE, {"split": "train", "target": "pos", "columns": [4, 0]}, DIGITS[:, [4, 0]], X[:, :2], {}),
-    **{f"npz, sparse: {how}": ("a.npz", CSR | {"y": np.arange(30)}, {"sparse": how, "block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": how != "dense"})
-       for how in (None, "csr", "dense")},
+    "npz, sparse": ("a.npz", CSR | {"y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
+    "npz, more than a quarter stored": ("a.npz", csr(FULL), {}, FULL.toarray(), None, {"sparse": False}),
     **{f"csv{packed}": (f"a.csv{packed}", TABLE, {"target": "label", "block_rows": 10}, NUMBERS, LABELS, {"columns": ["a", "b", "n"], "target": "label", "classes": CLASSES})
        for packed in ("", ".gz")},
     "csv, integer target": ("a.csv", TABLE, {"target": "n", "columns": ["b"]}, X[:, [1]], np.arange(37), {}),
@@ -164,7 +158,6 @@ REFUSED = {
     "npy, target twice": ("a.npy", X, {"target": "1", "columns": [1]}, "the target column 1 is among columns="),
     "too large for float32": ("a.npy", np.full((3, 2), 1e300), {"dtype": "float32"}, "row 0, column 0 is inf in float32"),
     "dtype": ("a.npy", X, {"dtype": "int8"}, "dtype must be 'float32', 'float64' or None, got 'int8'"),
-    "sparse": ("a.npy", X, {"sparse": "coo"}, "sparse must be 'csr', 'dense' or None"),
     "no format": ("a.jpg", "1 2", {}, "told by the name"),
     "csv, text": ("a.csv", {"a": X[:, 0], "label": LABELS}, {}, r"columns \['label \(string\)'\].*target="),
 }  # fmt: skip
@@ -189,8 +182,8 @@ PACKERS = {
 
 
 @pytest.mark.parametrize("zero_based", [True, False])
-@pytest.mark.parametrize(("sparse", "suffix"), [(None, ""), ("csr", ".gz"), ("dense", ".bz2"), (None, ".zst")])
-def test_svmlight(tmp_path, zero_based, sparse, suffix):
+@pytest.mark.parametrize("suffix", ["", ".gz", ".bz2", ".zst"])
+def test_svmlight(tmp_path, zero_based, suffix):
     M = sp.random_array((40, 12), density=0.2, format="csr", rng=np.random.default_rng(0)).tolil()
     M[3, 0], M[39, 11] = 0.5, 1.5
     M = M.tocsr()
@@ -199,8 +192,7 @@ def test_svmlight(tmp_path, zero_based, sparse, suffix):
     dump_svmlight_file(M, y, text, zero_based=zero_based)
     path = tmp_path / f"a.svmlight{suffix}"
     path.write_bytes(PACKERS[suffix](text.getvalue()))
-    store = ingest(path, tmp_path / "a.zarr", sparse=sparse, block_rows=11)
-    assert store.arrays["X"].sparse == (sparse != "dense")
+    assert ingest(path, tmp_path / "a.zarr", block_rows=11).arrays["X"].sparse
     got, labels = read(tmp_path / "a.zarr")
     np.testing.assert_allclose(got, M.toarray(), rtol=1e-14)
     np.testing.assert_array_equal(labels, y)
@@ -236,7 +228,7 @@ def test_svmlight_text(tmp_path, case):
             ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", **options)
         assert not (tmp_path / "a.zarr").exists()
     else:
-        ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", sparse="dense", **options)
+        ingest(tmp_path / "a.libsvm", tmp_path / "a.zarr", **options)
         np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], expected)
 
 
@@ -268,13 +260,13 @@ def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, 
     import distrf.ingestion as shuffle
 
     folder = tmp_path_factory.mktemp("s")
-    data = np.arange(1.0, 1 + 2 * n).reshape(n, 2)
-    np.savez(folder / "a.npz", X=data, y=np.arange(n))
+    data = np.pad(np.arange(1.0, 1 + 2 * n).reshape(n, 2), [(0, 0), (0, 6)])
+    np.savez(folder / "a.npz", **({"X": data} if kind == "dense" else csr(sp.csr_array(data))), y=np.arange(n))
     for block_rows, bucket in zip(blocks, (100, 10**6), strict=True):
         out = folder / f"{block_rows}-{bucket}.zarr"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shuffle, "BUCKET_BYTES", bucket)
-            ingest(folder / "a.npz", out, shuffle=True, seed=seed, block_rows=block_rows, sparse=kind)
+            ingest(folder / "a.npz", out, shuffle=True, seed=seed, block_rows=block_rows)
         got, y = read(out)
         order = np.lexsort((np.arange(n), row_words(seed, 0, n)))
         np.testing.assert_array_equal(y, order)
@@ -297,16 +289,16 @@ def test_values_that_are_not_finite(tmp_path, bad, shuffle):
         assert not list(tmp_path.glob(".*"))
         with pytest.raises(StoreError, match="only a complete store can be read"):
             open_rows(tmp_path / "a.zarr")
-    np.savez(tmp_path / "s.npz", X=data, y=np.arange(37))
+    np.savez(tmp_path / "s.npz", **csr(sp.csr_array(np.where(np.arange(37)[:, None] == 30, data, 0))))
     with pytest.raises(InputError, match="row 30, column 1"):
-        ingest(tmp_path / "s.npz", tmp_path / "c.zarr", sparse="csr")
+        ingest(tmp_path / "s.npz", tmp_path / "c.zarr")
 
 
-@pytest.mark.parametrize("sparse", ["dense", "csr"])
+@pytest.mark.parametrize("sparse", [False, True])
 def test_no_rows(tmp_path, sparse):
-    np.savez(tmp_path / "a.npz", X=X[:0], y=LABELS[:0])
+    np.savez(tmp_path / "a.npz", **(csr(sp.csr_array(X[:0])) if sparse else {"X": X[:0]}), y=LABELS[:0])
     for shuffle in (False, True):
-        store = ingest(tmp_path / "a.npz", tmp_path / f"{shuffle}.zarr", sparse=sparse, shuffle=shuffle)
+        store = ingest(tmp_path / "a.npz", tmp_path / f"{shuffle}.zarr", shuffle=shuffle)
         assert (store.n_rows, store.complete) == (0, True)
         got, y = read(tmp_path / f"{shuffle}.zarr")
         assert (got.shape, y.shape) == ((0, 3), (0,))

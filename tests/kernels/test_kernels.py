@@ -101,7 +101,7 @@ def test_spec_round_trip(kernel):
 
 def test_bad_parameters():
     with pytest.raises(InputError, match="does not take the parameters \\['nu'\\]"):
-        get_kernel("gaussian", nu=1.5)
+        get_kernel({"name": "gaussian", "nu": 1.5})
     for nu in (1.0, "1.5", None, np.inf):
         with pytest.raises(InputError, match=r"nu must be 0\.5, 1\.5 or 2\.5, got"):
             Matern(nu)

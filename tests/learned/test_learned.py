@@ -70,12 +70,6 @@ class TestLearnedMap(MapContract):
         X = self.rows(5, self.d)
         np.testing.assert_array_equal(map_.exact_kernel(X), Gaussian()(X, None, 1.3))
 
-    def test_circulant_is_few_numbers(self, map_):
-        d, D = 96, 384
-        few = LearnedFourierMap(d, D, "offset", "circulant", 5)
-        assert np.prod(few.linear.shape) == D
-        assert LearnedFourierMap(d, 8, "offset", "circulant", 5).linear.shape == (1, d)
-
 
 FAST = {"n_components": 6, "n_epochs": 5}
 ROUNDS_ARE_ROWS = (
@@ -158,25 +152,16 @@ def test_regression_finds_the_wave(loss):
     assert both.predict(T).shape == (2000, 2)
 
 
-@pytest.mark.parametrize("size", [2.0**-60, 2.0**60])
-def test_units_of_the_target_change_nothing(size):
-    """Steps, prior and guards go by the spread of the target."""
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_units_of_the_target_change_nothing(loss):
+    """Steps, prior, guards and epsilon go by the spread of the target."""
     X, y = waves(500)
-    model = CompactNonlinearRegressor(4, n_epochs=20, random_state=1)
+    model = CompactNonlinearRegressor(4, loss, n_epochs=20, random_state=1)
     expected = clone(model).fit(X, y)
-    scaled = clone(model).fit(X, size * y)
-    np.testing.assert_allclose(scaled.map_.frequencies, expected.map_.frequencies, atol=1e-9)
-    np.testing.assert_allclose(scaled.coef_ / size, expected.coef_, atol=1e-9)
-
-
-@pytest.mark.parametrize("loss", ["huber", "epsilon_insensitive"])
-def test_auto_epsilon_follows_the_unit_of_the_target(loss):
-    X, y = waves(500)
-    for size in (1e-3, 1e3):
-        model = CompactNonlinearRegressor(4, loss, n_epochs=40, random_state=1).fit(X, size * y)
-        assert model.score(X, size * y) > 0.9
-    mapped = CompactNonlinearMap(4, loss, n_epochs=40, random_state=1).fit(X, size * y).map_
-    np.testing.assert_array_equal(mapped.frequencies, model.map_.frequencies)
+    for size in (2.0**-60, 2.0**60):
+        scaled = clone(model).fit(X, size * y)
+        np.testing.assert_allclose(scaled.map_.frequencies, expected.map_.frequencies, atol=1e-9)
+        np.testing.assert_allclose(scaled.coef_ / size, expected.coef_, atol=1e-9)
 
 
 @pytest.mark.parametrize("rows", [np.asarray, sp.csr_array, da.from_array])
@@ -221,15 +206,6 @@ def test_the_start_takes_the_smoothness_of_the_matern_kernel():
     assert kernels[0] == kernels[1]
 
 
-def test_paper_by_name():
-    X, y = rings(3000)
-    model = CompactNonlinearClassifier(
-        16, "hinge", learning_rate="pegasos", alpha=1e-3, alternate=(20, 20), n_epochs=60, random_state=1
-    ).fit(X, y)
-    assert model.score(X, y) > 0.9
-    assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
-
-
 def test_l2_makes_smaller_frequencies():
     X, y = rings(2000, 6)
     given = {"n_epochs": 20, "random_state": 1}
@@ -258,29 +234,29 @@ def test_kernel_objective_reads_lazy_rows_and_pipelines():
     assert all(entry["loss"] > 0 for entry in model.fit(X).history_)
 
 
+def test_steps_of_the_paper():
+    X, y = rings(3000)
+    model = CompactNonlinearClassifier(
+        16, "hinge", alpha=1e-3, alternate=(20, 20), n_epochs=60, random_state=1
+    ).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
+
+
 @pytest.mark.parametrize("when", [1, 7, 23])
 @pytest.mark.parametrize(
     "kind",
-    [CompactNonlinearClassifier(early_stopping=True, alternate=(3, 2)), CompactNonlinearMap()],
+    [CompactNonlinearClassifier(early_stopping=True), CompactNonlinearMap()],
     ids=lambda estimator: type(estimator).__name__,
 )
-def test_resume_gives_the_bits_it_would_have_given(tmp_path, monkeypatch, kind, when):
+def test_resume_gives_the_bits_it_would_have_given(tmp_path, dies, kind, when):
     X, y = rings(1000, 4, 3)
     model = kind.set_params(n_components=8, n_epochs=6, batch_size=200, checkpoint_every=4, random_state=1)
     expected = clone(model).fit(X, y)
-    advance, batches = Trainer._advance, []
-
-    def dies(self, *given):
-        batches.append(None)
-        if len(batches) == when:
-            raise KeyboardInterrupt
-        return advance(self, *given)
-
     kept = clone(model).set_params(checkpoint=str(tmp_path / "state"))
-    monkeypatch.setattr(Trainer, "_advance", dies)
+    dies(Trainer, "_advance", when)
     with pytest.raises(KeyboardInterrupt):
         kept.fit(X, y)
-    monkeypatch.setattr(Trainer, "_advance", advance)
     again = clone(kept).fit(X, y)
     np.testing.assert_array_equal(again.map_.frequencies, expected.map_.frequencies)
     np.testing.assert_array_equal(again.map_.offsets, expected.map_.offsets)
@@ -304,30 +280,12 @@ def test_the_best_epoch_is_kept():
     assert {h["validation_loss"] for h in whole.history_} == {None}
 
 
-def test_weights_of_classes_and_rows():
-    X, y = rings(900, 2, 3)
-    given = {"n_epochs": 30, "random_state": 1, "batch_size": 900}
-    doubled = CompactNonlinearClassifier(8, class_weight={2: 2.0}, **given).fit(X, y)
-    weighted = CompactNonlinearClassifier(8, **given).fit(X, y, np.where(y == 2, 2.0, 1.0))
-    np.testing.assert_allclose(doubled.coef_, weighted.coef_, rtol=1e-9)
-    plain = CompactNonlinearClassifier(8, **given).fit(X, y)
-    assert (doubled.predict(X) == 2).sum() > (plain.predict(X) == 2).sum()
-
-
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"structure": "sparse"}, "structure must be 'dense' or 'circulant'"),
         ({"phase": "paired", "n_components": 7}, "must be even"),
         ({"structure": "circulant", "kernel": "matern"}, "starts from circulant blocks alone"),
-        ({"nu": 1.0}, "nu must be"),
-        ({"alternate": (3,)}, "alternate must be .T1, T2., batches"),
-        ({"alternate": 3}, "alternate must be .T1, T2., batches"),
-        ({"n_epochs": 2.5}, "n_epochs must be an integer >= 1"),
-        ({"learning_rate": "pegasos", "alpha": 0.0}, "need alpha > 0"),
         ({"loss": "huber"}, "loss must be 'hinge'"),
-        ({"theta_l2": -1}, "theta_l2 must be a finite number >= 0"),
-        ({"n_epochs": 0}, "n_epochs must be an integer >= 1"),
     ],
 )
 def test_rules(parameters, message):
@@ -343,17 +301,16 @@ def test_frequencies_that_diverge_are_said(monkeypatch):
         CompactNonlinearClassifier(8, "hinge", n_epochs=5).fit(X, y)
 
 
-def test_worse_than_a_constant_is_said():
+def test_worse_than_a_constant_is_said(monkeypatch):
+    monkeypatch.setattr("distrf.learned.base._SCORE_STEP", 1e3)
     X, y = waves(400)
-    with pytest.warns(ConvergenceWarning, match="learning_rate='adam'") as warned:
-        CompactNonlinearRegressor(8, n_epochs=5, learning_rate="pegasos").fit(X, y)
+    with pytest.warns(ConvergenceWarning, match="steps are too long, or too few") as warned:
+        CompactNonlinearRegressor(8, n_epochs=5).fit(X, y)
     assert warned[0].filename == __file__  # where `fit` was called
 
 
 def test_rules_of_the_map():
     X, y = rings(50)
-    with pytest.raises(InputError, match="objective must be 'kernel'"):
-        CompactNonlinearMap(4, "cosine").fit(X, y)
     with pytest.raises(InputError, match="requires y to be passed"):
         CompactNonlinearMap(4, "hinge").fit(X)
     lazy = da.from_array(X, chunks=(10, 2))

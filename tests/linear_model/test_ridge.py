@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from unittest.mock import Mock
 
 import dask.array as da
 import numpy as np
@@ -127,14 +128,10 @@ def test_dependent_columns():
     shifted = X @ np.diag([1.0] * 6 + [1e3, 1.0])
     for rows in (X, shifted):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(normal_equations, "cholesky", _singular)
+            patch.setattr(normal_equations, "cholesky", Mock(side_effect=np.linalg.LinAlgError("singular")))
             with pytest.warns(RuntimeWarning, match="alpha=1e-20 is below the rounding error"):
                 ours = StreamingRidge(1e-20, fit_intercept=False).fit(rows, y)
         np.testing.assert_allclose(ours.predict(rows), fitted, rtol=1e-6)
-
-
-def _singular(*args, **options):
-    raise np.linalg.LinAlgError("the leading minor is not positive definite")
 
 
 # ---- the normal equations ---------------------------------------------------------------------------
@@ -163,25 +160,6 @@ def test_tiles_hold_the_gram_matrix(D):
     assert state.weight[0] == pytest.approx(w.sum())
     held = sum(getattr(state, name).nbytes for name in ("tiles", "products", "sums", "shift"))
     assert fold.nbytes == held
-
-
-def test_wide_float32_features():
-    """D > 1,024: products in float32, sums in float64."""
-    X, y, _ = problem(600, 6, dtype=np.float32)
-    Z = RandomFourierFeatures(length_scale=6.0, n_components=1500, random_state=0).fit_transform(X)
-    peer = Ridge(0.01 * len(Z), solver="cholesky").fit(Z.astype(np.float64), y)
-    ours = StreamingRidge(0.01).fit(Z, y)
-    # entries of the Gram matrix of unit rows err by at most the float32 rounding of their terms
-    error = np.linalg.norm(ours.coef_ - peer.coef_) / np.linalg.norm(peer.coef_)
-    assert error < 600 * 2.0**-24 / 0.01
-
-
-def test_lower_precision_than_the_rows_is_never_used():
-    """Narrow float32 rows of large mean: their Gram matrix is made in float64."""
-    X, y, _ = problem(500, 5)
-    X = (X + 300.0).astype(np.float32)
-    peer = Ridge(0.001 * 500, solver="cholesky").fit(X.astype(np.float64), y)
-    np.testing.assert_allclose(StreamingRidge(0.001).fit(X, y).coef_, peer.coef_, rtol=1e-7)
 
 
 # ---- cross-validation -------------------------------------------------------------------------------
@@ -258,23 +236,10 @@ def test_a_fit_is_two_passes(tmp_path):
 # ---- errors -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "alphas", [-1.0, np.nan, np.inf, "1e-3", [], [0.1, -0.1], [0.1, "x"], None, [[0.1, 1.0]]]
-)
-def test_bad_alphas(alphas):
+def test_more_folds_than_rows():
     X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"alpha must be one or more finite numbers >= 0 or .auto., got"):
-        StreamingRidge(alphas).fit(X, y)
-
-
-@pytest.mark.parametrize("cv", [1, 0, -2, 31, 2.5, "loo", None])
-def test_bad_cv(cv):
-    X, y, _ = problem(30, 2)
-    with pytest.raises(InputError, match=r"^cv (must be an integer >= 2, 'holdout' or 'auto'|is .* 30), got"):
-        StreamingRidge((0.1, 1.0), cv=cv).fit(X, y)
-    if cv != 31:
-        with pytest.raises(InputError, match="cv must be"):
-            StreamingRidge(0.1, cv=cv).fit(X, y)  # one alpha: unused, and no less wrong
+    with pytest.raises(InputError, match=r"^cv is .* 30, got 31"):
+        StreamingRidge((0.1, 1.0), cv=31).fit(X, y)
 
 
 @pytest.mark.parametrize("make", [StreamingRidge, StreamingRidgeClassifier])

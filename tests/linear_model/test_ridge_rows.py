@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from strategies import cuts
 
 from distrf import StreamingRidge, StreamingRidgeClassifier, load_model, save_model
@@ -72,16 +71,6 @@ def test_pieces_are_one_fit(data, intercept, weighted, outputs):
     assert_same(grown, alone)
     assert grown.coef_.shape == alone.coef_.shape
     assert grown.state_.rows == n
-
-
-def test_against_scikit_learn():
-    X, y, w = problem()
-    alpha = 0.05
-    grown = StreamingRidge(alpha=alpha, keep_state=True).fit(X[:120], y[:120], w[:120])
-    grown.partial_fit(X[120:], y[120:], w[120:])
-    theirs = Ridge(alpha=alpha * w.sum()).fit(X, y, w)
-    np.testing.assert_allclose(grown.coef_, theirs.coef_, rtol=1e-10)
-    np.testing.assert_allclose(grown.intercept_, theirs.intercept_, rtol=1e-10)
 
 
 @pytest.mark.parametrize("cv", ["auto", "holdout", 3])

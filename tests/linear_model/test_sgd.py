@@ -24,7 +24,6 @@ from distrf import (
     StreamingSGDRegressor,
 )
 from distrf.errors import InputError
-from distrf.learned.optimizer import project
 from distrf.sgd.optimizer import PreconditionedSGD
 from distrf.sgd.preconditioner import Preconditioner
 
@@ -186,28 +185,7 @@ def test_a_step(decay):
     assert (state.scale, state.t) == (0.5, 5)
 
 
-def test_the_ball_of_pegasos():
-    for norm in (0.5, 7.0, 200.0):
-        W = np.full((4, 1), norm / 2)
-        project(W, 1e-2)
-        assert np.linalg.norm(W) == pytest.approx(min(norm, 10.0))
-
-
 # ---- epochs, calls, files
-
-
-def test_partial_fit():
-    X, y = digits()
-    model = StreamingSGDClassifier("logistic", alpha=1e-4)
-    for _ in range(6):
-        for a in range(0, 1400, 350):
-            model.partial_fit(X[a : a + 350], y[a : a + 350], classes=np.arange(10))
-    assert model.score(X[1400:], y[1400:]) > 0.85
-    assert len(model.history_) == 24
-    with pytest.raises(InputError, match=r"labels that are not among the classes: \[77\]"):
-        model.partial_fit(X[:5], np.full(5, 77))
-    with pytest.raises(InputError, match="first call to partial_fit"):
-        StreamingSGDClassifier().partial_fit(X, y)
 
 
 # ---- rows that nobody prepared: heavy tails, rare classes, offsets, noise

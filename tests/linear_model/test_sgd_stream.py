@@ -81,6 +81,12 @@ def test_a_batch_without_weight_changes_nothing(sparse):
 
 def test_calls_have_the_same_targets():
     X, y = linear_rows(100)
+    labels = y > 0
+    model = StreamingSGDClassifier().partial_fit(X, labels, classes=[False, True])
+    with pytest.raises(InputError, match=r"labels that are not among the classes: \[77\]"):
+        model.partial_fit(X, np.full(100, 77))
+    with pytest.raises(InputError, match="first call to partial_fit"):
+        StreamingSGDClassifier().partial_fit(X, labels)
     for first in (StreamingSGDRegressor().fit, StreamingSGDRegressor().partial_fit):
         model = first(X, y)
         with pytest.raises(InputError, match="y has 2 columns, and had 1 in the last call"):

@@ -114,7 +114,7 @@ def test_hash_is_pairwise_independent():
         X = np.array([[0.0], [float(step)]])
         words = np.stack([raw_words(seed, "test", 0, 2) for seed in range(n)]).view(np.int64)
         out = np.empty((2, n), dtype=np.uint64)
-        bin_hashes(X, np.ones((n, 1)), np.full((n, 1), 0.5), words, out)
+        bin_hashes(X[:, 0], None, np.arange(3), np.ones((n, 1)), np.full((n, 1), 0.5), words, out)
         columns, values = np.empty((2, n), dtype=np.int32), np.empty((2, n))
         signed_columns(out, np.zeros(n, np.int64), np.full(n, width), columns, values, 1.0)
         cells = (columns + width * (values > 0)).astype(int)

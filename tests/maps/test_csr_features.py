@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf.compiled.csr_products import add_transposed_product
 from distrf.maps.tiles import FeatureTiles
 from distrf.subspace.reductions import SketchReduction
 from distrf.subspace.sketches import SKETCHES, make_sketch
@@ -14,17 +13,6 @@ from distrf.subspace.sketches import SKETCHES, make_sketch
 
 def matrix(n, d, density=0.3, seed=0):
     return sp.random_array((n, d), density=density, format="csr", rng=np.random.default_rng(seed))
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_products(dtype):
-    X, G = matrix(40, 17), np.random.default_rng(2).normal(size=(40, 5))
-    X, G = X.astype(dtype), G.astype(dtype)
-    dense = X.toarray().astype(np.float64)
-    out = np.ones((17, 5))
-    add_transposed_product(X, G, out)
-    # Each product rounds in `dtype`, the sums in float64.
-    np.testing.assert_allclose(out, 1 + dense.T @ G.astype(np.float64), atol=40 * np.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("name", SKETCHES)

@@ -68,7 +68,7 @@ def test_kernel_registry():
     with pytest.raises(InputError, match="unknown semigroup kernel 'gaussian'; known: exponential_semigroup"):
         get_kernel("gaussian", SemigroupKernel)
     with pytest.raises(InputError, match=r"does not take the parameters \['lam'\]; it takes beta"):
-        get_kernel("exponential_semigroup", lam=1.0)
+        get_kernel({"name": "exponential_semigroup", "lam": 1.0})
     for bad in (0.0, -1.0, np.nan, np.inf, 1e80):
         with pytest.raises(InputError, match="beta must be a finite number > 1e-75 and < 1e\\+75"):
             ExponentialSemigroup(bad)

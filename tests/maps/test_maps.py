@@ -176,7 +176,7 @@ class TestScaling(MapContract):
         ({"phase": "both"}, "phase must be 'paired' or 'offset', got 'both'"),
         ({"n_components": 0}, r"n_components must be an integer .*, got 0"),
         ({"length_scale": 0.0}, r"length_scale must be a finite number .* got 0.0"),
-        ({"projection": "sparse"}, "unknown projection 'sparse'; known: "),
+        ({"projection": "sparse"}, "projection must be 'dense', .*got 'sparse'"),
         ({"projection": "orthogonal", "kernel": Laplacian()}, "isotropic.* got kernel='laplacian'; use"),
         ({"order": 4}, "order=4 .* 3 such columns"),
         ({"order": 3, "column_weights": np.array([1.0, 0.0, 2.0])}, "order=3 .* 2 such columns"),

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from peaks import traced
 
-from distrf.maps.scaling import CovarianceReduction, column_moments
+from distrf.maps.scaling import MomentsReduction, column_moments
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_moments(form, blocks, numbers):
 
 
 def test_scratch_of_a_covariance():
-    """The rows less the shift as float64, dense, and a product of the size of the state."""
-    reduction, rows = CovarianceReduction(300, (0.0,) * 300), np.ones((20_000, 300), dtype=np.float32)
+    """The rows less their mean as float64, dense, and a product of the size of the state."""
+    reduction, rows = MomentsReduction(300, products=True), np.ones((20_000, 300), dtype=np.float32)
     state = reduction.initial()
     _, peak, _ = traced(lambda: reduction.update(state, 0, rows))
     assert 0.95 * peak <= 20_000 * reduction.scratch_per_row + reduction.scratch_bytes <= 1.1 * peak

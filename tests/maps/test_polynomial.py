@@ -37,7 +37,7 @@ def test_polynomial_is_scikit_learns(rng):
 )
 def test_bad_kernels(name, parameters, message):
     with pytest.raises(InputError, match=message):
-        get_kernel(name, DotProductKernel, **parameters)
+        get_kernel({"name": name} | parameters, DotProductKernel)
 
 
 # ---- TensorSketch -----------------------------------------------------------------------------------

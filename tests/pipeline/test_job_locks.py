@@ -17,7 +17,6 @@ from distrf import (
     ingest,
     open_rows,
     predict,
-    save_model,
     train,
     write_rows,
 )
@@ -26,8 +25,6 @@ from distrf.store.outputs import hold
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 MAP = RandomFourierFeatures(n_components=8, length_scale=2.0, random_state=0)
-
-#: Features of 60 rows in six blocks. When two are written, it waits for ever.
 
 
 def test_who_writes_holds_the_lock(tmp_path):
@@ -70,13 +67,3 @@ def test_a_job_whose_output_another_one_takes_writes_no_more(tmp_path):
         with pytest.raises(InUseError, match="another job has made it anew, or finished it"):
             featurize(MAP, rows, out)
         np.testing.assert_array_equal(open_rows(out)[0].compute(), X[:20])
-
-
-@pytest.mark.parametrize("command", ["featurize", "predict", "train"])
-def test_a_place_in_use_is_refused_before_a_cluster_starts(cli, tmp_path, monkeypatch, command):
-    write_rows(X, tmp_path / "rows.zarr", X[:, 0])
-    save_model(StreamingRidge(1.0).fit(X, X[:, 0]), tmp_path / "m")
-    monkeypatch.setattr("distrf.cli.console.Session.connected", lambda *_, **more: pytest.fail("connected"))
-    words = [command, *[tmp_path / "m"] * (command == "predict"), tmp_path / "rows.zarr", tmp_path / "out"]
-    with hold(tmp_path / "out"):
-        assert "being written by another job" in Context().run(cli, *words, code=1).err

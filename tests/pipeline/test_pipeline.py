@@ -105,19 +105,12 @@ def test_no_metric_learns_from_rows_that_judge_it():
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
 @pytest.mark.parametrize("lazy", [False, True])
 def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng, name, lazy):
-    seen = []
-
-    def read(block):
-        seen.append(len(block))
-        return block
-
     X, y = rng.normal(size=(1000, 3)), rng.normal(size=1000)
     if lazy:
-        X = da.from_array(X, chunks=(100, 3)).map_blocks(read, meta=np.empty((0, 0)))
+        X = da.map_blocks(lambda: pytest.fail("a block was read"), chunks=((100,) * 10, 3), meta=X[:0])
         y = da.from_array(y, chunks=100)
     with pytest.raises(InputError, match=r"is a classifier, but .*model='ridge'"):
         distrf.make_model(X, y, model=name)
-    assert not seen
 
 
 @pytest.mark.parametrize("form", ["{}", "{:,.2f}", "${:.2f} ", "{:.1f} kg", "{:.0f}%"])
@@ -173,22 +166,14 @@ def test_labels_of_pandas_come_back_as_they_are(rng, dtype):
         assert set(model.predict(X).tolist()) == set(expected)
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
-def test_string_labels_of_a_dask_array_keep_their_width(rng, scheduler):
+def test_string_labels_of_a_dask_array_keep_their_width(rng):
     """`.astype(str)` of objects declares <U1, whatever the blocks hold: labels must not be cut to it."""
-    names = np.array(["negative", "positive"], dtype=object)
-    X = rng.normal(size=(300, 3))
+    names, X = np.array(["negative", "positive"], dtype=object), rng.normal(size=(300, 3))
     y = names[(X[:, 0] > 0).astype(int)]
-    lazy = da.from_array(y, chunks=100).astype(str)
-    A = da.from_array(X, chunks=(100, 3))
-    import dask
-
-    with dask.config.set(scheduler=scheduler):
-        for model in ("ridge-classifier", "logistic"):
-            fitted = distrf.train(A, lazy, model=model, n_components=64)
-            assert (fitted.predict(X) == y).mean() > 0.9
-            assert (fitted.predict(A).compute() == y).mean() > 0.9
-            assert fitted.score(A, lazy) > 0.9
+    A, lazy = da.from_array(X, chunks=(100, 3)), da.from_array(y, chunks=100).astype(str)
+    fitted = distrf.train(A, lazy, model="ridge-classifier", n_components=64)
+    assert (fitted.predict(X) == y).mean() > 0.9
+    assert fitted.score(A, lazy) == (fitted.predict(A).compute() == y).mean()
 
 
 # --- what comes out
@@ -378,30 +363,11 @@ def test_a_model_of_weighted_classes_is_compared_by_these_weights(rng, class_wei
     assert compared.chosen < 0.5
 
 
-def test_numbers_in_an_array_of_objects_get_a_remedy(rng):
-    X, y = rows(rng, 20)
-    with pytest.raises(InputError, match=r"got dtype object; X.astype\(float\) makes numbers of objects"):
-        distrf.train(X.astype(object), y)
-
-
 # --- few rows, odd rows
 
 
-@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
-@pytest.mark.parametrize("n", [1, 2, 3, 7, 12])
-@pytest.mark.parametrize("d", [1, 4])
-def test_few_rows(rng, n, d):
-    X, y = rng.normal(size=(n, d)), rng.normal(size=n)
-    fitted = distrf.train(X, y)
-    assert np.isfinite(fitted.predict(X)).all()
-    lazy = distrf.train(da.from_array(X, chunks=(1, d)), da.from_array(y, chunks=1))
-    assert np.isfinite(np.asarray(lazy.predict(X))).all()
-
-
-def test_one_class_is_refused_and_a_constant_is_predicted(rng):
+def test_a_constant_is_predicted(rng):
     X = rng.normal(size=(50, 3))
-    with pytest.raises(InputError, match="at least 2 classes"):
-        distrf.train(X, np.full(50, "a"))
     for rows, value in ((50, 7.25), (1, 3.0)):
         with pytest.warns(
             BaselineWarning, match=rf"the target is one number \({value}\) in all rows looked at"
@@ -412,22 +378,21 @@ def test_one_class_is_refused_and_a_constant_is_predicted(rng):
     assert "one number in 1 row looked at" in fitted.training_.choices[0].why
 
 
-@pytest.mark.parametrize("kind", ["constant", "zero rows", "constant columns", "heavy"])
+ODD = {
+    "constant": lambda X: np.full_like(X, 4.0),
+    "zero rows": lambda X: X * (np.arange(200)[:, None] % 2),
+    "constant columns": lambda X: np.hstack([X[:, :1], np.full((200, 4), [0, 1, -5, 1e8])]),
+    "heavy": lambda X: X / np.random.default_rng(1).random(size=X.shape) ** 4,
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 def test_odd_columns(rng, kind, dtype):
     X, y = rows(rng, 200)
-    if kind == "constant":
-        X[:] = 4
-    elif kind == "zero rows":
-        X[::2] = 0
-    elif kind == "constant columns":
-        X[:, 1:] = [0, 1, -5, 1e8]
-    else:
-        X = X / rng.random(size=X.shape) ** 4
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", BaselineWarning)
-        fitted = distrf.train(X.astype(dtype), y)
-    assert np.isfinite(fitted.predict(X.astype(dtype))).all()
+    X = ODD[kind](X).astype(dtype)
+    assert np.isfinite(distrf.train(X, y).predict(X)).all()
 
 
 @pytest.mark.parametrize("lazy", [False, True])

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 import zarr
+from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 from stored_arrays import stored_array
 
@@ -62,23 +63,6 @@ def test_features_are_those_of_the_estimator(tmp_path):
 # ---- predictions ------------------------------------------------------------------------------------
 
 
-def test_predictions_wherever_they_go(tmp_path):
-    model = machine()
-    distrf.save_model(model, tmp_path / "m")
-    distrf.write_rows(X, tmp_path / "rows.zarr", Y)
-    expected = model.predict(X)
-    np.testing.assert_array_equal(distrf.predict(model, X), expected)
-    np.testing.assert_array_equal(distrf.predict(tmp_path / "m", tmp_path / "rows.zarr").compute(), expected)
-    for given in (model, tmp_path / "m"):
-        distrf.predict(given, LAZY, tmp_path / "p.zarr", overwrite=True)
-        np.testing.assert_array_equal(stored_array(tmp_path / "p.zarr", "prediction"), expected)
-    written = distrf.predict(tmp_path / "m", tmp_path / "rows.zarr", tmp_path / "p.parquet")
-    assert (written.info, written.computed) == (None, written.blocks)
-    assert [distrf.predict(model, X, tmp_path / "q.zarr").computed for _ in range(2)] == [1, 0]
-    with pytest.raises(SpecMismatchError):  # of the same class, but other weights
-        distrf.predict(machine(Y[:200], X[:200]), X, tmp_path / "q.zarr")
-
-
 P = ["prediction", "p_in", "p_out"]
 
 
@@ -111,6 +95,8 @@ def test_probabilities_and_intervals_are_written(kind, options, columns, tmp_pat
             distrf.predict(model, LAZY, tmp_path / "p.zarr", interval=0.9)
     else:
         assert ("probability" in names) == (options.get("probabilities") is True)
+        with pytest.raises(SpecMismatchError):  # of the same class, but other weights
+            distrf.predict(clone(model).fit(X[::-1], y.astype(str)), LAZY, tmp_path / "p.zarr", **options)
     if len(columns) > 1 and "interval" not in options:
         p = distrf.predict(model, X, probabilities=True)
         np.testing.assert_array_equal(p, model.predict_proba(X))

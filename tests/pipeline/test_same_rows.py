@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +12,7 @@ import pytest
 import zarr
 
 import distrf
-from distrf.errors import SpecMismatchError, StoreError
+from distrf.errors import SpecMismatchError
 from distrf.store.csv_format import USUAL, current_format
 
 OPTIONS = {"decimal": ",", "na_values": ["?"]}
@@ -48,19 +47,6 @@ def test_a_model_knows_how_its_csv_was_read(tmp_path, table):
     assert distrf.evaluate(tmp_path / "m", copy)["r2"] > 0.999
     table.to_csv(tmp_path / "e.csv", index=False)  # of another country
     assert distrf.evaluate(made, tmp_path / "e.csv", decimal=".")["r2"] > 0.999
-
-
-@pytest.mark.parametrize("write", [pd.DataFrame.to_csv, pd.DataFrame.to_parquet])
-def test_a_file_that_was_written_anew_is_not_read_on(tmp_path, table, write):
-    path = tmp_path / ("t.csv" if write is pd.DataFrame.to_csv else "t.parquet")
-    write(table, path, index=False)
-    X, _ = distrf.open_rows(path)
-    first = X.compute()
-    write(table * 2, path, index=False)
-    os.utime(path, (0, 0))
-    with pytest.raises(StoreError, match=r"was written anew since it was opened; open it again"):
-        X.compute()
-    np.testing.assert_array_equal(distrf.open_rows(path)[0].compute(), 2 * first)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -12,7 +12,7 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import distrf
-from distrf import StreamingRidge, load_model, make_model, save_model
+from distrf import StreamingRidge, load_model, make_model
 from distrf.errors import InputError
 from distrf.pipeline.judge import ridge
 from distrf.tables.kinds import ColumnWarning
@@ -117,17 +117,6 @@ def test_targets_of_rows_that_no_path_names(model):
     X = np.arange(20.0).reshape(10, 2)
     with pytest.raises(InputError, match="trained on arrays; give y"):
         distrf.evaluate(StreamingRidge().fit(X, X[:, 0]), X, target="y")
-
-
-def test_a_model_knows_the_target_of_its_table(model, tmp_path):
-    """In memory, and from a folder that was written in Python."""
-    rows = frame(300, seed=4)
-    rows.to_parquet(tmp_path / "new.parquet")
-    said = distrf.evaluate(model, tmp_path / "new.parquet", target="churned")
-    save_model(model, tmp_path / "model")
-    for given in (model, tmp_path / "model", load_model(tmp_path / "model")):
-        assert distrf.evaluate(given, tmp_path / "new.parquet") == said
-        np.testing.assert_array_equal(distrf.predict(given, rows), model.predict(rows))
 
 
 LABELS = {

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from peaks import MIB, cluster_file, distrf, make_store, peak
 
-from distrf import RandomFourierFeatures, ingest, open_rows
+from distrf import RandomFourierFeatures, ingest, open_rows, plan
 from distrf.errors import MemoryPlanError
 from distrf.execution.memory import (
     MOST_SEGMENTS,
@@ -53,7 +53,7 @@ def test_blocks_and_bytes(cli, store):
 
 
 def test_featurize_does_what_was_planned(cli, store, tmp_path):
-    made = planned(cli, store, "-D", 128, "--for", "featurize")
+    made = plan(RandomFourierFeatures(n_components=128, gamma=0.1), store).to_dict()
     cli("featurize", store, tmp_path / "f.zarr", "-D", 128, "--set", "map__gamma=0.1", "--quiet", cluster=True)
     written = info(tmp_path / "f.zarr")
     assert (written.n_blocks, written.block_rows) == (made["blocks"], made["block_rows"])
@@ -75,13 +75,13 @@ def labelled(tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("words", "outputs", "counted"),
-    [([], 7, True), (["--classes", 30], 30, False), (["--model", "ridge"], 1, False), (["--for", "featurize"], None, False)],
+    [([], 7, True), (["--classes", 30], 30, False), (["--model", "ridge"], 1, False)],
 )  # fmt: skip
 def test_classes_are_counted_in_a_sample_of_the_labels(cli, labelled, words, outputs, counted):
     made = planned(cli, labelled, "-D", 64, *words)
     notes = [note for note in made["notes"] if "classes" in note]
     assert notes == (["classes: at least 7, in 800 sampled rows"] if counted else [])
-    assert outputs is None or made["bytes_written"] == 8 * 64 * outputs
+    assert made["bytes_written"] == 8 * 64 * outputs
 
 
 # ---- memory -----------------------------------------------------------------------------------------
@@ -116,7 +116,8 @@ def test_training_stays_below_the_plan(cli, store, tmp_path, case):
 def test_featurizing_and_predicting_stay_below_the_plan(cli, store, tmp_path):
     cluster = ["--cluster", cluster_file(tmp_path / "c.json")]
     options = ["-D", 4096, "--set", "map__gamma=0.1"]
-    made = planned(cli, store, "-D", 4096, "--for", "featurize", *cluster)
+    features = RandomFourierFeatures(n_components=4096, gamma=0.1)
+    made = plan(features, store, cluster=cluster[1]).to_dict()
     measured = peak(distrf("featurize", store, tmp_path / "f.zarr", *options, *cluster))
     cli("train", store, tmp_path / "m", *options, "--alpha", "1e-6", "--quiet", cluster=True)
     predicted = peak(distrf("predict", tmp_path / "m", store, tmp_path / "p.zarr", *cluster))

@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 import distrf
 from distrf.errors import InputError, MemoryPlanError
 from distrf.execution.memory import Workers
+from distrf.execution.passes import RowCount
 from distrf.execution.planned import PlannedRows
 from distrf.pipeline.evaluating import empty_sums
 
@@ -61,7 +62,6 @@ PLANNED = {
     "csr": ("csr", FOURIER, [fourier(), CLASSIFIER]),
     "many": ("many", f"{FOURIER} --classes 1000", [fourier(), CLASSIFIER]),
     "columns": ("ten", "--map none", [CLASSIFIER]),
-    "featurize": ("numbers", "-D 16 --map tefm --for featurize", [distrf.TEFM(fourier(), 16)]),
 }
 
 
@@ -76,7 +76,7 @@ def test_planned_as_by_the_command_line(cli, files, case):
     name, words, steps = PLANNED[case]
     store, cluster = files / f"{name}.zarr", files / "c.json"
     said = facts(json.loads(cli("plan", store, *words.split(), "--cluster", cluster, "--json").out))
-    options = {"cluster": cluster, "job": "featurize" if case == "featurize" else "train"}
+    options = {"cluster": cluster, "job": "train"}
     options |= {"classes": 1000} if case == "many" else {}
     for rows in ([store], distrf.open_rows(store)):
         assert facts(distrf.plan(make_pipeline(*steps), *rows, **options)) == said
@@ -134,14 +134,21 @@ def test_scores_take_memory(rng):
 # ---- the rows that reach a step, and the batches that SGD makes of them -----------------------------
 
 
-def test_features_of_a_float64_table_are_float32():
+def test_the_rows_of_a_plan_are_those_that_transform_makes(files):
+    """Codes of a table are float64 numbers, its features float32; each form of a row takes memory."""
     X = pd.DataFrame({"a": np.arange(50.0), "b": ["x", "y"] * 25})
     encoder = distrf.TableEncoder().fit(X)
-    rows = PlannedRows(1000, 2, 8, 8, 100, 16_000, Workers(1, 1, 0)).after(encoder.map_)
-    assert (rows.itemsize, rows.read_itemsize) == (4, 8)
-    assert rows.row_bytes == 2 * 8 + encoder.map_.entries_per_row * 4
-    scaled = rows.after(distrf.StreamingScaler().fit(encoder.transform(X)).map_)
-    assert scaled.row_bytes == rows.row_bytes + encoder.map_.entries_per_row * 4  # the scaled copy
+    maps = [encoder, distrf.StreamingScaler().fit(encoder.transform(X)), fourier(gamma=1.0)]
+    maps[2].fit(maps[1].transform(encoder.transform(X)))
+    rows, peaks = PlannedRows.of(da.zeros((1000, 2), chunks=100), Workers(1, 1, 0)), [0]
+    for map_ in maps:
+        rows = rows.after(map_.map_)
+        peaks.append(rows.pass_memory(RowCount()).block)
+    assert (rows.itemsize, rows.read_itemsize, rows.width, rows.blocks) == (4, 8, 64, 10)
+    entries = encoder.map_.entries_per_row
+    # The codes with the encoded rows, their scaled copy, the features.
+    grown = [100 * (2 * 8 + 4 * entries), 100 * 4 * entries, 100 * 4 * 64]
+    assert np.diff(peaks).tolist() == grown
 
 
 def test_batches_are_planned_by_the_usual_and_by_the_largest():

@@ -184,10 +184,3 @@ def test_refusals_name_projection_kernel_and_remedy(name):
         if not serves(name, kernel):
             with pytest.raises(InputError, match=rf"{name}.*{kernel.name}.*use projection="):
                 FourierMap(8, 32, kernel, 1.0, name, "paired", 0)
-
-
-def test_unknown_projection():
-    with pytest.raises(
-        InputError, match=r"unknown projection 'fft'; known: auto, alternating_circulant, .*quasi"
-    ):
-        make_projection("fft", Gaussian(), 8, 32, 0)

@@ -1,4 +1,4 @@
-"""Rankings: exact up to m distinct scores, within their bounds beyond, whatever the order of the rows."""
+"""Rankings: exact up to m distinct scores, close beyond, whatever the order of the rows."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def exact(scores, positive, weight=None):
 
 
 def ours(found):
-    """The three values, and their bounds."""
-    return np.array([found.roc_auc(), found.average_precision(), found.average_precision(of_others=True)]).T
+    """The three values."""
+    return np.array([found.roc_auc(), found.average_precision(), found.average_precision(of_others=True)])
 
 
 SHAPES = {
@@ -59,7 +59,7 @@ SHAPES = {
     weighted=st.booleans(),
     seed=st.integers(0, 1000),
 )
-def test_errors_are_within_their_bounds(shape, n, m, share, weighted, seed):
+def test_scores_are_exact_where_bins_are_enough(shape, n, m, share, weighted, seed):
     rng = np.random.default_rng(seed)
     scores, positive = SHAPES[shape](rng, n), rng.random(n) < share
     positive[:2] = True, False
@@ -67,11 +67,13 @@ def test_errors_are_within_their_bounds(shape, n, m, share, weighted, seed):
     weight = np.r_[1, 1, rng.integers(0, 9, n - 2)] / 4 if weighted else None  # those of 0 do not count
     found = ranking(scores, positive, weight, m, rng.integers(0, n, 3))
     assert len(found.first) <= m
-    values, bounds = ours(found)
-    error = np.abs(values - exact(scores, positive, weight))
-    assert (error <= bounds + 1e-12).all(), (error, bounds)
+    error = np.abs(ours(found) - exact(scores, positive, weight))
+    pairs = (found.positive * found.negative)[found.first < found.last].sum()
+    assert (
+        error[0] <= pairs / found.positive.sum() / found.negative.sum() / 2 + 1e-12
+    )  # pairs in one bin may be in any order
     if len(np.unique(scores)) <= m:
-        assert (bounds == 0).all()
+        assert (error <= 1e-12).all()
         assert found.level == 0
 
 
@@ -90,28 +92,14 @@ def test_the_state_is_a_function_of_the_rows(rng, shape):
     assert whole.negative.sum() == n - positive.sum()
 
 
-@pytest.mark.parametrize(
-    ("shape", "bound"),
-    [
-        ("normal", 2e-3),
-        ("narrow, far from zero", 2e-3),
-        ("heavy tails", 5e-3),
-        ("probabilities near zero", 3e-3),
-    ],
-)
-def test_many_rows(rng, shape, bound):
-    """The bound falls as 1 / m, and what is off is far below it."""
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_rows(rng, shape):
+    """Ties of many rows are exact among scores in wide bins."""
     n = 200_000
     positive = rng.random(n) < 0.1
     scores = SHAPES[shape](rng, n)
     scores = np.where(positive, np.median(scores) + 1.5 * (scores - np.median(scores)), scores)
-    truth = np.array(exact(scores, positive))
-    fine, coarse = (ours(ranking(scores, positive, m=m)) for m in (2**12, 2**10))
-    assert (fine[1] < bound).all()
-    assert (np.abs(fine[0] - truth) < 0.2 * fine[1]).all()
-    # Levels are steps of two, so four times the bins are two to eight times as narrow.
-    assert (coarse[1] / fine[1] > 1.8).all()
-    assert (coarse[1] / fine[1] < 9).all()
+    np.testing.assert_allclose(ours(ranking(scores, positive, m=2**12)), exact(scores, positive), atol=2e-4)
 
 
 @pytest.mark.parametrize("shift", [1, 4])
@@ -122,10 +110,8 @@ def test_average_precision_of_a_rare_class(rng, shift, weight):
     positive = np.arange(n) < 30
     scores = rng.normal(size=n) + shift * positive
     weights = None if weight is None else np.full(n, weight)
-    values, bounds = ours(ranking(scores, positive, weights, m=2**12))
-    error = np.abs(values - exact(scores, positive))
-    assert (error <= bounds).all()
-    assert error[1] < 6e-3 * values[1]
+    found, truth = ours(ranking(scores, positive, weights, m=2**12)), exact(scores, positive)
+    assert found[1] == pytest.approx(truth[1], rel=6e-3)
 
 
 def test_ordered_keys_keep_the_order():
@@ -135,12 +121,12 @@ def test_ordered_keys_keep_the_order():
     assert _ordered(np.array([-0.0])) == _ordered(np.array([0.0]))
     found = ranking(ascending, ascending > 0, m=2)
     assert len(found.first) == 2
-    assert found.roc_auc()[0] > 0.8
+    assert found.roc_auc() > 0.8
 
 
 def test_scores_that_are_not_defined():
     found = ranking(np.array([1.0, 2.0]), np.array([True, True]))
-    assert np.isnan(found.roc_auc()).all()
-    assert found.average_precision() == (1.0, 0.0)
-    assert np.isnan(found.average_precision(of_others=True)).all()
+    assert np.isnan(found.roc_auc())
+    assert found.average_precision() == 1.0
+    assert np.isnan(found.average_precision(of_others=True))
     assert np.isnan(list(ClassRankings(np.array([3])).scores().values())).all()

@@ -17,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, csv_text, facts, open_source
+from distrf.store import Selection, csv_source, facts, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
@@ -54,7 +54,7 @@ def test_types_and_missing_words_are_those_of_pandas(tmp_path):
         "h": ["0x1F", "0x2A"], "q": [1, 2],
     })  # fmt: skip
     np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
-    assert set(csv_text.NULLS) == pd._libs.parsers.STR_NA_VALUES
+    assert set(csv_source.NULLS) == pd._libs.parsers.STR_NA_VALUES
 
 
 #: A value far down, and the type of a column of a first value and this one.
@@ -90,11 +90,13 @@ def test_a_type_holds_all_values(tmp_path, where):
         wanted = ["decimal128(38, 0)" if kind == "uint64" else kind for kind in wanted]
         wanted[3], wanted[12] = "decimal128(38, 0)", "string"  # which Arrow does not take for a time
     assert types(tmp_path) == wanted
-    source = open_source(tmp_path, Selection(coded=True))
-    assert source.shape[0] == many + 1
-    if where == "file":
-        strays = dict(source.strays)
-        assert strays["c4"] == strays["c5"] == f"'many' (near row 30,001 of '{tmp_path}/0.csv')"
+    assert open_source(tmp_path, Selection(coded=True)).shape[0] == many + 1
+    number = TableSchema((ColumnType("c4", "double", "number"),))
+    such = r", such as 'many' \(row 30,001 of .*0.csv'\)" if where == "file" else ""
+    with pytest.raises(
+        InputError, match=rf"'c4' holds text \(string\) and held numbers \(double\){such}; rename"
+    ):
+        open_source(tmp_path, Selection(coded=number))
 
 
 @pytest.mark.parametrize("rows", [20, 200_000])
@@ -102,8 +104,11 @@ def test_a_fault_is_named_with_its_row(tmp_path, rows):
     path = tmp_path / "a.csv"
     head = b"a,b\n\n" + b'1,"x\ny"\n' * rows
     for bad, message in (
-        (b"1,x,y\n", f"every row has as many values as the first; row {rows + 1:,} of .* has not .*got 3"),
-        (b"1,\xff\n", f"row {rows + 1:,} of .* has other bytes in column 'b'; give encoding="),
+        (
+            b"1,x,y\n",
+            f"have as many values as the first; .* is not so .*Row #{rows + 1}: Expected 2 columns, got 3",
+        ),
+        (b"1,\xff\n", f"UTF-8 unless encoding= says .*CSV column #1: Row #{rows + 1}: .*invalid UTF8"),
         (b'1,"open\n', r"a quote ends with its value; .*; correct the file"),
         (b'1,"', r"a quote ends with its value; in row .* one is never closed"),
         (b'1,"z', r"a quote ends with its value; in row .* one is never closed"),
@@ -125,8 +130,7 @@ NAMES = [
     (b"a\tb\n1\t2\n", ["a", "b"]),
     (b"x,,y\n0,1,2\n", ["x", "Unnamed: 1", "y"]),
     (b'"first\nname",b\n1,2\n', ["first\nname", "b"]),
-    (b"0,1,2\n3,4,5\n", ["0", "1", "2"]),
-    (b"2019,2020\n3,4\n", ["2019", "2020"]),
+    (b"2,1,0\n3,4,5\n", ["f0", "f1", "f2"]),
     (b"1.5,2\n3,4\n", ["f0", "f1"]),
     (b",a\n0,1\n1,2\n", ["Unnamed: 0", "a"]),
     (b'x\n1.5\n\n""\n2\n', ["x"]),  # an empty line is no row, an empty value is one
@@ -136,8 +140,9 @@ NO_NAMES = [
     (b"a;b, c\n1,5;2\n", r"may be any of \[',', ';'\]: say sep=','"),
     (b"a,a\n1,2\n", r"distinct names; '.*a.csv' has \['a', 'a'\]"),
     (b"id,2019,2020\n1,2,3\n", EITHER),
-    (b"1,2,3\n4,5,6\n", EITHER),
-    ("Ü,b\n1,2\n".encode("latin-1"), "UTF-8 unless encoding= says otherwise; the names of the columns"),
+    (b"0,1,2\n4,5,6\n", EITHER),
+    (b"2019,2020\n4,5\n", EITHER),
+    ("Ü,b\n1,2\n".encode("latin-1"), "UTF-8 unless encoding= says otherwise, .*decode byte 0xdc"),
     (b"\xef\xbb\xbf\n", "is empty; give a file that has rows"),
     (b"a,b", "has no rows"),
     (b"a,b\n\n", "has no rows"),
@@ -176,10 +181,6 @@ def test_a_schema_says_how_columns_are_read(tmp_path):
     np.testing.assert_array_equal(run(lazy_rows(source)), coded(table, schema))
     ((reader, first, last),) = source.key_blocks(["id", "day"])
     assert reader.read_table(first, last).to_pylist() == [{"id": 2**60 + 1, "day": "2020-01-01"}]
-    path.write_text("\n".join(["x", *map(str, range(20)), "many"]))
-    number = TableSchema((ColumnType("x", "double", "number"),))
-    with pytest.raises(InputError, match=r"'x' holds text .* and held numbers .*; 'x' has 'many' \(row 21 of"):
-        open_source(path, Selection(coded=number))
 
 
 def zipped(*texts):
@@ -238,7 +239,7 @@ def test_one_code_among_numbers_is_missing(tmp_path):
     path = tmp_path / "a.csv"
     values = ["n/a " if k % 7 == 3 else str(k / 2) for k in range(40)]
     path.write_text("x,t\n" + "\n".join(f"{value},{'ab'[k % 2]}" for k, value in enumerate(values)))
-    said = re.escape("'x' is text that reads as numbers, but not 'n/a ' (row 4 of")
+    said = re.escape("'x' is text that reads as numbers, but not 'n/a'")
     with pytest.warns(ColumnWarning, match=said):
         schema, _ = describe_columns(open_table(path))
     assert [column.base for column in schema.columns] == ["number", "text"]
@@ -275,7 +276,7 @@ def test_integers_that_float64_rounds(tmp_path, first):
 def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
     """Where workers are on other machines, it must be said."""
     (tmp_path / "a.csv").write_text("a,b\n1,2\n")
-    monkeypatch.setattr(csv_source, "workers_are_here", lambda: False)
+    monkeypatch.setattr(csv_source, "workers_see", lambda folder: False)
     with pytest.raises(InputError, match=r"give one as scratch= \(on the command line --csv scratch=DIR\)"):
         open_rows(tmp_path / "a.csv")
     for scratch in (tmp_path / "s", f"memory://{tmp_path.name}"):

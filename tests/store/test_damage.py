@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from stored_arrays import fill, read
 
 from distrf import open_rows
 from distrf.errors import StoreError
-from distrf.store import StoreInfo, create, finish, pending_blocks, write_block
 
 RNG = np.random.default_rng(5)
 X = RNG.normal(size=(50, 4))
@@ -18,26 +16,14 @@ S = sp.random_array((50, 6), density=0.4, format="csr", rng=np.random.default_rn
 Y = np.arange(50) % 3
 
 
-def fill(path, sparse=False, seed=1, values=X):
-    holds = StoreInfo.of(
-        {"X": ((6 if sparse else 4,), "f8"), "y": ((), "i4")}, 50, 20, kind="rows", spec={"seed": seed},
-        classes=["cat", "cow", "dog"], sparse=["X"] if sparse else (),
-    )  # fmt: skip
-    store = create(path, holds, overwrite=True)
-    for index in pending_blocks(path):
-        rows = slice(20 * index, min(50, 20 * index + 20))
-        block = {"X": (S if sparse else values)[rows], "y": Y[rows].astype("i4")}
-        write_block(path, index, block, store_id=store.id)
-    finish(path, store_id=store.id)
-    return Path(path)
-
-
-def read(path):
-    return [rows.compute(scheduler="sync") for rows in open_rows(path)]
+def stored(path, sparse=False, seed=1, values=X):
+    arrays = {"X": S if sparse else values, "y": Y.astype("i4")}
+    fill(path, arrays, 20, spec={"seed": seed}, classes=["cat", "cow", "dog"], overwrite=True)
+    return path
 
 
 def test_a_missing_chunk_is_named(tmp_path):
-    path = fill(tmp_path / "a.zarr")
+    path = stored(tmp_path / "a.zarr")
     (path / "X/c/1/0").unlink()
     with pytest.raises(StoreError, match=r"rows 20:40 of array 'X' in .*a.zarr.*'X/c/1/0' is missing"):
         read(path)
@@ -45,7 +31,7 @@ def test_a_missing_chunk_is_named(tmp_path):
 
 def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
     """The limit of checksums that say nothing of the place: see docs/how/reading_and_writing.md."""
-    path = fill(tmp_path / "a.zarr")
+    path = stored(tmp_path / "a.zarr")
     for a, b in (("X/c/0/0", "aside"), ("X/c/1/0", "X/c/0/0"), ("aside", "X/c/1/0")):
         (path / a).rename(path / b)
     np.testing.assert_array_equal(read(path)[0][:40], np.concatenate([X[20:40], X[:20]]))
@@ -55,13 +41,13 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
     ("old", "new", "message"),
     [
         ('"distrf": {', '"distrg": {', "has arrays of a store of distrf and no distrf attribute"),
-        ('"seed": 1', '"seed": 2', "its zarr.json is damaged or was edited"),
-        ('"cow"', '"cod"', "its zarr.json is damaged or was edited"),
-        ('"format": 5', '"format": 99', "has format 99; update distrf"),
+        ('"seed": 1', '"seed": 2', "the zarr.json of .* is damaged or was edited"),
+        ('"cow"', '"cod"', "the zarr.json of .* is damaged or was edited"),
+        ('"format": "distrf-store 6"', '"format": "distrf-store 9"', "has 'distrf-store 9'; update distrf"),
     ],
 )
 def test_an_edited_document(tmp_path, old, new, message):
-    path = fill(tmp_path / "a.zarr")
+    path = stored(tmp_path / "a.zarr")
     text = (path / "zarr.json").read_text()
     assert old in text
     (path / "zarr.json").write_text(text.replace(old, new, 1))
@@ -71,7 +57,7 @@ def test_an_edited_document(tmp_path, old, new, message):
 
 @pytest.mark.parametrize("sparse", [False, True])
 def test_an_edited_array(tmp_path, sparse):
-    path = fill(tmp_path / "a.zarr", sparse=sparse)
+    path = stored(tmp_path / "a.zarr", sparse=sparse)
     file = path / ("X/data/zarr.json" if sparse else "X/zarr.json")
     text = file.read_text()
     for old, new in (
@@ -87,11 +73,11 @@ def test_an_edited_array(tmp_path, sparse):
 
 def test_rows_that_are_open_while_the_store_is_made_anew(tmp_path):
     """Same shapes, so that nothing else tells the stores apart."""
-    path = fill(tmp_path / "a.zarr")
+    path = stored(tmp_path / "a.zarr")
     rows, _ = open_rows(path)
     other, _ = open_rows(path)
     rows.compute(scheduler="sync")
-    fill(path, seed=2, values=X + 1)
+    stored(path, seed=2, values=X + 1)
     for lazy in (rows, other):
         with pytest.raises(StoreError, match="written again since it was opened; call open_rows again"):
             lazy.compute(scheduler="sync")

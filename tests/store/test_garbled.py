@@ -16,14 +16,14 @@ from sklearn.datasets import dump_svmlight_file
 from sklearn.pipeline import Pipeline
 from stored_arrays import create_parts
 
-from distrf import RandomFourierFeatures, StreamingRidge, append_rows, ingest, load_model, open_rows, save_model
+from distrf import RandomFourierFeatures, StreamingRidge, ingest, load_model, open_rows, save_model
 from distrf.errors import InputError, StoreError
 from distrf.store import find_format, finish, write_block
 
 RNG = np.random.default_rng(8)
 X = RNG.normal(size=(60, 3))
 Y = (X[:, 0] > 0).astype(int)
-S = sp.csr_array(np.where(np.abs(X) > 0.6, X, 0))
+S = sp.csr_array(np.where(np.abs(X) > 1.3, X, 0))
 
 #: {kind: (what is read, files that are garbled, whether the numbers can be told to be the same)}
 KINDS = {
@@ -75,9 +75,10 @@ def whole(tmp_path_factory):
         write_block(folder / "parts.parquet", index, block, store_id=folder_id)
     finish(folder / "parts.parquet", store_id=folder_id)
     ingest(folder / "rows.npz", folder / "store.zarr", block_rows=20)
-    ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20, sparse="csr")
+    ingest(folder / "sparse.npz", folder / "sparse.zarr", block_rows=20)
     ingest(folder / "rows.npz", folder / "appended.zarr", block_rows=20)
-    append_rows(X[:7] + 1, folder / "appended.zarr", Y[:7])
+    np.savez(folder / "more.npz", X=X[:7] + 1, y=Y[:7])
+    ingest(folder / "more.npz", folder / "appended.zarr", append=True)
     for name, form in (("foreign.zarr", 3), ("foreign2.zarr", 2)):
         group = zarr.open_group(folder / name, mode="w", zarr_format=form)
         group.create_array("X", data=X, chunks=(20, 3))

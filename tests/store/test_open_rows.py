@@ -8,24 +8,11 @@ import cloudpickle
 import dask
 import numpy as np
 import pytest
-import scipy.sparse as sp
 import zarr
+from stored_arrays import fill
 
 from distrf.errors import InputError, StoreError
 from distrf.execution.open_rows import open_rows
-from distrf.store import StoreInfo, create, finish, write_block
-
-
-def fill(path, arrays, block_rows=10, **options):
-    """A complete store of these arrays."""
-    n = next(iter(arrays.values())).shape[0]
-    sparse = [name for name, a in arrays.items() if sp.issparse(a)]
-    tails = {name: (a.shape[1:], a.dtype) for name, a in arrays.items()}
-    options = {"kind": "rows", "spec": {}, **options}
-    store = create(path, StoreInfo.of(tails, n, block_rows, sparse=sparse, **options))
-    for index, start, stop in store.blocks():
-        write_block(path, index, {name: a[start:stop] for name, a in arrays.items()}, store_id=store.id)
-    return finish(path, store_id=store.id)
 
 
 @pytest.fixture

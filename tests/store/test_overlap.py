@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+from stored_arrays import contents
 
 from distrf import StreamingRidge, ingest, open_rows, save_model
 from distrf.cli.app import app
@@ -28,10 +28,6 @@ def folder(tmp_path, monkeypatch):
     os.symlink("good.zarr", "link.zarr")
     save_model(StreamingRidge(1.0).fit(X, X[:, 0]), "model")
     return tmp_path
-
-
-def contents(folder):
-    return {str(p.relative_to(folder)): p.read_bytes() for p in Path(folder).rglob("*") if p.is_file()}
 
 
 @pytest.mark.parametrize("arguments", [

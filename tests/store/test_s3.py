@@ -26,8 +26,8 @@ from sklearn.pipeline import make_pipeline
 from distrf import (
     RandomFourierFeatures,
     StreamingRidgeClassifier,
-    append_rows,
     featurize,
+    ingest,
     load_model,
     open_rows,
     predict,
@@ -78,17 +78,11 @@ def s3_endpoint():
 
 @pytest.fixture
 def s3(s3_endpoint, monkeypatch):
-    """A bucket of its own: `url`, the plain file system `fs`, the `proxy`, and `set` for the environment."""
+    """A bucket of its own: `url`, the plain file system `fs`, the `proxy`, and the `environment`."""
 
-    def set_environment(**settings):
-        for name, value in settings.items():
-            if value is None:
-                monkeypatch.delenv(name, raising=False)
-            else:
-                monkeypatch.setenv(name, value)
-        s3fs.S3FileSystem.clear_instance_cache()  # read their environment once
-
-    set_environment(**s3_endpoint.environment)
+    for name, value in s3_endpoint.environment.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()  # read their environment once
     fs = s3fs.S3FileSystem(use_listings_cache=False)
     bucket = f"distrf-{uuid.uuid4().hex[:12]}"
     fs.mkdir(bucket)
@@ -96,7 +90,7 @@ def s3(s3_endpoint, monkeypatch):
     with dask.config.set(scheduler="synchronous"):
         yield SimpleNamespace(
             url=f"s3://{bucket}", bucket=bucket, fs=fs, proxy=s3_endpoint.proxy,
-            set=set_environment, environment=s3_endpoint.environment,
+            environment=s3_endpoint.environment,
         )  # fmt: skip
     s3_endpoint.proxy.fault = lambda request: None
     if fs.exists(bucket):
@@ -167,15 +161,10 @@ def test_parquet_and_models(s3):
 
 
 def test_credentials_stay_where_they_are(s3):
-    """Those of the environment in no task and no file; those of options in the tasks and no file."""
+    """In no task and no file."""
     secret = s3.environment["AWS_SECRET_ACCESS_KEY"]
     rows, y = open_rows(write(f"{s3.url}/a.zarr"))
     assert secret.encode() not in pickle.dumps(dict(rows.dask))
-    given = {"key": s3.environment["AWS_ACCESS_KEY_ID"], "secret": secret, "endpoint_url": s3.proxy.url}
-    s3.set(AWS_ACCESS_KEY_ID=None, AWS_SECRET_ACCESS_KEY=None, AWS_ENDPOINT_URL=None)
-    rows, y = open_rows(f"{s3.url}/a.zarr", storage_options=given)
-    np.testing.assert_array_equal(rows.compute(), X)
-    s3.set(**s3.environment)
     model = make_pipeline(MAP, StreamingRidgeClassifier(alpha=1e-3)).fit(rows, y)
     save_model(model, f"{s3.url}/model")
     assert (load_model(f"{s3.url}/model").predict(X) == model.predict(X)).all()
@@ -258,19 +247,22 @@ def test_read_over_http(tmp_path, handler):
 
 
 @pytest.mark.parametrize("failed", ["manifest", "zarr.json", None])
-def test_rows_are_appended_in_place(s3, failed):
+def test_rows_are_appended_in_place(s3, tmp_path, failed):
     """Also where the store refuses a request half-way: the old rows remain, and the same call goes on."""
     url = write_rows(X[:25], f"{s3.url}/a.zarr", Y[:25]).info.path
     before, _ = open_rows(url)
+    np.savez(tmp_path / "more.npz", X=X[25:], y=Y[25:])
     if failed:
         s3.proxy.fault = after(2, f"PUT .*a.zarr/.*{failed}", lambda: 403)
         with pytest.raises(StoreError, match="PermissionError"):
-            append_rows(X[25:], url, Y[25:])
+            ingest(tmp_path / "more.npz", url, append=True)
         s3.proxy.fault = lambda request: None
         np.testing.assert_array_equal(open_rows(url)[0].compute(), X[:25])
-    assert append_rows(X[25:], url, Y[25:]).info.n_rows == 160
+    assert ingest(tmp_path / "more.npz", url, append=True).n_rows == 160
     rows, y = open_rows(url)
     np.testing.assert_array_equal(rows.compute(), X)
     np.testing.assert_array_equal(y.compute(), Y)
     np.testing.assert_array_equal(before.compute(), X[:25])
-    assert not [name for name in everything(s3.fs, f"{s3.bucket}/a.zarr") if "manifest" in name]
+    assert not [
+        name for name in everything(s3.fs, f"{s3.bucket}/a.zarr") if "manifest" in name or "append.json" in name
+    ]

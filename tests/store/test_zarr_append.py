@@ -8,8 +8,6 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-import dask
-import dask.array as da
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -18,38 +16,29 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from stored_arrays import contents, read
 
-from distrf import append_rows, ingest, open_rows, write_rows
+from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
-from distrf.store import (
-    info,
-    zarr_layout,
-)
+from distrf.store import info, zarr_layout
 
 
 def rows(n, d=3, seed=0, dtype="f4", sparse=False):
     rng = np.random.default_rng([n, d, seed])
     X = rng.normal(size=(n, d)).astype(dtype)
-    if sparse:
-        X = np.where(X > 0.5, X, 0)
-    return sp.csr_array(X) if sparse else X
+    # A quarter of the entries at most is stored, however few rows there are.
+    return sp.csr_array(np.pad(np.where(X > 0.5, X, 0), [(0, 0), (0, 3 * d)])) if sparse else X
 
 
-def blocks_of(X, block_rows):
-    return da.from_array(X, chunks=(min(block_rows, X.shape[0]), *X.shape[1:]), asarray=False)
-
-
-def read(path):
-    X, y = open_rows(path)
-    blocks = [b.compute(scheduler="sync") for b in X.to_delayed().ravel()]
-    dense = np.concatenate([b.toarray() if sp.issparse(b) else b for b in blocks])
-    return dense, None if y is None else y.compute(scheduler="sync")
-
-
-def contents(path):
-    root = Path(path)
-    return {str(p.relative_to(root)): p.read_bytes() for p in sorted(root.rglob("*")) if p.is_file()}
+def add(X, path, y=None, **options):
+    """Ingest rows from a file whose name says where they begin."""
+    file = Path(path).with_suffix(".npz")
+    members = {"X": X}
+    if sp.issparse(X):
+        members = {f"X_{name}": getattr(X, name) for name in ("data", "indices", "indptr", "shape")}
+    np.savez(file, **members, **({} if y is None else {"y": y}))
+    return ingest(file, path, **options)
 
 
 def data_of(path):
@@ -79,13 +68,13 @@ def check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow
     }[labelled]
     ends = np.cumsum(counts)
     old_chunk = zarr_layout.CHUNK_BYTES
+    options = {"block_rows": min(block_rows, counts[0])}
     try:
         zarr_layout.CHUNK_BYTES = 8 if narrow else old_chunk
-        block_rows = min(block_rows, counts[0])
-        write_rows(blocks_of(X[: ends[0]], block_rows), folder / "a.zarr", None if y is None else y[: ends[0]])
+        add(X[: ends[0]], folder / "a.zarr", None if y is None else y[: ends[0]], **options)
         for a, b in itertools.pairwise(ends):
-            append_rows(X[a:b], folder / "a.zarr", None if y is None else y[a:b])
-        write_rows(blocks_of(X, block_rows), folder / "b.zarr", y)
+            add(X[a:b], folder / "a.zarr", None if y is None else y[a:b], append=True)
+        add(X, folder / "b.zarr", y, **options)
     finally:
         zarr_layout.CHUNK_BYTES = old_chunk
     got, labels = read(folder / "a.zarr")
@@ -95,9 +84,8 @@ def check_appends(tmp_path_factory, counts, block_rows, sparse, labelled, narrow
     assert data_of(folder / "a.zarr") == data_of(folder / "b.zarr")
     made = info(folder / "a.zarr")
     assert made.complete
-    assert made.block_rows == block_rows
+    assert made.block_rows == options["block_rows"]
     assert [part["rows"] for part in made.spec["parts"]] == counts
-    assert sorted(os.listdir(folder)) == ["a.zarr", "b.zarr"]
 
 
 @pytest.mark.slow
@@ -110,18 +98,6 @@ def test_appends_make_the_bytes_of_one_write(tmp_path_factory, counts, block_row
 @pytest.mark.parametrize("sparse", [False, True])
 def test_an_append_makes_the_bytes_of_one_write(tmp_path_factory, sparse):
     check_appends(tmp_path_factory, [25, 3, 30], 10, sparse, "text", narrow=False)
-
-
-def test_lazy_rows_of_any_chunks_on_one_and_two_workers(tmp_path, one_worker_client, client):
-    X, y = rows(530, 4), np.arange(530)
-    for name, workers in (("a", one_worker_client), ("b", client)):
-        write_rows(blocks_of(X[:230], 50), tmp_path / f"{name}.zarr", y[:230])
-        with workers.as_current():
-            more = da.from_array(X[230:], ((7, 93, 200), 4)), da.from_array(y[230:], 60)
-            written = append_rows(more[0], tmp_path / f"{name}.zarr", more[1])
-        assert (written.computed, written.blocks) == (7, 11)
-    assert data_of(tmp_path / "a.zarr") == data_of(tmp_path / "b.zarr")
-    np.testing.assert_array_equal(read(tmp_path / "a.zarr")[0], X)
 
 
 # ---- interruptions --------------------------------------------------------------------------------------------
@@ -140,60 +116,69 @@ def killed(monkeypatch, step, action):
 
     def dying(real):
         def change(*args, **kwargs):
-            if len(seen) >= step:
-                seen.append(None)
-                raise Killed
             seen.append(None)
+            if len(seen) > step:
+                raise Killed
             return real(*args, **kwargs)
 
         return change
 
-    with monkeypatch.context() as context:
-        for name in ("replace", "rmdir"):
+    with monkeypatch.context() as context, suppress(Killed):
+        for name in ("replace", "rmdir", "remove"):
             context.setattr(os, name, dying(getattr(os, name)))
-        with dask.config.set(scheduler="synchronous"), suppress(Killed):
-            action()
+        action()
     return len(seen) > step
 
 
-@pytest.mark.parametrize("kind", ["rows", "sparse", "ingest"])
-def test_an_append_that_is_killed_at_any_change_of_a_file(tmp_path, monkeypatch, kind):
+@pytest.mark.parametrize("sparse", [False, True])
+def test_an_append_that_is_killed_at_any_change_of_a_file(tmp_path, monkeypatch, sparse):
     """The store has the old rows or all, also for who opened it before; called again, the append ends with the same bytes."""
-    X, y = rows(44, dtype="f8", sparse=kind == "sparse"), np.array(["b", "a", "c"])[np.arange(44) // 20]
-    dense = X.toarray() if kind == "sparse" else X
-    np.savez(tmp_path / "new.npz", X=dense[25:], y=y[25:])
+    X, y = rows(44, dtype="f8", sparse=sparse), np.array(["b", "a", "c"])[np.arange(44) // 20]
     old, path, ends = tmp_path / "old.zarr", tmp_path / "a.zarr", tmp_path / "ends.zarr"
-    write_rows(blocks_of(X[:25], 10), old, y[:25])
-
-    def append(path):
-        if kind == "ingest":
-            return ingest(tmp_path / "new.npz", path, append=True)
-        return append_rows(X[25:], path, y[25:])
-
+    add(X[:25], old, y[:25], block_rows=10)
     shutil.copytree(old, ends)
-    append(ends)
+    add(X[25:], ends, y[25:], append=True)
+    X = X.toarray() if sparse else X
+    new = ends.with_suffix(".npz")
     for step in range(100):
         shutil.rmtree(path, ignore_errors=True)
         shutil.copytree(old, path)
         opened, _ = open_rows(path)
-        if not killed(monkeypatch, step, lambda: append(path)):
+        if not killed(monkeypatch, step, lambda: ingest(new, path, append=True)):
             break
         got, labels = read(path)
         assert len(got) in (25, 44), step
-        np.testing.assert_array_equal(got, dense[: len(got)])
+        np.testing.assert_array_equal(got, X[: len(got)])
         np.testing.assert_array_equal(labels, y[: len(got)])
         if len(got) == 25:
-            append(path)
+            ingest(new, path, append=True)
         else:
             with pytest.raises(SpecMismatchError, match="has these rows already"):
-                append(path)
-            shutil.rmtree(path / "manifest", ignore_errors=True)  # else the next append removes it
+                ingest(new, path, append=True)
+            shutil.rmtree(path / "manifest", ignore_errors=True)  # else the next append removes them
+            (path / "append.json").unlink(missing_ok=True)
         assert contents(path) == contents(ends), step
         before = [b.compute(scheduler="sync") for b in opened.to_delayed().ravel()]
-        np.testing.assert_array_equal(
-            sp.vstack(before).toarray() if kind == "sparse" else np.concatenate(before), dense[:25]
-        )
+        np.testing.assert_array_equal(sp.vstack(before).toarray() if sparse else np.concatenate(before), X[:25])
     assert 12 < step < 50
+
+
+def test_another_append_takes_the_place_of_one_that_was_killed(tmp_path, monkeypatch):
+    """Whatever step it had come to; and behind it comes a third one."""
+    X, path = rows(70, dtype="f8"), tmp_path / "a.zarr"
+    for name, part in (("1", X[:25]), ("2", rows(40, seed=1, dtype="f8")), ("3", X[25:40]), ("4", X[40:])):
+        np.save(tmp_path / f"{name}.npy", part)
+    ingest(tmp_path / "1.npy", tmp_path / "all.zarr", block_rows=10)
+    for step in range(0, 20, 3):
+        shutil.rmtree(path, ignore_errors=True)
+        shutil.copytree(tmp_path / "all.zarr", path)
+        assert killed(monkeypatch, step, lambda: ingest(tmp_path / "2.npy", path, append=True))
+        if info(path).n_rows == 65:
+            break
+        for name in "34":
+            ingest(tmp_path / f"{name}.npy", path, append=True)
+        np.testing.assert_array_equal(read(path)[0], X)
+        assert not [name for name in contents(path) if name.startswith(("manifest", "append", "X/c/7"))]
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------
@@ -202,41 +187,37 @@ def test_an_append_that_is_killed_at_any_change_of_a_file(tmp_path, monkeypatch,
 def test_refusals(tmp_path):
     X, y = rows(25), np.arange(25.0)
     path = tmp_path / "a.zarr"
-    write_rows(blocks_of(X, 10), path, y)
+    write_rows(X, path, y)
     before = data_of(path)
     for given_rows, given_y, message in [
-        (rows(5, 4), y[:5], r"have X \(3,\) dense, y \(\) dense, the new ones have X \(4,\)"),
-        (X[:5], None, r"the new ones have X \(3,\) dense; give"),
-        (X[:5], np.array(list("abcde")), "the labels of .* are numbers"),
-        (X[:5], y[:4], "as many rows"),
-        (np.full((5, 3), np.nan, "f4"), y[:5], "finite"),
-        (sp.csr_array(X[:5]), y[:5], "CSR"),
-        (X[:5], np.full(5, 1j), "numbers"),
-        (X[:0], y[:0], "at least one row|sample"),
+        (rows(5, 4), y[:5], r"of the shapes {'X': \(3,\), 'y': \(\), .* the new ones {'X': \(4,\)"),
+        (X[:5], None, r"the new ones {'X': \(3,\), 'labels'"),
+        (X[:5], np.array(list("abcde")), "'labels': 'numbers'}, the new ones .*'labels': 'text'"),
+        (X[:0], y[:0], "at least one row"),
     ]:
         with pytest.raises(InputError, match=message):
-            append_rows(given_rows, path, given_y)
+            add(given_rows, path, given_y, append=True)
         assert data_of(path) == before
         assert info(path).n_rows == 25
-    append_rows(X[:5] + 1, path, y[:5])
+    add(X[:5] + 1, path, y[:5], append=True)
     with pytest.raises(SpecMismatchError, match="has these rows already"):
-        append_rows(X[:5] + 1, path, y[:5])
+        add(X[:5] + 1, path, y[:5], append=True)
 
 
 @pytest.mark.parametrize("how", ["missing", "flipped"])
 def test_damage_is_not_taken_over(tmp_path, how):
     """The last block is read and written again."""
     path = tmp_path / "a.zarr"
-    write_rows(blocks_of(rows(25), 10), path)
+    add(rows(25), path, block_rows=10)
     chunk = path / "X/c/2/0"
     data = bytearray(chunk.read_bytes())
     data[9] ^= 1
     chunk.unlink() if how == "missing" else chunk.write_bytes(data)
     with pytest.raises(StoreError, match=r"is missing|is damaged"):
-        append_rows(rows(4, seed=1), path)
+        add(rows(4, seed=1), path, append=True)
 
 
-# ---- ingest ---------------------------------------------------------------------------------------------------
+# ---- tables ---------------------------------------------------------------------------------------------------
 
 
 def test_tables_are_read_as_the_store_was(tmp_path):
@@ -279,7 +260,7 @@ def test_new_rows_are_shuffled_alone(tmp_path):
     np.testing.assert_array_equal(got[:20], X[:20, 0])
     assert (got[20:] != X[20:, 0]).any()
     np.testing.assert_array_equal(np.sort(got[20:]), np.sort(X[20:, 0]))
-    with pytest.raises(InputError, match=r"have X \(1,\) dense, the new ones have X \(2,\)"):
+    with pytest.raises(InputError, match=r"{'X': \(1,\), .* the new ones {'X': \(2,\),"):
         ingest(tmp_path / "3.npy", store, append=True)
     with pytest.raises(InputError, match="leave out block_rows, dtype, overwrite"):
         ingest(tmp_path / "1.npy", store, append=True, dtype="float32", block_rows=4, overwrite=True)

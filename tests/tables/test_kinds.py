@@ -71,7 +71,7 @@ def test_guess(name, values, kind):
     assert found.kind == kind
     assert found.why
     warned = cautions([found])
-    silent = name in ("row", "count", "counted text", "id")
+    silent = name in ("row", "id")
     assert len(warned) == (kind in ("id", "text") and not silent)
     for text in warned:
         assert f"left out: {name!r} ({found.why}); take one by its kind (category for levels" in text
@@ -151,7 +151,6 @@ YEAR = [datetime.date(2012, 1, 1) + datetime.timedelta(k) for k in range(120)]
 @pytest.mark.parametrize(
     ("texts", "form", "others"),
     [
-        ([f"01/{m:02}/2020" for m in MONTHS], "dmy", "month before day"),  # the first of each month
         ([f"{m:02}/01/2020" for m in MONTHS], "mdy", "day before month"),
         ([f"{m:02}.0{1 + m % 4}.2020" for m in MONTHS], "dmy", "month before day"),
         ([f"{m:02}/0{1 + m % 4}/2020" for m in MONTHS], "mdy", "day before month"),
@@ -203,14 +202,6 @@ def test_numbers_are_times_where_it_is_said(form, made):
     assert kinds_of(columns)["t"].kind != "date" or form == "date:ymd"
 
 
-def test_ascending_numbers_are_no_id_where_there_is_nothing_else():
-    table = as_arrow({"year": 1800 + np.arange(N)})
-    schema = schema_of(table.schema)
-    (kind,) = infer_kinds(schema, column_facts(table, schema))
-    assert kind.kind == "number"
-    assert "say kinds={'year': 'date'} where it is a time" in cautions([kind])[0]
-
-
 def test_what_is_said_counts():
     columns = {
         "row": np.arange(N),
@@ -232,7 +223,7 @@ def test_what_is_said_counts():
         ({"x": "text"}, "can be number, category, date, id, drop; received 'text'"),
         ({"city": "number"}, "a number is written such as .*'city' are not.*leave its kind out"),
         ({"city": "date"}, "a date is written such as .*'city' are not.*leave its kind out"),
-        ({"x": "drop", "city": "id"}, "no column is left.*what they are, kinds="),
+        ({"x": "drop", "city": "id"}, "no column is left.*what they are, kinds=.*'number' or 'date'"),
     ],
 )
 def test_what_cannot_be_said(said, words):

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from distrf import TEFM, RandomFourierFeatures, TensorSketchFeatures
+from distrf import RandomFourierFeatures, TensorSketchFeatures
 from distrf.errors import InputError
 from distrf.metrics import kernel_error
 
@@ -37,7 +37,6 @@ def test_same_for_dask_csr_and_numpy():
     [
         (RandomFourierFeatures(), X, {}, "call fit first"),
         (FEATURES, X, {"n_rows": 0}, "n_rows"),
-        (TEFM(FEATURES, n_components=16, whiten=True, random_state=0).fit(X), X, {}, r"whiten=True .* approximate no kernel; .*whiten=False"),
         (
             TensorSketchFeatures(gamma=1.0, coef0=0.0, n_components=32, random_state=0).fit(np.ones((5, 3))), np.zeros((100, 3)), {},
             "kernel matrix of the sampled rows is zero",

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..errors import InputError
-from ..execution.labelled import plain_rows
-from ..execution.sampling import sampled_rows, take_rows
-from ..maps import FeatureMap, check_rows, working_dtype
-from ..maps.estimator import FeatureEstimator
-from ..typing import ArrayLike
+from .errors import InputError
+from .execution.labelled import plain_rows
+from .execution.sampling import sampled_rows, take_rows
+from .maps import FeatureMap, check_rows, working_dtype
+from .maps.estimator import FeatureEstimator
+from .typing import ArrayLike
 
 #: Features that are made at once: whole random blocks of the dense projection.
 _COLUMNS = 2048
