@@ -11,6 +11,8 @@ from .maps import FeatureMap, check_rows, working_dtype
 from .maps.estimator import FeatureEstimator
 from .typing import ArrayLike
 
+__all__ = ["kernel_error"]
+
 #: Features that are made at once: whole random blocks of the dense projection.
 _COLUMNS = 2048
 

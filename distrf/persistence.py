@@ -22,7 +22,6 @@ from .kernels.base import AnyKernel
 from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
-from .maps.transformers import SAVABLE_TRANSFORMERS, listed_transformer
 from .plain_data import Codec, array_name
 from .record import Training, telling_columns
 from .registry import SAVABLE, load_plugins
@@ -127,10 +126,17 @@ def model_identity(model: BaseEstimator) -> dict[str, Any]:
     return {"model": _encode_model(model, arrays), "arrays": arrays_fingerprint(arrays)}
 
 
-def _encode_model(model: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model") -> Any:
     with reworded(lambda error: InputError(f"only fitted models are saved: {error}")):
         _check_fitted(model)
-    return _CODEC.encode(model, "model", arrays)
+    if not isinstance(model, Pipeline):
+        return _CODEC.encode(model, where, arrays)
+    steps = [[name, _encode_model(step, arrays, f"{where}.{name}")] for name, step in model.steps]
+    training = getattr(model, "training_", None)  # of those that distrf.train made
+    record = {} if training is None else {"training": training.to_dict()}
+    columns = telling_columns(step for _, step in model.steps)
+    record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
+    return {"$pipeline": steps, **record}
 
 
 def _decode_model(entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
@@ -146,7 +152,7 @@ def _check_fitted(model: Any) -> None:
 
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
-    """JSON of a Pipeline, of an estimator, alone or inside another such as the base of a TEFM, of a map, a kernel, or sums of ridge."""
+    """JSON of an estimator, alone or inside another such as the base of a TEFM, of a map, a kernel, or sums of ridge."""
     if isinstance(value, FeatureMap):
         names = {}
         if any(name.endswith(".pickled") for name in value.arrays):
@@ -162,13 +168,6 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
         return {"$state": codec.encode(value.parts(), where, arrays)}
     if isinstance(value, AnyKernel):
         return {"$kernel": value.spec()}
-    if type(value) is Pipeline:
-        steps = [[name, codec.encode(step, f"{where}.{name}", arrays)] for name, step in value.steps]
-        training = getattr(value, "training_", None)  # of those that distrf.train made
-        record = {} if training is None else {"training": training.to_dict()}
-        columns = telling_columns(step for _, step in value.steps)
-        record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
-        return {"$pipeline": steps, **record}
     name = type(value).__name__
     if SAVABLE.get(name) is type(value):
         fitted = {k: v for k, v in vars(value).items() if k.endswith("_") and not k.startswith("_")}
@@ -178,12 +177,6 @@ def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: C
             for part, values in parts.items()
         }
         return {"$estimator": name, **encoded}
-    if isinstance(value, BaseEstimator) and listed_transformer(name) is not type(value):
-        raise InputError(
-            f"{where} is a {type(value).__module__}.{name}, which cannot be saved without running its code on load; "
-            f"savable: {', '.join(sorted(SAVABLE))}, of scikit-learn {', '.join(sorted(SAVABLE_TRANSFORMERS))}, and "
-            "Pipelines of them"
-        )
     return NotImplemented
 
 

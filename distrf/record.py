@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 
@@ -87,7 +87,8 @@ class Training:
             "warnings": tuple(stored["warnings"]),
             "candidates": tuple(map(tuple, stored.get("candidates", ()))),
         }
-        return cls(**{**stored, **tuples})
+        names = {f.name for f in fields(cls)}  # facts of a model have others beside
+        return cls(**{name: value for name, value in stored.items() if name in names} | tuples)
 
 
 def pipeline_facts(pipeline: Any) -> dict[str, Any]:

@@ -164,7 +164,7 @@ class OwnGaussian(Gaussian):
 
 
 REFUSED = {
-    "sklearn": (Ridge().fit(X, NUMBERS), r"model is a sklearn.*Ridge, which cannot be saved.*savable: .*RandomFourier"),
+    "sklearn": (Ridge().fit(X, NUMBERS), r"model is a sklearn.*Ridge, which cannot be saved.*savable: models and maps of distrf"),
     "same name": (Custom().fit(X, NUMBERS), "cannot be saved without running its code"),
     "function": (FunctionTransformer(np.nan_to_num).fit(X), r"model\.func is a .*nan_to_num\), which is not plain data"),
     "step": (make_pipeline(FunctionTransformer(abs), StreamingRidge()).fit(X, NUMBERS), r"model\.functiontransformer\.func is a .*abs\)"),

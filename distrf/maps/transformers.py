@@ -79,7 +79,7 @@ def _encode(value: Any, where: str, arrays: Arrays, codec: Codec) -> Any:
         if listed_transformer(name) is not kind:
             raise InputError(
                 f"{where or 'it'} is a {kind.__module__}.{name}, which cannot be saved without running its code on load; "
-                f"of scikit-learn are saved: {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
+                f"savable: models and maps of distrf and, of scikit-learn, {', '.join(sorted(SAVABLE_TRANSFORMERS))}"
             )
         values = dict(vars(value))
         if name == "Pipeline":

@@ -91,19 +91,15 @@ def check_apart(
     if out is None:
         return
     place = _place(files.normalise(out))
-    for source in inputs:
-        for other in () if source is None else _places(files.normalise(source)):
+    for source in (source for source in inputs if source is not None):
+        path = files.normalise(source)
+        for other in map(_place, file_lists.all_files(path) if files.is_glob(path) else [path]):
             if f"{place}/".startswith(f"{other}/") or f"{other}/".startswith(f"{place}/"):
                 how = "is" if place == other else "lies inside" if len(place) > len(other) else "lies around"
                 raise InputError(
-                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source or '')!r} "
+                    f"{what} must lie apart from {than}: {os.fspath(out)!r} {how} {os.fspath(source)!r} "
                     f"({place} and {other}); choose another path for {what}"
                 )
-
-
-def _places(path: str) -> list[str]:
-    """Where an input is: every file that a glob stands for."""
-    return [_place(name) for name in (file_lists.all_files(path) if files.is_glob(path) else [path])]
 
 
 def _place(path: str) -> str:

@@ -116,7 +116,7 @@ def test_ridge_of_the_race(n, kind):
     y, w = Y[:n, None], WEIGHT[:n]
     times = w.astype(int)
     alphas = [1e-2, 1.0]
-    weighted = ridge(kind(Z), y, w, alphas)
+    weighted = ridge(kind(Z.copy()), y, w, alphas)  # which it overwrites
     repeated = ridge(kind(Z.repeat(times, axis=0)), y.repeat(times, axis=0), None, alphas)
     for alpha, scores, others in zip(alphas, weighted.scores(Z), repeated.scores(Z), strict=True):
         exact = StreamingRidge(alpha).fit(Z.astype(float), y[:, 0], w).predict(Z)

@@ -17,7 +17,7 @@ from distrf import open_rows, open_table
 from distrf.errors import InputError, ParameterError, StoreError
 from distrf.execution.open_rows import lazy_rows
 from distrf.maps.table_missing import is_missing
-from distrf.store import Selection, csv_source, facts, open_source
+from distrf.store import Selection, csv_source, open_source
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, schema_of
 from distrf.tables.encoder import describe_columns
