@@ -26,6 +26,10 @@ POSSIBLE = {
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
+#: Names of codes, whose order tells nothing.
+_CODE_NAME = re.compile(
+    r"(?i)(^|_|\b)(zip|plz|post(al)?|code|district|region|county|branch|store|shop|dept|station|route)(_?(code|id|no|nr))?$"
+)
 _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {
@@ -114,6 +118,10 @@ def infer_kinds(
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
+        repeated = fact.whole and 2 * fact.distinct < fact.present
+        if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
+            caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
+            caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
         unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):

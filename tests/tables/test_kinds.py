@@ -272,5 +272,19 @@ def test_infinite_numbers_are_said():
     assert text == "column 'x' has infinite numbers in 2 of 6 rows looked at: they count as missing"
 
 
+@pytest.mark.parametrize("name", ["zip", "district", "store_id", "dept_no"])
+def test_codes_that_stay_numbers_are_told(name):
+    """Their order tells nothing; what is said, or has no such name, or seldom comes twice, is not told."""
+    codes = RNG.integers(100, 140, size=N)
+    (text,) = cautions([*kinds_of({name: codes}).values()])
+    assert f"column {name!r} has the name of a code, and its" in text
+    for columns, said in (
+        ({name: codes}, {name: "number"}),
+        ({"age": codes}, None),
+        ({"zip": RNG.permutation(10 * N)[:N]}, None),
+    ):
+        assert cautions([*kinds_of(columns, said).values()]) == []
+
+
 def test_every_base_has_kinds():
     assert set(POSSIBLE) == set(BASES)
