@@ -230,7 +230,7 @@ def told_apart(target: Target, sample: Sample, options: Options, split: Split | 
         units = _units_tried(sample, options, map_, labels)
         name = "robust" if "robust" in units else next(reversed(units))
         nats.append(_race(sample, options, labels, {name: units[name]}, map_).nats())
-    return told(target, *nats, sample.judged)
+    return told(target, nats[0], nats[1], sample.judged)
 
 
 def _race(sample: Sample, options: Options, labels: bool, units: dict[str, Any], map_: Any) -> Race:
