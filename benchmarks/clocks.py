@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from distrf.projections.cache import weight_cache
+from distrf.projections.base import weight_cache
 
 
 def cpu(call: Callable[[], Any]) -> tuple[float, Any]:

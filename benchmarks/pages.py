@@ -12,8 +12,6 @@ from typing import Any
 
 from benchmarks import names, results
 
-ROOT = Path(__file__).parent.parent
-DOCS = ROOT / "docs"
 BLOCK = re.compile(r"<!-- results: (?P<name>\w+) (?P<part>\w+) -->.*?<!-- end of results -->", re.DOTALL)
 
 
@@ -27,7 +25,7 @@ def write() -> list[Path]:
 
 def filled() -> dict[Path, str]:
     """{path: text} of all pages that show results."""
-    texts = {path: path.read_text() for path in sorted(DOCS.rglob("*.md"))}
+    texts = {path: path.read_text() for path in sorted((names.ROOT / "docs").rglob("*.md"))}
     return {path: fill(text) for path, text in texts.items() if BLOCK.search(text)}
 
 

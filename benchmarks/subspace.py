@@ -19,9 +19,8 @@ from distrf import RandomFourierFeatures
 from distrf.execution.memory import PROCESS_BYTES, PassMemory
 from distrf.execution.workers import peak_memory
 from distrf.maps.tiles import FeatureTiles
-from distrf.projections.cache import CACHE_BYTES
+from distrf.projections.base import CACHE_BYTES
 from distrf.subspace import RangeFinder, Search, subspace_costs
-from distrf.subspace.choice import Solver
 
 
 def rows_of(run: Run, name: str, n: int) -> np.ndarray:
@@ -82,7 +81,7 @@ def million(run: Run) -> Iterator[Record]:
     """
     X, (D, wide) = rows_of(run, "usps", run.pick(320, 64)), run.pick((1_000_000, 256), (256, 8))
     map_ = RandomFourierFeatures(n_components=D, random_state=0, length_scale=5.0).fit(X).map_
-    source, solver = FeatureTiles(map_, D), Solver("finder", "asked for")
+    source = FeatureTiles(map_, D)
     cached = int(min(map_.work()[1] * X.itemsize / 4, CACHE_BYTES))
     with connected(1, run.small, "6GiB") as client:
         lazy = da.from_array(X, chunks=(len(X), X.shape[1]))
@@ -91,7 +90,7 @@ def million(run: Run) -> Iterator[Record]:
             how = RangeFinder(wide, n_iter=q, sketch="srht", solver="finder")
             passes = how.find(lazy, map_).passes
             seconds = time.perf_counter() - started
-            costs = subspace_costs(solver, Search(len(X), source, wide + 10, X.itemsize, q))
+            costs = subspace_costs("finder", Search(len(X), source, wide + 10, X.itemsize, q))
             reduction, held = costs.reduction, cached + costs.learned_bytes
             planned = PassMemory(X.nbytes, reduction.scratch_bytes, reduction.nbytes, held).peak
             sizes = [max(peak_memory(client).values()), planned, peak(), costs.client_bytes + PROCESS_BYTES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -53,17 +53,6 @@ def warn(text: str, category: type[Warning]) -> None:
 
 
 @contextmanager
-def input_errors() -> Iterator[None]:
-    """Around the checks of scikit-learn, which raise ValueError for data that break a rule: InputError of the same text."""
-    try:
-        yield
-    except DistrfError:
-        raise
-    except ValueError as error:
-        raise InputError(str(error)) from error
-
-
-@contextmanager
 def reworded(explain: Callable[[Exception], Exception]) -> Iterator[None]:
     """Raise what `explain` makes of whatever a library raises.
 
@@ -75,6 +64,11 @@ def reworded(explain: Callable[[Exception], Exception]) -> Iterator[None]:
         raise
     except Exception as error:
         raise explain(error) from error
+
+
+def input_errors() -> AbstractContextManager[None]:
+    """Around the checks and the fits of scikit-learn, which raise errors for data that break a rule: InputError of the same text."""
+    return reworded(lambda error: InputError(str(error)))
 
 
 class ParameterError(InputError):

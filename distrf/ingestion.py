@@ -32,10 +32,10 @@ from .store.csv_source import CsvSource
 from .store.formats import find_format, open_source
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, check_writable, hold
-from .store.row_source import RowSource, Selection
+from .store.row_source import RowSource, Selection, joined
 from .store.spec import content_of_files
 from .store.writer import existing_store
-from .store.zarr_arrays import joined, open_nodes
+from .store.zarr_arrays import open_nodes
 from .store.zarr_layout import StoreInfo
 
 BLOCK_BYTES = 32 * 2**20

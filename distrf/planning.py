@@ -25,7 +25,7 @@ from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
 from .pipeline.sample import Target, as_rows, look_at_target, see_target
-from .projections.cache import CACHE_BYTES
+from .projections.base import CACHE_BYTES
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
 from .targets import as_columns

@@ -65,11 +65,6 @@ class Split:
     why: str
     groups: Any = None
 
-    @property
-    def keeps_copies(self) -> bool:
-        """Whether copies of a row may be moved to its fold: no group and no time says otherwise."""
-        return self.kind == "stratified"
-
 
 def check_split(split: str, by: Any) -> None:
     """Raise InputError for a split that is not known, and for one without the column that it needs, or with one too many."""

@@ -11,6 +11,7 @@ phase, what the task does, and numbers: `gram-sum-<hex>-0-2` is a `gram-sum`. Th
 from __future__ import annotations
 
 import re
+import sys
 import uuid
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -21,8 +22,9 @@ import scipy.sparse as sp
 from dask._task_spec import Alias, DataNode, GraphNode, Task, TaskRef, convert_legacy_graph
 from dask.utils import key_split
 
+from .. import store
 from ..progress import split_label
-from ..store import files, place_of_array
+from ..store import files
 from ..store.file_lists import version_of
 
 __all__ = [
@@ -163,7 +165,7 @@ def _paths_in(value: Any) -> Iterator[str]:
         value = value.value
     if isinstance(getattr(value, "paths", None), tuple):  # of a RowReader
         yield from value.paths
-    elif (place := place_of_array(value)) is not None:
+    elif "zarr" in sys.modules and (place := store.place_of_array(value)) is not None:
         yield place
     else:
         inner = getattr(value, "args", value)  # of a task

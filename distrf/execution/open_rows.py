@@ -34,7 +34,6 @@ def open_rows(
     weight: str | None = None,
     columns: Sequence[str] | Sequence[int] | None = None,
     rows_per_block: int | None = None,
-    uniform: bool = False,
 ) -> tuple[Any, ...]:
     """Open rows lazily.
 
@@ -53,8 +52,6 @@ def open_rows(
     rows_per_block : int or None, default=None
         Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
-    uniform : bool, default=False
-        Parquet: blocks of equal rows, as a Zarr store needs them, at the price of reading some row groups twice.
 
     Returns
     -------
@@ -82,7 +79,6 @@ def open_rows(
         target=target,
         columns=None if columns is None else list(columns),  # an array has no truth value
         rows_per_block=rows_per_block,
-        uniform=uniform,
     )
     place = files.normalise(path)
     source, weights = open_source(place, selection), None

@@ -144,19 +144,6 @@ class Table:
         )  # fmt: skip
         return left.blocks[np.flatnonzero(counts).tolist()]
 
-    def uniform(self) -> Table:
-        """The same table in blocks of equal rows, but for a shorter last one, as a store needs them.
-
-        Returns
-        -------
-        Table
-            Of files others are cut. In memory there are no blocks, and those of a Dask DataFrame stay, and where rows are
-            left out.
-        """
-        if not isinstance(self.place, _Files) or self.present is not None:
-            return self
-        return _table_of(self.place.source.uniform())
-
 
 def is_table(data: Any) -> bool:
     """Whether rows come as a table of named columns, and not as an array.

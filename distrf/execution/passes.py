@@ -32,7 +32,7 @@ from dask.delayed import Delayed
 from ..errors import InputError
 from ..maps import working_dtype
 from ..progress import pass_topic, report
-from ..projections.cache import cached_bytes
+from ..projections.base import cached_bytes
 from .graph import Task, TaskRef, as_producer, reads_files, span_of, task_name
 from .memory import MOST_SEGMENTS, PassMemory, Workers
 from .row_blocks import align_rows, blocks_are_csr, check_dask_rows, made_of, row_bytes, source_of

@@ -167,11 +167,6 @@ class PlannedRows:
         return working_dtype(self.X.dtype).itemsize
 
     @property
-    def read_itemsize(self) -> int:
-        """Bytes of a number as it is read."""
-        return working_dtype(self.stored.dtype).itemsize
-
-    @property
     def nbytes(self) -> int:
         """Bytes that one sweep reads."""
         X = self.stored

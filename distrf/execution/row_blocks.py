@@ -21,8 +21,7 @@ from dask.utils import parse_bytes
 from ..errors import InputError
 from ..maps.base import arrays_fingerprint
 from ..store.formats import read_block
-from ..store.row_source import RowReader
-from ..store.zarr_arrays import joined
+from ..store.row_source import RowReader, joined
 from ..typing import Rows
 from .graph import PRODUCER, DataNode, aligned, stored_row_bytes, task_name
 from .labelled import has_frames, noted, notes_of, plain_rows, with_header

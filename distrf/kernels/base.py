@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
@@ -17,18 +17,11 @@ from ..typing import Rows
 REGISTRY: dict[str, type[AnyKernel]] = {}
 _ANYTHING = Rule(("anything",), lambda value: True)
 K = TypeVar("K", bound="AnyKernel")
-T = TypeVar("T")
-
-
-def declared(default: T, rule: Rule) -> T:
-    """Declare a field of a kernel's class as a parameter: its default, and what it may be."""
-    declaration: T = field(default=default, metadata={"rule": rule})
-    return declaration
 
 
 @dataclass(frozen=True)
 class AnyKernel:
-    """Base of all kernels. A kernel is a frozen dataclass whose fields are its parameters.
+    """Base of all kernels. A kernel is a frozen dataclass whose fields are its parameters, declared by `param(default=..., rule=..., kw_only=False)`.
 
     A family (shift-invariant, semigroup, dot-product) is a subclass with a registry of its own. A kernel is a subclass
     of a family; `register_kernel` enters its name.

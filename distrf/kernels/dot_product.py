@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from ..parameters import number, whole
-from .base import AnyKernel, declared, register_kernel
+from ..parameters import number, param, whole
+from .base import AnyKernel, register_kernel
 
 _GAMMA = number(above=0)
 
@@ -33,9 +33,9 @@ class DotProductKernel(AnyKernel):
 class Polynomial(DotProductKernel):
     """(gamma x.y + coef0)^degree, gamma > 0, coef0 >= 0."""
 
-    degree: int = declared(2, whole())
-    gamma: float = declared(1.0, _GAMMA)
-    coef0: float = declared(1.0, number(0))
+    degree: int = param(default=2, rule=whole(), kw_only=False)
+    gamma: float = param(default=1.0, rule=_GAMMA, kw_only=False)
+    coef0: float = param(default=1.0, rule=number(0), kw_only=False)
 
     name: ClassVar[str] = "polynomial"
 
@@ -48,7 +48,7 @@ class Polynomial(DotProductKernel):
 class Exponential(DotProductKernel):
     """exp(gamma x.y), gamma = 1 / s^2 > 0."""
 
-    gamma: float = declared(1.0, _GAMMA)
+    gamma: float = param(default=1.0, rule=_GAMMA, kw_only=False)
 
     name: ClassVar[str] = "exponential"
 

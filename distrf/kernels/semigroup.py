@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from ..errors import InputError, RowError, first_entry
-from ..parameters import number
+from ..parameters import number, param
 from ..typing import Rows
-from .base import declared, register_kernel
+from .base import register_kernel
 from .shift_invariant import WeightLaw
 
 #: Parameters whose squares and reciprocals, times weights and rows, stay in float64.
@@ -76,7 +76,7 @@ class SemigroupKernel(WeightLaw):
 class ExponentialSemigroup(SemigroupKernel):
     """exp(-beta sum_j sqrt(x_j + y_j)); Levy weights w = beta^2 / (2 g^2), g normal."""
 
-    beta: float = declared(1.0, _IN_RANGE)
+    beta: float = param(default=1.0, rule=_IN_RANGE, kw_only=False)
 
     name: ClassVar[str] = "exponential_semigroup"
     law: ClassVar[str] = "levy"
@@ -100,7 +100,7 @@ class ExponentialSemigroup(SemigroupKernel):
 class ReciprocalSemigroup(SemigroupKernel):
     """prod_j lam / (x_j + y_j + lam); exponential weights of rate lam."""
 
-    lam: float = declared(1.0, _IN_RANGE)
+    lam: float = param(default=1.0, rule=_IN_RANGE, kw_only=False)
 
     name: ClassVar[str] = "reciprocal_semigroup"
     law: ClassVar[str] = "exponential"

@@ -14,9 +14,9 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from ..errors import InputError
-from ..parameters import one_of
+from ..parameters import one_of, param
 from ..randomness import variates
-from .base import AnyKernel, declared, register_kernel
+from .base import AnyKernel, register_kernel
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ class Cauchy(Kernel):
 class Matern(Kernel):
     """Matern kernel of |v|_2 / l with smoothness nu = 1/2, 3/2 or 5/2 (Rasmussen & Williams 2006, Eq. 4.17)."""
 
-    nu: float = declared(1.5, one_of(0.5, 1.5, 2.5))
+    nu: float = param(default=1.5, rule=one_of(0.5, 1.5, 2.5), kw_only=False)
 
     name: ClassVar[str] = "matern"
     law: ClassVar[str] = "normal"

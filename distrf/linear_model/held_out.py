@@ -95,7 +95,7 @@ def calibration_costs(rows: PlannedRows, held_out: int) -> Costs:
     """The costs of calibration with some of the rows that are held out: it reads them again, and the client scores them."""
     size = sample_size(held_out, 0.0 if blocks_are_csr(rows.stored) else row_bytes(rows.stored), rows.outputs)
     client = (
-        size * (rows.d * rows.read_itemsize + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
+        size * (rows.stored.nbytes / rows.n + 96 * rows.outputs) + 3 * _TILE_ROWS * rows.width * rows.itemsize
     )
     note = f"calibration reads {size:,} held-out rows again, from all blocks at most"
     return rows.sample_costs(size, note) + Costs(client_bytes=int(client))

@@ -36,12 +36,9 @@ def working_dtype(dtype: np.dtype | type) -> np.dtype:
     """
     dtype = np.dtype(dtype)
     if dtype.kind not in "fiub":
-        remedy = (
-            "X.astype(float) makes numbers of objects"
-            if dtype.kind == "O"
-            else "encode or drop the other columns"
+        raise InputError(
+            f"X must be numeric, got dtype {dtype}; encode or drop the other columns; X.astype(float) makes numbers of objects"
         )
-        raise InputError(f"X must be numeric, got dtype {dtype}; {remedy}")
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32, "safe") else np.float64)
 
 
@@ -453,9 +450,11 @@ def stored_entries(X: Rows, dtype: np.dtype) -> tuple[np.ndarray, np.ndarray | N
     return X.data.astype(dtype, copy=False), X.indices, X.indptr
 
 
-def few_entries(X: Rows) -> bool:
-    """Whether CSR rows hold so few entries that products over the entries cost less than dense ones."""
-    return not isinstance(X, np.ndarray) and bool(X.nnz < 0.05 * np.prod(X.shape))
+def for_product(X: Rows, dtype: np.dtype, keep_csr: bool) -> Rows:
+    """Rows in a dtype: CSR where it may stay and products over few entries cost less than dense ones, else a C-contiguous array."""
+    X = X.astype(dtype, copy=False)
+    few = not isinstance(X, np.ndarray) and X.nnz < 0.05 * np.prod(X.shape)
+    return X if keep_csr and few else np.ascontiguousarray(dense(X))
 
 
 def times_diagonal(X: Rows, factors: np.ndarray | float) -> Rows:

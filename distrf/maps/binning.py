@@ -13,8 +13,7 @@ from ..execution.planned import Costs, PlannedRows
 from ..kernels.base import get_kernel
 from ..kernels.shift_invariant import Kernel
 from ..parameters import estimator, learned, number, param, whole
-from ..projections.base import cut_at_multiples
-from ..projections.cache import weight_cache
+from ..projections.base import cut_at_multiples, weight_cache
 from ..randomness import raw_words, uniforms
 from ..typing import Rows
 from .base import FeatureMap, SeededMap, check_rows, row_tiles, stored_entries, working_dtype
@@ -127,10 +126,7 @@ class BinningMap(SeededMap):
 
         out = np.empty((X.shape[0], self.n_grids), dtype=np.uint64)
         for first, last in cut_at_multiples(0, self.n_grids, max(1, _GRID_BYTES // (24 * self.n_features_in))):
-            grids, hashes = (
-                self._cached_grids(first, last),
-                np.empty((X.shape[0], last - first), dtype=np.uint64),
-            )
+            grids, hashes = self._cached_grids(first, last), np.empty((X.shape[0], last - first), np.uint64)
             for a, b in row_tiles(X.shape[0], _TILE):
                 bin_hashes(*stored_entries(X[a:b], np.dtype(np.float64)), *grids, hashes[a:b])
             out[:, first:last] = hashes

@@ -30,7 +30,7 @@ from ..parameters import SEED, Rule, check_parameters, estimator, learned, name_
 from ..randomness import draw_seed
 from ..targets import as_columns
 from ..typing import ArrayLike, RandomState, Rows
-from .base import FeatureMap, arrays_fingerprint, check_rows, working_dtype
+from .base import FeatureMap, arrays_fingerprint, check_rows, dense, working_dtype
 from .estimator import FeatureEstimator, in_memory, positive_only, validate_rows
 from .transformers import CODEC, TRANSFORMERS, listed_transformer
 
@@ -44,13 +44,13 @@ class BlockwiseMap(FeatureMap):
     n_features_in : d
     n_components : D
     fingerprint : str, of the transformer
-    columns_of_frames : str, JSON of the names of the columns of the data frames that the transformer takes; empty if it takes arrays
+    names : tuple of str, columns of the data frames that the transformer takes; none if it takes arrays
     csr : bool, whether the features of data frames, which are float64, are CSR
     pickled : the transformer, as an array of bytes
     """
 
     fingerprint: str
-    columns_of_frames: str = ""
+    names: tuple[str, ...] = ()
     csr: bool = False
     pickled: np.ndarray | None = field(default=None, compare=False, repr=False)
 
@@ -87,13 +87,7 @@ class BlockwiseMap(FeatureMap):
             data["state"] = np.frombuffer(text.encode(), dtype=np.uint8)
         except InputError:
             data = {"pickled": pickled}
-        columns = json.dumps(list(names)) if names else ""
-        return cls(n_features_in, n_components, arrays_fingerprint(data), columns, csr, pickled)
-
-    @property
-    def names(self) -> list[str]:
-        """Columns of the data frames that the transformer takes; none if it takes arrays."""
-        return json.loads(self.columns_of_frames or "[]")
+        return cls(n_features_in, n_components, arrays_fingerprint(data), tuple(names), csr, pickled)
 
     @property
     def transformer(self) -> Any:
@@ -111,8 +105,7 @@ class BlockwiseMap(FeatureMap):
         return as_rows(transformer.transform(as_rows(X, dtype)), dtype)
 
     def _of_frame(self, X: Any) -> Rows:
-        names = self.names
-        missing = [name for name in names if name not in getattr(X, "columns", ())]
+        missing = [name for name in self.names if name not in getattr(X, "columns", ())]
         if missing:
             got = (
                 "columns " + ", ".join(map(str, X.columns[:10])) if hasattr(X, "columns") else type(X).__name__
@@ -124,7 +117,7 @@ class BlockwiseMap(FeatureMap):
         if len(X) == 0:
             made = np.empty((0, self.n_components))
             return sp.csr_array(made) if self.csr else made
-        return as_rows(self.transformer.transform(X[names]), np.dtype(np.float64))
+        return as_rows(self.transformer.transform(X[list(self.names)]), np.dtype(np.float64))
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
         return self(X)[:, start:stop]
@@ -394,15 +387,9 @@ def _check_row_wise(transformer: Any, rows: np.ndarray, dtype: np.dtype) -> Any:
     """The features of these rows. Raises InputError if each row alone gives other numbers than all together."""
     together = as_rows(transformer.transform(rows), dtype)
     if together.shape[0] == len(rows):
-        alone = [as_rows(transformer.transform(rows[i : i + 1]), dtype) for i in range(len(rows))]
-        dense = [a.toarray() if hasattr(a, "toarray") else a for a in (together, *alone)]
-        if np.allclose(
-            dense[0],
-            np.concatenate(dense[1:]),
-            rtol=1e-3,
-            atol=1e-5 * np.nanmax(abs(dense[0]), initial=0),
-            equal_nan=True,
-        ):
+        each = [transformer.transform(rows[i : i + 1]) for i in range(len(rows))]
+        alone, all_ = np.concatenate([dense(as_rows(one, dtype)) for one in each]), dense(together)
+        if np.allclose(all_, alone, 1e-3, 1e-5 * np.nanmax(abs(all_), initial=0), equal_nan=True):
             return together
     raise InputError(
         f"Blockwise needs a transformer that treats every row on its own, but {type(transformer).__name__} gives "

@@ -25,7 +25,7 @@ from ..execution.row_blocks import check_dask_rows, map_features
 from ..execution.scheduler import Shared
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..parameters import JOBS, SEED, Rule, check_parameters, estimator, instance, param
-from ..projections.cache import weight_cache
+from ..projections.base import weight_cache
 from ..randomness import draw_seed, raw_words
 from ..typing import ArrayLike, RandomState, Rows
 from .base import FeatureMap, canonical, working_dtype
@@ -63,20 +63,20 @@ def row_errors(X: Any) -> Iterator[None]:
     try:
         yield
     except (TypeError, ValueError) as error:
-        names = _faulty_columns(X) if is_frame(X) else []
+        names = [str(name) for name, column in X.items() if _is_faulty(column)] if is_frame(X) else []
         if not names and isinstance(error, (TypeError, InputError)):
             raise
         remedy = f": no finite numbers in the columns {', '.join(names[:10])}; encode, impute or drop them"
         raise InputError(f"{error}{remedy if names else ''}") from error
 
 
-def _faulty_columns(X: Any) -> list[str]:
-    """The columns of a data frame that hold text, dates or missing values."""
-    import pandas as pd
-
-    dates = {str(name) for name, dtype in X.dtypes.items() if getattr(dtype, "kind", "") in "Mm"}
-    numbers = X.apply(pd.to_numeric, errors="coerce").replace([np.inf, -np.inf], np.nan)
-    return [name for name in map(str, X.columns) if name in dates or numbers[name].isna().any()]
+def _is_faulty(column: Any) -> bool:
+    """Whether a column of a data frame holds text, dates or missing values."""
+    try:
+        values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+    except (TypeError, ValueError):
+        return True
+    return column.dtype.kind in "Mm" or not np.isfinite(values).all()
 
 
 def validate_rows(estimator: BaseEstimator, X: ArrayLike, *, reset: bool, missing: bool = False) -> Any:

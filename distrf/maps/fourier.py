@@ -23,7 +23,7 @@ from ..projections import PROJECTIONS, Projection, choose_projection, make_proje
 from ..projections.base import COSINE_COST
 from ..randomness import uniforms
 from ..typing import ArrayLike, Rows
-from .base import SeededMap, dense, few_entries, row_tiles, times_diagonal, times_root
+from .base import SeededMap, for_product, row_tiles, times_diagonal, times_root
 from .estimator import DrawnFeatures, FeatureEstimator
 from .rules import LENGTH_SCALES, METRIC, resolve_length_scale, rule_costs
 from .scaling import MomentsReduction, covariance
@@ -84,8 +84,7 @@ def phase_tile(
     keep_csr : whether CSR rows of few entries stay CSR; all others become a C-contiguous array
     """
     tile = X[start:stop].astype(dtype, copy=False)
-    tile = tile.astype(phase_dtype(tile, start, factors, dtype), copy=False)
-    return tile if keep_csr and few_entries(tile) else np.ascontiguousarray(dense(tile))
+    return for_product(tile, phase_dtype(tile, start, factors, dtype), keep_csr)
 
 
 @dataclass(frozen=True)
@@ -167,17 +166,9 @@ class FourierMap(SeededMap):
         return uniforms(self.seed, "offset", 0, stop - start, start) if offsets is None else offsets
 
     def columns(self, X: Rows, start: int, stop: int) -> Rows:
-        per = self._per_frequency
-        first, last = (
-            start - start % per,
-            min(stop + stop % per, self.n_components),
-        )  # a cosine is made with its sine
-        out = super().columns(X, first, last)
-        return (
-            out
-            if (first, last) == (start, stop)
-            else np.ascontiguousarray(out[:, start - first : stop - first])
-        )
+        per = self._per_frequency  # a cosine is made with its sine
+        first, last = start - start % per, min(stop + stop % per, self.n_components)
+        return np.ascontiguousarray(super().columns(X, first, last)[:, start - first : stop - first])
 
     def fill_columns(self, X: Rows, out: np.ndarray, start: int, stop: int) -> None:
         from ..compiled.cosine import cos_offset, cos_sin  # late, with Numba

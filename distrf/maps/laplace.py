@@ -9,25 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..errors import RowError
-from ..execution.sampling import sampled_rows, take_rows
 from ..kernels.base import get_kernel
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel, refuse_negative
 from ..parameters import estimator, instance, learned, name_in, number, one_of, param, whole
 from ..projections import Projection, choose_projection, make_projection
 from ..randomness import permutation
 from ..typing import ArrayLike, Rows
-from .base import SeededMap, dense, few_entries, row_tiles
+from .base import SeededMap, for_product, row_tiles
 from .estimator import DrawnFeatures, in_memory
-from .rules import refuse_not_finite
+from .rules import sample_of
 
 #: The projections whose weights are nonnegative where the law is: the circulant ones then draw no signs.
-LAPLACE_PROJECTIONS = (
-    "dense",
-    "circulant",
-    "alternating_circulant",
-    "alternating_circulant-log2",
-    "quasi",
-)
+LAPLACE_PROJECTIONS = ("dense", "circulant", "alternating_circulant", "alternating_circulant-log2", "quasi")
 _KERNEL = instance(SemigroupKernel, "a distrf.kernels.semigroup.SemigroupKernel")
 
 
@@ -82,7 +75,7 @@ class LaplaceMap(SeededMap):
         projector, scale, dtype = self.projector, self.kernel.weight_scale, np.dtype(np.float64)
         for begin, end in projector.weight_blocks(start, stop, 8):
             for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
-                tile = _float64(X[a:b], projector.accepts_sparse)
+                tile = for_product(X[a:b], dtype, projector.accepts_sparse)
                 # A product beyond float64 is infinite, and its feature 0; of an FFT it is no number.
                 with np.errstate(over="ignore", invalid="ignore"):
                     for first, products in projector.phases(tile, begin, end, scale, dtype):
@@ -108,15 +101,6 @@ class LaplaceMap(SeededMap):
         return float(np.log(head).sum() + np.log(tail).sum())
 
 
-def _float64(tile: Rows, accepts_sparse: bool) -> Rows:
-    """A tile of rows in float64: CSR where the projection takes it and it pays, else a C-contiguous array."""
-    if isinstance(tile, np.ndarray):
-        return np.ascontiguousarray(tile, dtype=np.float64)
-    tile = tile.astype(np.float64)
-    return tile if accepts_sparse and few_entries(tile) else dense(tile)
-
-
-_SAMPLE = 1000
 SEMIGROUP_PARAMETER = number(above=0) | one_of("median")
 
 
@@ -173,9 +157,7 @@ class RandomLaplaceFeatures(DrawnFeatures):
     map_: LaplaceMap = learned()
 
     kernel: str | SemigroupKernel = param(
-        default="exponential_semigroup",
-        rule=name_in(SEMIGROUP_KERNELS) | _KERNEL,
-        kw_only=False,
+        default="exponential_semigroup", rule=name_in(SEMIGROUP_KERNELS) | _KERNEL, kw_only=False
     )
     beta: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
     lam: float | str = param(default="median", rule=SEMIGROUP_PARAMETER)
@@ -209,9 +191,7 @@ def resolve_semigroup_kernel(
         return get_kernel(kernel, SemigroupKernel, {name: float(value)})
     if X is None:
         return chosen
-    picked = sampled_rows(X.shape[0], _SAMPLE, seed, "semigroup")
-    rows = take_rows(X, picked).astype(np.float64)
-    refuse_not_finite(rows)
+    rows = sample_of(X, seed, "semigroup")
     refuse_negative(rows, "sampled row {row}")
     partners = rows[permutation(seed, "semigroup pairs", 0, len(rows))]
     return chosen.with_median(rows + partners)

@@ -29,17 +29,7 @@ from ..kernels.dot_product import DOT_PRODUCTS
 from ..kernels.exact import kernel_block, kernel_with_rows, lean
 from ..kernels.semigroup import SEMIGROUP_KERNELS
 from ..kernels.shift_invariant import Kernel
-from ..parameters import (
-    NONE,
-    estimator,
-    instance,
-    learned,
-    name_in,
-    number,
-    one_of,
-    param,
-    whole,
-)
+from ..parameters import NONE, estimator, instance, learned, name_in, number, one_of, param, whole
 from ..randomness import raw_words, sample_indices
 from ..typing import ArrayLike, Rows
 from .base import FeatureMap, row_tiles

@@ -68,6 +68,13 @@ def refuse_not_finite(rows: Rows) -> None:
         raise InputError("X must be finite, but the sampled rows hold NaN or infinity; impute or drop them")
 
 
+def sample_of(X: Any, seed: int, stream: str, sparse: bool = False) -> Rows:
+    """At most 1,000 seeded rows of X in float64, as CSR where `sparse`. Raises InputError for rows with NaN or infinity."""
+    rows = take_rows(X, sampled_rows(X.shape[0], SAMPLE, seed, stream), sparse=sparse).astype(np.float64)
+    refuse_not_finite(rows)
+    return rows
+
+
 def resolve_length_scale(
     kernel: Kernel,
     length_scale: float | str,
@@ -104,9 +111,7 @@ def resolve_length_scale(
     if X is None:
         return 1.0
     sparse = blocks_are_csr(X) and kernel.metric == "euclidean"
-    picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
-    rows = take_rows(X, picked, sparse=sparse and root is None and length_scale != "scale").astype(np.float64)
-    refuse_not_finite(rows)
+    rows: Any = sample_of(X, seed, "length-scale", sparse and root is None and length_scale != "scale")
     refuse_huge(rows)
     if root is not None:
         rows = times_root(rows, root)
@@ -185,9 +190,7 @@ def resolve_gamma(gamma: float | str, X: ArrayLike | None, seed: int) -> float:
         return float(gamma)
     if X is None:
         return 1.0
-    picked = sampled_rows(X.shape[0], SAMPLE, seed, "length-scale")
-    rows = take_rows(X, picked, sparse=True).astype(np.float64)  # hashed text has a million columns
-    refuse_not_finite(rows)
+    rows: Any = sample_of(X, seed, "length-scale", sparse=True)  # hashed text has a million columns
     refuse_huge(rows)
     squares = rows.multiply(rows) if sp.issparse(rows) else rows * rows
     mean = float(squares.sum(axis=1).mean())

@@ -157,9 +157,8 @@ def covariance(X: Any) -> np.ndarray:
     """
     moments = column_moments(X, products=True)
     C = moments.variance
-    same = np.diag(C) <= (10 * np.finfo(np.float64).eps * moments.mean) ** 2
-    C[same] = 0.0
-    C[:, same] = 0.0
+    same = moments.high - moments.low <= _ROUNDING * np.maximum(abs(moments.low), abs(moments.high))
+    C[same] = C[:, same] = 0.0
     return C
 
 

@@ -227,11 +227,9 @@ class TEFM(DrawnFeatures):
         tiles = planned.tiles
         width = min(tiles.n_features, planned.n_components + self.oversampling)
         search = Search(rows.n, tiles, width, rows.itemsize, self.n_iter)
-        finder = subspace_costs(choose(self.solver, search, rows.workers), search)
-        note = (
-            f"subspace of {tiles.n_features} features by {finder.choice.solver!r}, {finder.passes} pass(es): "
-            f"{finder.choice.reason}"
-        )
+        solver, reason = choose(self.solver, search, rows.workers)
+        finder = subspace_costs(solver, search)
+        note = f"subspace of {tiles.n_features} features by {solver!r}, {finder.passes} pass(es): {reason}"
         costs = finder.costs(rows)
         below = Costs() if self.base is None else self.base.planned_costs(rows, planned.base)
         return below + costs + Costs(notes=(note,))

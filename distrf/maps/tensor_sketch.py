@@ -35,7 +35,7 @@ import scipy.fft
 from ..errors import InputError
 from ..kernels.dot_product import Polynomial
 from ..parameters import estimator, instance, learned, number, param, whole
-from ..projections.cache import weight_cache
+from ..projections.base import weight_cache
 from ..randomness import raw_words
 from ..typing import Rows
 from .base import SeededMap, all_finite, row_tiles, stored_entries

@@ -167,9 +167,7 @@ def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
     """Warn of rows whose label the model cannot predict, since no training row had it: they count as wrong."""
     new = (counts.truth > 0) & ~np.isin(counts.labels, classes)
     if new.any():
-        named = ", ".join(repr(label) for label in counts.labels[new][:5].tolist()) + ", ..." * bool(
-            new.sum() > 5
-        )
+        named = ", ".join([*map(repr, counts.labels[new][:5].tolist()), *["..."] * bool(new.sum() > 5)])
         share = counts.truth[new].sum() / counts.truth.sum()
         text = f"{100 * share:.3g} % of the rows have a label that no training row had, {named}; they count as wrong"
         warn(text, DriftWarning)

@@ -138,8 +138,7 @@ def permutation_importance(
     Raises
     ------
     InputError
-        The model does not predict, or not what the score needs; the rows have no target, or more than 5,000 columns; there are no
-        such columns.
+        The model does not predict; the rows have no target, or more than 5,000 columns; there are no such columns.
 
     Warns
     -----
@@ -186,15 +185,12 @@ def permutation_importance(
     if weights and not checked_weights(weights[0], truth).any():
         raise InputError("sample_weight must not be zero everywhere")
     given, blocked = dict(zip(beside, weights, strict=True)), _InBlocks(trained.pipeline, d)
-    try:
-        # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
-        with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "X does not have valid feature names")
-            scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
-            baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
-            found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
-    except (ValueError, TypeError, AttributeError) as error:
-        raise InputError(f"the score {scoring!r} does not go with this model and rows: {error}") from error
+    # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
+    with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "X does not have valid feature names")
+        scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
+        baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
+        found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
     return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
 
 

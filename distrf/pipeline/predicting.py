@@ -19,7 +19,7 @@ from ..parameters import COLUMNS, FLAG, NONE, PLACE, one_of, ruled
 from ..store.csv_format import reads_csv
 from ..store.outputs import hold
 from .loaded import predictor
-from .rows import around_job, check_rows, is_table_path, path_of
+from .rows import around_job, is_table_path, path_of
 
 #: Classes up to which probabilities are written where nothing is said of them.
 _FEW_CLASSES = 100
@@ -91,10 +91,8 @@ def predict(
     trained = predictor(model)
     if keys:
         raise InputError("keys are written beside predictions; give out=")
-    check_rows(X)
-    given = path_of(X) is None and columns is None
-    rows = X if given else trained.open(X, columns=columns).rows()[0]
-    if not given or is_table(X):
+    rows = trained.open(X, columns=columns).X
+    if is_table(X):
         trained.warn_of_drift(rows)
     _headings(trained.pipeline[-1], probabilities, interval, False)
     if interval is not None:

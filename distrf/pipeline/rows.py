@@ -74,7 +74,12 @@ class Rows:
     seen: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        check_rows(self.X)
+        first = self.X[0] if isinstance(self.X, list) and self.X else self.X
+        if isinstance(first, Mapping) or (hasattr(first, "index") and getattr(first, "ndim", 2) == 1):
+            made = "pandas.DataFrame([row])" if first is self.X else "pandas.DataFrame(rows)"
+            raise InputError(
+                f"rows are a table or an array of shape (n, d), got a {type(self.X).__name__}; make a table of it: {made}"
+            )
 
     #: Where they are read, and where rows of `open_rows` were.
     path = property(lambda self: None if self.info is None else str(self.info.path))
@@ -83,11 +88,6 @@ class Rows:
     split = property(lambda self: self.held["split"])
     n = property(lambda self: int(plain_rows(self.X).shape[0]))
     d = property(lambda self: int(self.X.shape[1]))
-
-    @property
-    def schema(self) -> TableSchema:
-        """What the columns of coded rows are read as."""
-        return TableSchema.from_spec((self.encoder and self.encoder.schema) or {"columns": []})
 
     @property
     def description(self) -> dict[str, Any]:
@@ -116,13 +116,6 @@ class Rows:
 
     def rows(self, *, uniform: bool = False) -> tuple[Any, Any]:
         """Lazy (X, y); `uniform` makes the blocks equal but for a shorter last one, as a store that is written needs them."""
-        if self.path is not None:
-            if not uniform:
-                return self.X, self.y
-            if self.encoder is None:
-                return _open(self.path, self.reading, uniform=True)[:2]
-            table = self.table.uniform()
-            return table.rows(self.schema), table.y
         X = given = plain_rows(self.X)
         if not is_dask_collection(X):
             X = X.tocsr() if sp.issparse(X) else np.asarray(X)
@@ -165,10 +158,7 @@ class Rows:
         name = sample_weight if isinstance(sample_weight, str) else None
         if name is None and np.ndim(sample_weight) == 0:
             raise InputError(f"sample_weight must have one entry for each row, got {sample_weight!r}")
-        if name is not None and self.path is not None and self.encoder is None:
-            found = _open(self.path, self.reading, weight=name)[2]
-        else:
-            found = self.column(sample_weight, exact=False)
+        found = self.column(sample_weight, exact=False)
         if self.path is not None:
             found = align_rows(self.X, found, "sample_weight")
         return replace(self, weights=found, reading={**self.reading, "weight": name})
@@ -181,25 +171,15 @@ class Rows:
         return list(known) if known else [str(c) for c in np.unique(computed(da.unique(y))[0])]
 
 
-def check_rows(X: Any) -> None:
-    """Raise InputError for one row as a dictionary or a Series, or rows as a list of dictionaries."""
-    first = X[0] if isinstance(X, list) and X else X
-    if isinstance(first, Mapping) or (hasattr(first, "index") and getattr(first, "ndim", 2) == 1):
-        made = "pandas.DataFrame([row])" if first is X else "pandas.DataFrame(rows)"
-        raise InputError(
-            f"rows are a table or an array of shape (n, d), got a {type(X).__name__}; make a table of it: {made}"
-        )
-
-
 def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
     """Lazy (X, y); a data frame as it is. Raises InputError for rows without a target."""
     frame = data.path is None and is_frame(data.X) and data.y is not None
     X, y = (data.X, as_columns(data.y)) if frame else data.rows()
     if y is None:
-        at_path = f"{data.path!r} has none; give target=, or ingest it with one"
-        raise InputError(
-            f"{job} needs a target: {'give y, or target= where X is a table' if data.path is None else at_path}"
-        )
+        remedy = "give y, or target= where X is a table"
+        if data.path is not None:
+            remedy = f"{data.path!r} has none; give target=, or ingest it with one"
+        raise InputError(f"{job} needs a target: {remedy}")
     return X, read_numbers(y, data.form)
 
 
@@ -384,26 +364,25 @@ def open_input(
     table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
-    hidden = [sample_weight] if isinstance(sample_weight, str) else []
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    hidden = [] if weight is None else [weight]
     hidden += [name] if name is not None and (split == "group" or dates) else []
     if columns is None and hidden:
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
     reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
     info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own = _open(path, reading)
+    X, own, *weights = open_rows(path, target=target, columns=reading["columns"], weight=weight)
+    reading |= {} if weight is None else {"weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    data = Rows(X, own if y is None else y, info=info, reading=reading, held=held)
+    data = Rows(
+        X, own if y is None else y, weights[0] if weights else None, info=info, reading=reading, held=held
+    )
     if name is not None and not table:
         data = replace(data, held=held | {"by": data.column(name)})
-    return data.weighted(sample_weight)
+    return data if weights else data.weighted(sample_weight)
 
 
 def _token(y: Any) -> str | None:
     """What tells targets that were given from others."""
     return None if y is None else tokenize(y)
-
-
-def _open(path: str, reading: Mapping[str, Any], **more: Any) -> tuple[Any, ...]:
-    """The numbers at the path: X, y, and the weights where `more` names them."""
-    return open_rows(path, **{name: reading[name] for name in ("target", "columns")}, **more)

@@ -247,7 +247,7 @@ def read_sample(
         refuse_huge(drawn)
     _check_targets(targets, rows)
     first = first_copies(drawn, targets)
-    if split is not None and not split.keeps_copies:
+    if split is not None and split.kind != "stratified":  # a group or a time says where copies belong
         first = np.arange(len(first))
     copies = float(np.mean(first != np.arange(len(first))))
     given = None if split is None else _numbered(marks[0][first])

@@ -12,9 +12,6 @@ from ..errors import InputError
 from ..pipeline.evaluating import Evaluation
 from ..scores.models import ClassifierSums, RegressorSums
 
-#: Classes whose numbers are written into a confusion matrix.
-_WRITTEN = 15
-
 
 def displays(result: Evaluation) -> dict[str, Any]:
     """Make scikit-learn's displays of an evaluation, from sums over all rows. Nothing is drawn.
@@ -71,25 +68,13 @@ def _plain(text: Any, most: int = 40) -> str:
     return (text if len(text) <= most else text[: most - 1] + "…").replace("$", r"\$")
 
 
-class _Matrix(metrics.ConfusionMatrixDisplay):
-    """Of many classes smaller, without numbers."""
-
-    def plot(self, **options: Any) -> Any:
-        c = len(self.display_labels)
-        size, long = min(10.0, 110 / c), c * max(map(len, self.display_labels)) > 40
-        usual = {"include_values": c <= _WRITTEN, "cmap": "Blues", "text_kw": {"fontsize": size}}
-        super().plot(**usual | {"xticks_rotation": "vertical" if long else "horizontal"} | options)
-        self.ax_.tick_params(labelsize=size)
-        return self
-
-
 def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
     found: dict[str, Any] = {}
     counts, held, positive = sums.labels.matrix, sums.probabilities, sums.positive
     if counts is not None:
         whole = counts.astype(np.int64) if (counts == counts.round()).all() else counts
         names = [_plain(label, 20) for label in sums.labels.labels.tolist()]
-        found["confusion_matrix"] = _Matrix(whole, display_labels=names)
+        found["confusion_matrix"] = metrics.ConfusionMatrixDisplay(whole, display_labels=names)
     for ranking in [state for state in sums.rankings.states if sums.two and state.defined]:  # one at most
         y, score, weight = ranking.weighted_labels
         fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)

@@ -28,6 +28,8 @@ from .displays import displays, new_figure
 
 #: Rows of a table that are shown.
 _ROWS = 1000
+#: Classes whose numbers are written into a confusion matrix.
+_WRITTEN = 15
 _PACKAGES = ["numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "pyarrow", "matplotlib"]
 
 
@@ -155,7 +157,10 @@ def _figures(result: Evaluation) -> list[tuple[str, str]]:
     """(caption, PNG in base64) of all that there is to draw."""
     drawn = []
     for name, display in displays(result).items():
-        options = {"plot_chance_level": True} if hasattr(display, "pos_label") and "curve" in name else {}
+        options: dict[str, Any] = {"plot_chance_level": True} if "curve" in name else {}
+        if hasattr(display, "confusion_matrix"):  # numbers of many classes lie upon each other
+            numbers = len(display.display_labels) <= _WRITTEN
+            options = {"include_values": numbers, "xticks_rotation": "vertical", "cmap": "Blues"}
         file, figure = io.BytesIO(), new_figure()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph")  # a script that the font does not have: boxes

@@ -49,8 +49,7 @@ import numpy as np
 import scipy.fft
 
 from ..randomness import signs, uniforms, variates
-from .base import VECTOR_FOURIER_COST, Projection, cut_at_multiples
-from .cache import weight_cache
+from .base import VECTOR_FOURIER_COST, Projection, cut_at_multiples, weight_cache
 
 #: Numbers in one column block of 32 rows, whose spectra and phases then stay in the cache. (From 2^17 to 2^19
 #: the time is the same.)

@@ -10,8 +10,7 @@ import numpy as np
 
 from ..randomness import variates
 from ..typing import Rows
-from .base import Projection, cut_at_multiples
-from .cache import weight_cache
+from .base import Projection, cut_at_multiples, weight_cache
 
 #: Rows of W that come from one block of the random stream. Another number would make another map.
 _BLOCK = 256

@@ -44,8 +44,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..randomness import chi, permutation, signs, variates
-from .base import HADAMARD_COST, Projection, cut_at_multiples
-from .cache import weight_cache
+from .base import HADAMARD_COST, Projection, cut_at_multiples, weight_cache
 
 #: The least p. Narrower blocks would leave SORF a handful of distinct weights, and fill no vector of the processor.
 _NARROWEST = 16

@@ -19,8 +19,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..randomness import variates
-from .base import cut_at_multiples
-from .cache import weight_cache
+from .base import cut_at_multiples, weight_cache
 from .dense import DenseProjection
 
 

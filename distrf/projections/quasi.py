@@ -16,8 +16,7 @@ from scipy.stats import qmc
 
 from ..errors import InputError
 from ..randomness import quantile, raw_words
-from .base import cut_at_multiples
-from .cache import weight_cache
+from .base import cut_at_multiples, weight_cache
 from .dense import DenseProjection
 
 #: Bits of a coordinate x of a Sobol point: (x + 1/2) / 2^52 is exact in float64 and lies inside (0, 1).

@@ -63,11 +63,7 @@ class NormalEquations:
     def _total(folds: np.ndarray, without: int | None) -> np.ndarray:
         """Sum over all folds but `without`. It is not the total minus one fold: if that fold has nearly all of the weight,
         the difference would be rounding."""
-        first, *others = (fold for f, fold in enumerate(folds) if f != without)
-        total = np.array(first)
-        for fold in others:
-            total += fold
-        return total
+        return folds[[f for f in range(len(folds)) if f != without]].sum(axis=0)
 
     def rounding_floor(self, without: int | None = None) -> float:
         """The size below which alphas are lost in the rounding of the Gram matrix.

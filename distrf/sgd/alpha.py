@@ -195,14 +195,16 @@ class _Fold:
             G = np.vstack([F.T @ slope.astype(F.dtype), slope.sum(axis=0)]) + strength * U
             return float(w @ value) + 0.5 * float((strength * U * U).sum()), (G / scale).ravel()
 
-        unit = objective((W * scale).ravel())[0] or 1.0
-
-        def in_units(scaled: np.ndarray) -> tuple[float, np.ndarray]:
-            value, slope = objective(scaled)
-            return value / unit, slope / unit
-
+        start = (W * scale).ravel()
+        unit = objective(start)[0] or 1.0
         options = {"maxiter": _ITERATIONS, "ftol": _GAIN, "gtol": 0.0}
-        found = minimize(in_units, (W * scale).ravel(), jac=True, method="L-BFGS-B", options=options)
+        found = minimize(
+            lambda x: tuple(part / unit for part in objective(x)),
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            options=options,
+        )
         return found.x.reshape(W.shape) / scale
 
     def held_out(self, W: np.ndarray) -> float:

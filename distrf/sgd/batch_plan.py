@@ -94,12 +94,6 @@ def fit_costs(estimator: Any, rows: PlannedRows) -> Costs:
     notes = [f"at most {most} epochs of about {batches:,} batches of {size:,} rows{bound}"]
     sample, P = sample_size(n, width), width + 1
     directions = most_directions(estimator.n_directions, sample, P)
-    if directions:
-        notes.append(f"preconditioned along up to {directions:,} directions of the features")
-    if estimator.tol is not None:
-        notes.append(
-            f"stops earlier when {estimator.n_iter_no_change} epochs gain less than tol = {estimator.tol:g}"
-        )
     # The client has the sample with its features, their decomposition or the choice of alpha, and the model.
     solver, few = 3 * P * min(directions + 64, P) * itemsize, min(sample, P)
     solver = solver if few > 1_536 else 24 * few**2 + 8 * sample * P

@@ -67,7 +67,7 @@ class BatchWork:
     """How the rows of a microbatch are picked, featurised and scored. It has a few hundred bytes and goes with each task.
 
     constant : value of the constant column whose weight is the intercept; 0 without an intercept
-    start : the constant prediction that training starts from, shape (C,); None is 0
+    start : the constant prediction that training starts from, shape (C,) or ()
     shift : means to subtract from dense features, shape (D,), or None, see `Spectrum`
     """
 
@@ -75,7 +75,7 @@ class BatchWork:
     loss: Loss
     constant: float
     seed: int
-    start: np.ndarray | None = None
+    start: np.ndarray | float = 0.0
     shift: np.ndarray | None = None
 
     def take(
@@ -117,7 +117,7 @@ class BatchWork:
         """Sums over the microbatch, the gradient of shape (P, C); two products for all classes."""
         Z, Y, w = taken
         value, slope = self.loss(self.scores(Z, W), Y)
-        null = self.loss(np.broadcast_to(self._start.astype(Y.dtype), Y.shape), Y)[0]
+        null = self.loss(np.broadcast_to(np.asarray(self.start, Y.dtype), Y.shape), Y)[0]
         if w is not None:
             slope = slope * w[:, None].astype(slope.dtype)
             value, null = value * w, null * w
@@ -127,10 +127,6 @@ class BatchWork:
             G[-1] = self.constant * slope.sum(axis=0, dtype=np.float64)
         total = float(len(value) if w is None else w.sum())
         return Sums(G, float(value.sum(dtype=np.float64)), total, float(null.sum(dtype=np.float64)))
-
-    @property
-    def _start(self) -> np.ndarray:
-        return np.zeros(self.targets.width) if self.start is None else self.start
 
     def losses(self, given: tuple[Any, ...], rows: np.ndarray, W: np.ndarray) -> np.ndarray:
         """[weight, loss], summed over some rows of (features, targets, weights or None)."""

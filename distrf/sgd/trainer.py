@@ -290,10 +290,13 @@ def warn_unconverged(trainer: Trainer, name: str, stacklevel: int = 3) -> None:
         return
     losses, null = [entry["loss"] for entry in p.history], max(p.null_loss, _TINY)
     gained = (losses[-1 - _LAST] - losses[-1]) / null if p.epoch > _LAST and p.waited == 0 else 0.0
+    remedy = "if the columns do tell of y, scale them or bring in their tails, or take another loss or a larger alpha"
+    if p.heaviest > _HEAVY:
+        remedy = f"a batch had {p.heaviest:.2g} times the mean weight; StreamingRidge and fits by passes weigh such rows as they are"
     if p.best_epoch == 0 and trainer.rules.keep_best:
         warning = (
             f"no epoch was better than a constant, whose loss is {null:.4g} (theirs {min(losses):.4g} at least): the constant is what is "
-            "kept. If the columns do tell of y, scale them or bring in their tails, or take another loss or a larger alpha"
+            f"kept; {remedy}"
         )
     elif gained > _UNFINISHED:
         warning = (

@@ -217,7 +217,7 @@ def _refused(error: Exception, file: str) -> InputError | StoreError:
         )
     return InputError(
         f"rows of CSV are UTF-8 unless encoding= says otherwise, and have as many values as the first; {file!r} is not so "
-        f"({' '.join(str(error).split())[:300]}); correct the file, or say how it is read, such as encoding='latin-1'"
+        f"({' '.join(str(error).split())[:300]}); correct the file, or say encoding= or sep="
     )
 
 

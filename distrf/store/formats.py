@@ -14,7 +14,9 @@ from .csv_source import CsvSource
 from .matrix_files import MatrixSource, SvmlightSource
 from .row_source import RowReader, RowSource, Selection
 from .table_source import TableSource
-from .zarr_source import ZarrSource
+
+#: The formats that names tell.
+_NAMED: tuple[type[RowSource], ...] = (MatrixSource, SvmlightSource, TableSource, CsvSource)
 
 
 def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
@@ -34,8 +36,12 @@ def find_format(path: str | os.PathLike[str]) -> type[RowSource]:
         The path is a folder far above any data, such as the root.
     """
     path = files.normalise(path)
-    asked: list[type[RowSource]] = [MatrixSource, SvmlightSource, TableSource, CsvSource]
-    return next((source for source in asked if source.recognises(path)), ZarrSource)
+    for source in _NAMED:
+        if source.recognises(path):
+            return source
+    from .zarr_source import ZarrSource  # Zarr takes a fifth of a second to import
+
+    return ZarrSource
 
 
 @files.explains
@@ -71,7 +77,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
     if current_format() != USUAL and source is not CsvSource:
         raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
     fs, root = files.filesystem(path)
-    if source is ZarrSource and not files.is_web(path) and fs.isfile(root):
+    if source not in _NAMED and not files.is_web(path) and fs.isfile(root):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
             "files), .txt, .data, each of these .gz, .bz2, .xz, .zip or .zst too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "

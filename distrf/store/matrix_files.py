@@ -249,24 +249,18 @@ def _pieces(path: str, width: int | None) -> Iterator[tuple[Any, np.ndarray]]:
     """Rows, whose columns count as the text does, and labels. Raises InputError for other text."""
     from sklearn.datasets import load_svmlight_file
 
-    with files.open_text(path) as file:
-        rest, line = b"", 0
-        while True:
-            more = file.read(PIECE_BYTES)
-            text = rest + more
-            cut = text.rfind(b"\n") + 1 if more else len(text)
-            lines, rest = text[:cut], text[cut:]
-            if lines.strip():
+    with files.open_text(path) as file, io.BufferedReader(file, PIECE_BYTES) as text:
+        first = 1
+        while lines := text.readlines(PIECE_BYTES):
+            piece, last = b"".join(lines), first + len(lines) - 1
+            if piece.strip():
                 try:
-                    X, y = load_svmlight_file(io.BytesIO(lines), n_features=width, zero_based=True)
+                    X, y = load_svmlight_file(io.BytesIO(piece), n_features=width, zero_based=True)
                 except ValueError as error:
-                    last = line + 1 + lines.count(b"\n")
                     raise InputError(
-                        f"lines are `label index:value ...` with rising indices; {path!r} breaks this between "
-                        f"lines {line + 1} and {last}: {error}"
+                        f"lines are `label index:value ...` with rising indices; {path!r} breaks this in lines {first} to {last}: "
+                        f"{error}"
                     ) from error
                 if X.shape[0]:
                     yield X, y
-            line += lines.count(b"\n")
-            if not more:
-                return
+            first = last + 1

@@ -23,12 +23,11 @@ from .files import is_local
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
 _held: ContextVar[tuple[str, ...]] = ContextVar("distrf_locks", default=())
-_PARQUET = (".parquet", ".pq")
 
 
 def to_parquet(out: str) -> bool:
     """Whether an output is Parquet, by the ending of its path."""
-    return out.rstrip("/").lower().endswith(_PARQUET)
+    return out.rstrip("/").lower().endswith((".parquet", ".pq"))
 
 
 def check_zarr_ending(out: str) -> None:

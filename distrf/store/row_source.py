@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
 
 import numpy as np
+import scipy.sparse as sp
 
 from ..errors import InputError, did_you_mean
 from .spec import fingerprint_of_files
@@ -32,8 +33,6 @@ class Selection:
         Columns of X in this order, by name or number. None: all but the target.
     rows_per_block : int, optional
         Wanted rows of a block.
-    uniform : bool
-        All blocks have the same rows, but for a shorter last one.
     coded : bool or TableSchema
         Of a table: X has columns of any type, as coded rows (see `distrf.store.table_codes`). They are read as the
         schema says, which names the columns too; True reads them as their types say.
@@ -52,7 +51,6 @@ class Selection:
     target: str | None = None
     columns: Sequence[Any] | None = None
     rows_per_block: int | None = None
-    uniform: bool = False
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
     others: Sequence[str] = ()
@@ -370,3 +368,10 @@ class RowSource(ABC):
     def nbytes(self) -> int:
         """Bytes in memory; of the stored entries for CSR rows."""
         return math.prod(self.shape) * self.dtype.itemsize
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """Parts of rows, dense or CSR, as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)

@@ -31,7 +31,7 @@ from .table_schema import (
     decoded,
     drift,
 )
-from .text_forms import PER_SECOND, read_clocks, read_dates, read_text
+from .text_forms import PER_SECOND, read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -165,25 +165,15 @@ def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.n
     return table[at]
 
 
-def _texts(column: pa.ChunkedArray, kind: ColumnType) -> np.ndarray:
-    """The numbers that texts write."""
-    if kind.form:
-        return _by_distinct(column, lambda texts: np.nan_to_num(read_text(texts, kind.form), nan=UNREAD))
-    return _by_distinct(column, lambda texts: _as_typed(texts, kind))
-
-
-def _as_typed(texts: pa.Array, column: ColumnType) -> np.ndarray:
-    """Times of a column that had a type of its own, in which every text must be one, with a time zone or without as there."""
-    trimmed = pc.ascii_trim_whitespace(texts)
-    if column.base == "clock":
-        seconds, good, rule = read_clocks(trimmed), True, "a time of day is written as 12:30:00"
-    else:
-        seconds, zoned = read_dates(trimmed, "ymd")
-        good = column.zoned is None or zoned == column.zoned
-        zone = {None: "", True: " and a time zone such as Z or +01:00", False: " without a time zone"}
-        rule = f"a date is written as 2020-01-31 or 2020-01-31T12:30:00{zone[column.zoned]}"
-    good = np.isfinite(seconds) & good
-    if not good.all():
-        wrong = _bytes(texts)[int(good.argmin())].decode(errors="replace")[:50]
-        raise InputError(f"{rule}; column {column.name!r} has {wrong!r}; write it so, or leave the column out")
-    return seconds
+def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
+    """The numbers that texts write; where the column held times, each must be one, with a time zone or without as there."""
+    zone = {None: "", True: "+", False: "-"}[column.zoned]
+    form = column.form or ("clock:" if column.base == "clock" else f"date:ymd{zone}")
+    numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD))
+    if not column.form and (numbers == UNREAD).any():
+        wrong = decoded(values).cast(pa.large_binary()).filter(pa.array(numbers == UNREAD))[0].as_py()
+        raise InputError(
+            f"text of times is written as 12:30:00, 2020-01-31 or 2020-01-31T12:30:00, with a time zone such as Z if the training had "
+            f"one; column {column.name!r} has {wrong.decode(errors='replace')[:50]!r}; write it so, or leave the column out"
+        )
+    return numbers

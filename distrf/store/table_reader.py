@@ -412,9 +412,7 @@ def widths(rows: pa.Table) -> dict[str, int]:
     for one in rows.schema:
         if _of_numbers(one.type):
             lengths = pc.unique(pc.list_value_length(rows.column(one.name)).drop_null()).to_pylist()
-            length = lengths[0] if len(lengths) == 1 else 0
-            taken = {f"{one.name}_{i}" for i in range(length)} & set(rows.column_names)
-            found[one.name] = 0 if taken else length
+            found[one.name] = lengths[0] if len(lengths) == 1 else 0
     return found
 
 
@@ -431,15 +429,14 @@ def spread_schema(schema: pa.Schema, lists: Mapping[str, int]) -> pa.Schema:
 def spread(rows: pa.Table, lists: Mapping[str, int]) -> pa.Table:
     """Rows whose lists are columns. Raises InputError for a list of another length."""
     columns = []
-    for name, column in zip(rows.column_names, rows.columns, strict=True):
-        if not lists.get(name):
+    for one, column in zip(rows.schema, rows.columns, strict=True):
+        if not (length := lists.get(one.name, 0)):
             columns.append(column)
             continue
-        lengths = pc.unique(pc.list_value_length(column).drop_null()).to_pylist()
-        if others := [length for length in lengths if length != lists[name]]:
+        if set(pc.unique(pc.list_value_length(column).drop_null()).to_pylist()) - {length}:
             raise InputError(
-                f"lists of numbers are columns where they have one length; column {name!r} has {lists[name]} numbers in some "
-                f"rows and {others[0]} in others; cut them, or leave the column out with exclude="
+                f"lists of numbers are columns where they have one length; column {one.name!r} has not {length} numbers in some "
+                "rows; cut them, or leave the column out with exclude="
             )
-        columns += [pc.list_element(column, i) for i in range(lists[name])]
+        columns += [pc.list_element(column, i) for i in range(length)]
     return pa.table(columns, schema=spread_schema(rows.schema, lists))

@@ -194,7 +194,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     ----------
     schema : pa.Schema
     names : sequence of str, optional
-        Which columns of the table, in this order. None: all but row labels of pandas without a name.
+        Which columns of the table, in this order. None: all.
 
     Returns
     -------
@@ -205,11 +205,7 @@ def schema_of(schema: pa.Schema, names: Sequence[str] | None = None) -> TableSch
     InputError
         Some hold lists, structs, binary data or the like: all of them are named.
     """
-    if names is None:
-        labels = row_labels(schema)
-        names = [name for name in schema.names if name not in labels]
-    types = dict(zip(schema.names, schema.types, strict=True))
-    kinds = [(name, types[name]) for name in names]
+    kinds = [(name, schema.field(name).type) for name in (schema.names if names is None else names)]
     odd = [f"{name!r} ({kind})" for name, kind in kinds if base_of(kind) is None]
     if odd:
         raise InputError(

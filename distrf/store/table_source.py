@@ -208,11 +208,6 @@ class TableSource(RowSource):
         for groups, first, last in self.cuts:
             yield replace(self.rows, groups=groups), first, last
 
-    def uniform(self) -> Self:
-        """The same rows in blocks of equal size, but for a shorter last one."""
-        cuts = cut_blocks(self.rows.groups, 8 * self.shape[1], Selection(uniform=True))
-        return replace(self, cuts=cuts, block_lengths=tuple(last - first for _, first, last in cuts))
-
     def stream(self, target: Any, block_rows: int) -> Iterator[tuple[np.ndarray, np.ndarray | None]]:
         """X and target in blocks, each group decoded once.
 
@@ -365,8 +360,7 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
     """Blocks of the wanted size; by default near 32 MiB.
 
     Groups are joined, and cut into equal blocks if larger than the wanted size by a quarter (by default: four times as
-    large, since a block inside a group is reached by decoding the rows before it). With ``uniform``, blocks are cut
-    across groups to exactly the wanted size (by default: a power of two, which later splits evenly).
+    large, since a block inside a group is reached by decoding the rows before it).
 
     Parameters
     ----------
@@ -388,21 +382,16 @@ def cut_blocks(groups: Sequence[Group], row_bytes: float, selection: Selection) 
     rows, slack = selection.rows_per_block, 1.25
     if rows is None:
         rows, slack = max(1, int(BLOCK_BYTES // row_bytes)), 4.0
-        if selection.uniform:
-            rows = 1 << (rows.bit_length() - 1)
     if rows < 1:
         raise InputError(f"rows_per_block is at least 1; received {rows}")
-    n = groups[-1].last
-    edges = list(range(0, n, rows))
-    if not selection.uniform:
-        edges = [0]
-        for group in groups:
-            if group.last - edges[-1] > rows and group.first > edges[-1]:
-                edges.append(group.first)
-            if group.rows > slack * rows:
-                size = -(-group.rows // -(-group.rows // rows))
-                edges += [*range(group.first + size, group.last, size), group.last]
-        edges = edges[: edges.index(n)] if n in edges else edges
+    n, edges = groups[-1].last, [0]
+    for group in groups:
+        if group.last - edges[-1] > rows and group.first > edges[-1]:
+            edges.append(group.first)
+        if group.rows > slack * rows:
+            size = -(-group.rows // -(-group.rows // rows))
+            edges += [*range(group.first + size, group.last, size), group.last]
+    edges = edges[: edges.index(n)] if n in edges else edges
     # of each block the groups that have rows of it
     starts, ends = [group.first for group in groups], [group.last for group in groups]
     blocks = itertools.pairwise([*edges, n])

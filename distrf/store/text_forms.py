@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -46,7 +47,9 @@ _HALF = r" ?(?P<half>[AaPp]\.?[Mm]\.?)?"
 _TIME = (
     rf"(?:(?:T|,? +)(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}){_FRACTION})?)?{_HALF})?"
 )
-_ZONE = r" ?(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)?"
+_ZONE = r" ?(?P<zone>Z|UTC|GMT|[+-]\d{2}(?::?\d{2})?)"
+#: Behind the order of a date: a time zone may be there, must be, or must not be.
+_ZONES = {"": f"{_ZONE}?", "+": _ZONE, "-": "(?P<zone>)"}
 _CLOCK = rf"^(?P<hour>\d{{1,2}})(?::(?P<minute>\d{{2}})(?::(?P<second>\d{{2}}){_FRACTION})?)?{_HALF}$"
 #: Marks between thousands, and of decimals. Of equally good ones the first counts.
 _STYLES = ((",", "."), (".", ","), (" ", "."), (" ", ","), ("'", "."), ("'", ","))
@@ -116,7 +119,7 @@ def _day_seconds(parts: dict[str, pa.Array]) -> np.ndarray:
 def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
     if not _mostly_digits(texts):
         return None
-    read = {order: read_dates(texts, order)[0] for order in _DATES}
+    read = {order: _read_dates(texts, order) for order in _DATES}
     most = max(int(np.isfinite(seconds).sum()) for seconds in read.values())
     possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
     if not possible:
@@ -133,11 +136,10 @@ def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
     return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
 
 
-def read_dates(texts: pa.Array, how: str) -> tuple[np.ndarray, np.ndarray]:
-    """Seconds since 1970 of dates as days or months first, with names of months, two digits of a year, times and zones; and whether a
-    text has a time zone.
-    """
-    parts = _groups(texts, f"^{_WEEKDAY}{_DATES[how]}{_TIME}{_ZONE}$")
+def _read_dates(texts: pa.Array, how: str) -> np.ndarray:
+    """Seconds since 1970 of dates as days or months first, with names of months, two digits of a year, times and zones."""
+    order = how.rstrip("+-")
+    parts = _groups(texts, f"^{_WEEKDAY}{_DATES[order]}{_TIME}{_ZONES[how[len(order) :]]}$")
     year, day, clock = _whole(parts["year"]), _whole(parts["day"]), _day_seconds(parts)
     word = pc.index_in(pc.utf8_lower(parts["month"]), value_set=pa.array(_NAMES, parts["month"].type))
     named = word.is_valid().to_numpy(zero_copy_only=False)
@@ -157,7 +159,7 @@ def read_dates(texts: pa.Array, how: str) -> tuple[np.ndarray, np.ndarray]:
     offset = _whole(pc.utf8_slice_codeunits(plain, 0, 2)) * 60 + _whole(pc.utf8_slice_codeunits(plain, 2))
     offset = np.where(_is(pc.starts_with(zone, "-")), -60, 60) * offset
     seconds = days.astype(np.int64) * _DAY - offset + np.floor(clock) + (clock - np.floor(clock))
-    return np.where(good, seconds, np.nan), _is(pc.greater(pc.binary_length(zone), 0))
+    return np.where(good, seconds, np.nan)
 
 
 def _rises(values: Sequence[Any]) -> bool:
@@ -186,7 +188,7 @@ def _read_stamps(texts: pa.Array, how: str) -> np.ndarray:
     """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
     if how == "ymd":
         days = pc.replace_substring_regex(texts, r"^(\d{4})(\d\d)(\d\d)(\.0*)?$", r"\1-\2-\3")
-        return read_dates(days, "ymd")[0]
+        return _read_dates(days, "ymd")
     number = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?([eE][+-]?\d+)?$")
     numbers = pc.if_else(number, texts, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
     return numbers / PER_SECOND[how]
@@ -197,7 +199,7 @@ def _find_clocks(texts: pa.Array) -> tuple[str, str, str] | None:
     return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
 
 
-def read_clocks(texts: pa.Array) -> np.ndarray:
+def _read_clocks(texts: pa.Array, how: str = "") -> np.ndarray:
     """Times of day such as 9:05, 21:05:00.5 and 9:05 pm. Seconds since midnight."""
     return _day_seconds(_groups(texts, _CLOCK))
 
@@ -212,11 +214,10 @@ def _find_quantities(texts: pa.Array) -> tuple[str, str, str] | None:
     thousands, decimal = _STYLES[best]
     good = pa.array(np.isfinite(numbers))
     before, after, whole, part = (parts[name].filter(good) for name in ("before", "after", "whole", "part"))
-    units = pc.value_counts(pc.utf8_rtrim(_joined(before, after), ".")).to_pylist()
-    counted = {one["values"]: one["counts"] for one in units}
+    counted = Counter(pc.utf8_rtrim(_joined(before, after), ".").to_pylist())
     bare = counted.pop("", 0)
     # Where units are the exception, texts with one are none; nor are those with another unit: 2 M is not 2 m.
-    unit = max(counted, key=lambda one: counted[one]) if counted and 2 * bare <= len(whole) else ""
+    unit = counted.most_common(1)[0][0] if counted and 2 * bare <= len(whole) else ""
     marked = _is(pc.match_substring(whole, thousands)).any()
     fractions = _is(pc.not_equal(part, "")).any()
     comma = decimal != "." and fractions
@@ -297,8 +298,8 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
 #: otherwise; None rejects the column, as does the second where it reads fewer than nine in ten. This gives the number of each text by
 #: itself, NaN where it is none.
 FORMS: dict[str, tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = {
-    "date": ("date", _find_dates, lambda texts, how: read_dates(texts, how)[0]),
-    "clock": ("clock", _find_clocks, lambda texts, how: read_clocks(texts)),
+    "date": ("date", _find_dates, _read_dates),
+    "clock": ("clock", _find_clocks, _read_clocks),
     "quantity": ("number", _find_quantities, _read_quantities),
     "stamp": ("date", _find_stamps, _read_stamps),
 }

@@ -23,7 +23,6 @@ from ..errors import InputError, InUseError, StoreError
 from . import files
 from .outputs import check_zarr_ending, to_parquet
 from .spec import fingerprint_of_spec, require_same
-from .zarr_arrays import Node, create_nodes, open_nodes
 from .zarr_layout import APPEND, MANIFEST, PARTS, ZARR, StoreInfo, info, stored, write_store
 
 
@@ -73,6 +72,8 @@ def create(
             begun = info(path, wanted.file)  # another job was faster
             require_same(path, begun.made, wanted.made, False)
     if begun.kind != "parts":
+        from .zarr_arrays import create_nodes  # here and below, as part files need no Zarr
+
         create_nodes(begun)
         _current(path, begun.id)
     return begun
@@ -290,13 +291,17 @@ def _require_id(path: str, found: Any, wanted: Any) -> None:
 
 
 @lru_cache(maxsize=8)
-def _writable(path: str, store_id: str | None) -> dict[str, Node]:
+def _writable(path: str, store_id: str | None) -> dict[str, Any]:
     """The open arrays of what has this id, kept for this process."""
+    from .zarr_arrays import open_nodes
+
     return open_nodes(_found(path, store_id), writable=True)
 
 
 def _resize(store: StoreInfo, n_rows: int) -> None:
     """Give the arrays so many rows. Chunks of rows of the store that are then outside are removed."""
+    from .zarr_arrays import open_nodes
+
     for node in open_nodes(store, writable=True).values():
         node.resize((n_rows, *node.shape[1:]))
 

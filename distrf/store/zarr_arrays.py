@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +21,7 @@ from zarr.storage import FsspecStore, LocalStore, WrapperStore
 
 from ..errors import StoreError
 from . import files
+from .row_source import joined
 from .zarr_layout import StoreInfo
 
 ENTRIES_PER_CHUNK = 2**20
@@ -109,13 +109,6 @@ def layout(shape: tuple[int, ...], block_rows: int, dtype: np.dtype) -> dict[str
         "indices": (entries, chunk, index),
         "indptr_counts": (n, block_rows, index),
     }
-
-
-def joined(parts: Sequence[Any]) -> Any:
-    """Parts of rows, dense or CSR, as one."""
-    if len(parts) == 1:
-        return parts[0]
-    return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
 @dataclass(frozen=True)

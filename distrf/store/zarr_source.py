@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -13,7 +12,7 @@ from typing import Any
 import numpy as np
 import zarr
 
-from ..errors import DistrfError, InputError, StoreError, did_you_mean
+from ..errors import DistrfError, InputError, StoreError, did_you_mean, warn
 from . import files
 from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
@@ -209,11 +208,10 @@ class ZarrSource(RowSource):
         if self.ours is not None or not isinstance(self.node, zarr.Array) or files.is_web(self.path):
             return  # a block of ours cannot be read without its chunks
         if lost := self.node.nchunks - self.node.nchunks_initialized:
-            warnings.warn(
+            warn(
                 f"{lost} of {self.node.nchunks} chunks of {_named(self.node, self.path)} are not there and are read as its fill "
                 f"value {self.node.fill_value}; restore them, if they were not empty when written",
                 UserWarning,
-                stacklevel=2,
             )
 
     def target_source(self) -> ZarrSource | None:

@@ -40,14 +40,6 @@ class Search:
     n_iter: int
 
 
-@dataclass(frozen=True)
-class Solver:
-    """The solver chosen, and the reason in words."""
-
-    solver: str
-    reason: str
-
-
 def column_blocks(n_rows: int, source: FeatureTiles, width: int) -> list[tuple[int, int]]:
     """Cut the features into column blocks, each summed in a pass of its own, if sums of D l numbers are too large.
 
@@ -79,27 +71,27 @@ def gram_client_bytes(n_features: int) -> int:
     return tiles_nbytes(n_features) + 24 * n_features**2
 
 
-def choose(solver: str, search: Search, workers: Workers) -> Solver:
-    """Choose the solver: "finder" and "gram" as they are; "auto" is the Gram matrix where it is cheaper and fits.
+def choose(solver: str, search: Search, workers: Workers) -> tuple[str, str]:
+    """Choose the solver, with the reason in words: "finder" and "gram" as they are; "auto" is the Gram matrix where it is cheaper and fits.
 
     The finder takes 4 D l operations of a row for the sketch, which has twice the columns, and for each product, and 2 D l for the
     singular values; the matrix D^2, in float64, where products of float32 numbers cost half.
     """
     if solver != "auto":
-        return Solver(solver, "asked for")
+        return solver, "asked for"
     # The number of workers does not enter: the solver, and so the bits, must not depend on it.
     D, n, reduction = search.source.n_features, search.n_rows, GramTilesReduction(search.source)
     most = (6 + 4 * search.n_iter) * search.width * search.itemsize / 8
     if most < D:
-        return Solver("finder", f"{D} features are more than {most:.0f}, above which a Gram matrix costs more")
+        return "finder", f"{D} features are more than {most:.0f}, above which a Gram matrix costs more"
     if D > _QUICK and n < _ROWS_PER_FEATURE * D:
-        return Solver("finder", f"{n} rows are too few for the eigenvectors of {D} features")
+        return "finder", f"{n} rows are too few for the eigenvectors of {D} features"
     segments = count_segments(n, reduction)
     memory = PassMemory(
         0, reduction.scratch_bytes, reduction.nbytes, segments=segments, threads=workers.threads
     )
     obstacle = against_gram(D, memory, workers, gram_client_bytes(D))
-    return Solver("finder", obstacle) if obstacle else Solver("gram", f"one pass, and {D} features are few")
+    return ("finder", obstacle) if obstacle else ("gram", f"one pass, and {D} features are few")
 
 
 def against_gram(n_features: int, memory: PassMemory, workers: Workers, client_bytes: int) -> str:
@@ -120,7 +112,6 @@ class SubspaceCosts:
     learned_bytes : of Q on a worker, that of the pass before and the next; client_bytes : the most that the client holds
     """
 
-    choice: Solver
     passes: int
     reduction: GramTilesReduction | ProductReduction
     learned_bytes: int
@@ -132,11 +123,11 @@ class SubspaceCosts:
         return Costs((rows.passes(self.passes, self.reduction),), memory=memory, client_bytes=self.client_bytes)
 
 
-def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
+def subspace_costs(solver: str, search: Search) -> SubspaceCosts:
     """Passes and memory of a range finder with the solver chosen, at its full width."""
     n_rows, source, width, D = search.n_rows, search.source, search.width, search.source.n_features
-    if choice.solver == "gram":
-        return SubspaceCosts(choice, 1, GramTilesReduction(source), 0, gram_client_bytes(D))
+    if solver == "gram":
+        return SubspaceCosts(1, GramTilesReduction(source), 0, gram_client_bytes(D))
     blocks = column_blocks(n_rows, source, width)
     widest = ProductReduction(source, width=sketch_width(n_rows, source, width), last=blocks[0][1])
     passes = (1 + search.n_iter) * len(blocks) + 1
@@ -144,4 +135,4 @@ def subspace_costs(choice: Solver, search: Search) -> SubspaceCosts:
     # while it sends it. A worker may still have Q of the pass before when it gets that of the next.
     basis = search.itemsize * D * width
     client, learned = 4 * widest.nbytes + 4 * basis, min(2, search.n_iter * len(blocks) + 1) * basis
-    return SubspaceCosts(choice, passes, widest, learned, client)
+    return SubspaceCosts(passes, widest, learned, client)

@@ -128,7 +128,7 @@ class _Finding:
         self.limit = min(D, how.n_components + how.oversampling)
         self.passes = 0
         search = Search(self.n, self.source, self.limit, self.dtype.itemsize, how.n_iter)
-        self.choice = choose(how.solver, search, Workers.of_client(current_client()))
+        self.solver, self.reason = choose(how.solver, search, Workers.of_client(current_client()))
         self.steps = Checkpoint(None, {})
         if how.checkpoint is not None:
             self.steps = Checkpoint(how.checkpoint, self._job())
@@ -143,7 +143,7 @@ class _Finding:
             "base": None if base is None else base.spec(),
             "base_arrays": None if base is None else arrays_fingerprint(base.arrays),
             **{name: value for name, value in vars(self.how).items() if name != "checkpoint"},
-            "solver": self.choice.solver,
+            "solver": self.solver,
         }
 
     # --- passes -----------------------------------------------------------------------------------------------
@@ -232,10 +232,9 @@ class _Finding:
     # --- results ----------------------------------------------------------------------------------------------
 
     def find(self) -> Subspace:
-        Q, sigma, energy = self._gram() if self.choice.solver == "gram" else self._finder()
+        Q, sigma, energy = self._gram() if self.solver == "gram" else self._finder()
         residual = probe_residual(self.source, self._probes(), Q)
-        choice = self.choice
-        return Subspace(Q, sigma[: Q.shape[1]], energy, residual, choice.solver, choice.reason, self.passes)
+        return Subspace(Q, sigma[: Q.shape[1]], energy, residual, self.solver, self.reason, self.passes)
 
     def _gram(self) -> tuple[np.ndarray, np.ndarray, float]:
         D = self.source.n_features

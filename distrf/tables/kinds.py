@@ -26,10 +26,6 @@ POSSIBLE = {
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
-#: Names of codes, whose order tells nothing.
-_CODE_NAME = re.compile(
-    r"(?i)(^|_|\b)(zip|plz|post(al)?|code|district|region|county|branch|store|shop|dept|station|route)(_?(code|id|no|nr))?$"
-)
 _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {
@@ -118,19 +114,23 @@ def infer_kinds(
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
-        repeated = fact.whole and 2 * fact.distinct < fact.present
-        if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
-            caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
-            caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
         unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
+        kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
+    if not any(kind.used for kind in kinds):
         left = listed(f"{kind.name!r}: {kind.why}" for kind in kinds)
         raise InputError(
-            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}} for levels, "
-            "'number' or 'date'"
+            f"no column is left to learn from ({left}); give others, or say what they are, kinds={{'NAME': 'category'}}"
         )
     return kinds
+
+
+def _as_number(kind: ColumnKind) -> ColumnKind:
+    """A column of ascending numbers where there is no other one."""
+    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; say kinds={{{kind.name!r}: 'date'}} where it is a time"
+    column = kind.column and replace(kind.column, base="number")
+    return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
 
 def cautions(kinds: Sequence[ColumnKind]) -> list[str]:

@@ -99,11 +99,13 @@ CHEAP = "numpy scipy sklearn dask distributed numba zarr pyarrow pandas matplotl
             ["predict", "model", "rows.zarr", "p.zarr"],
             "distributed numba matplotlib sklearn.linear_model sklearn.neighbors",
         ),
+        (["predict", "model", "rows.csv", "p.parquet"], "distributed numba matplotlib zarr"),
     ],
 )
 def test_start_up_is_cheap(tmp_path, words, heavy):
     np.savez(tmp_path / "rows.npz", X=np.eye(4), y=np.arange(4))
     ingest(tmp_path / "rows.npz", tmp_path / "rows.zarr")
+    np.savetxt(tmp_path / "rows.csv", np.eye(4), delimiter=",", header="a,b,c,d", comments="")
     distrf.save_model(distrf.StreamingRidge(1.0).fit(np.eye(4), np.arange(4.0)), tmp_path / "model")
     code = (
         "import sys\nfrom distrf.cli import main\ntry:\n    main()\nexcept SystemExit as left:\n    assert not left.code\n"

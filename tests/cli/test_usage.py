@@ -90,6 +90,7 @@ OTHERS = [
     ("train {d}/rows.zarr", 2, "Missing argument"),
     ("train {d}/rows.zarr {d}", 1, "the model must lie apart from its input"),
     ("train {d}/none.zarr {o}", 1, "no such .*none.zarr.*check the path"),
+    ("train {d}/rows.svm {o}", 1, "only be read from the first to the last; make a store of them with `distrf ingest`"),
     ("train {d}/rows.csv {o}", 1, "needs a target: .*rows.csv' has none; give target="),
     ("train {d}/rows.csv {o} --target wrod", 1, r"columns \['wrod'\] are not in .*rows.csv"),
     ("train {d}/rows.csv {o} --target a --kind word=date", 1, "word"),

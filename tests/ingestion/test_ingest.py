@@ -214,7 +214,7 @@ SVMLIGHT = {
     ),
     "narrower and zero-based": (b"1 0:1 3:7\n", {"n_features": 3}, "counted from 0; give n_features=4"),
     "not from 1": (b"1 0:7\n", {"zero_based": False}, "has the index 0"),
-    "not a number": (b"1 2:x\n", {}, "breaks this between lines 1 and 2"),
+    "not a number": (b"1 2:x\n", {}, "breaks this in lines 1 to 1"),
     "columns": (TEXT, {"columns": [1]}, "leave out target= and columns="),
 }
 

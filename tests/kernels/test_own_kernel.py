@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from distrf import NystroemFeatures, RandomFourierFeatures, load_model, save_model
-from distrf.kernels import KERNELS, Kernel, declared, register_kernel
+from distrf.kernels import KERNELS, Kernel, register_kernel
 from distrf.kernels.base import REGISTRY
 from distrf.maps import map_from_spec
 from distrf.metrics import kernel_error
-from distrf.parameters import number
+from distrf.parameters import number, param
 from distrf.randomness import uniforms
 
 
@@ -22,7 +22,7 @@ from distrf.randomness import uniforms
 class Mixture(Kernel):
     """(1 - share) exp(-|v|^2 / 2 l^2) + share exp(-|v|^2 / 18 l^2)."""
 
-    share: float = declared(0.25, number(0, 1))
+    share: float = param(default=0.25, rule=number(0, 1), kw_only=False)
 
     name = "toy_mixture"
     law = "normal"

@@ -7,11 +7,9 @@ import pytest
 import scipy.sparse as sp
 from contracts import MapContract
 
-from distrf.compiled.binning import bin_hashes, signed_columns
 from distrf.errors import InputError
 from distrf.kernels import Laplacian
 from distrf.maps import BinningMap, map_from_spec
-from distrf.randomness import raw_words
 
 
 class Dense(BinningMap):
@@ -104,24 +102,6 @@ def test_unbiased_with_its_variance(D):
         if D % P == 0:
             squares = (estimates - k) ** 2
             assert abs(squares.mean() - k * (1 - k) / P - (1 - k) / D) < 4.5 * squares.std() / np.sqrt(seeds)
-
-
-@pytest.mark.slow
-def test_hash_is_pairwise_independent():
-    """Over the draw of the words: columns and signs of two bins, one step or 2^31 steps apart, are independent."""
-    n, width = 40_000, 4
-    for step in (1, 6, 2**31):
-        X = np.array([[0.0], [float(step)]])
-        words = np.stack([raw_words(seed, "test", 0, 2) for seed in range(n)]).view(np.int64)
-        out = np.empty((2, n), dtype=np.uint64)
-        bin_hashes(X[:, 0], None, np.arange(3), np.ones((n, 1)), np.full((n, 1), 0.5), words, out)
-        columns, values = np.empty((2, n), dtype=np.int32), np.empty((2, n))
-        signed_columns(out, np.zeros(n, np.int64), np.full(n, width), columns, values, 1.0)
-        cells = (columns + width * (values > 0)).astype(int)
-        counts = np.bincount(cells[0] * 2 * width + cells[1], minlength=4 * width**2)
-        expected = n / (4 * width**2)
-        chi2 = ((counts - expected) ** 2 / expected).sum()
-        assert abs(chi2 - 63) < 4.5 * np.sqrt(2 * 63)
 
 
 def test_wide_rows_by_blocks_of_grids():

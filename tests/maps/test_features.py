@@ -7,7 +7,6 @@ import threading
 import dask
 import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from contracts import EPS
@@ -25,7 +24,6 @@ from threadpoolctl import threadpool_info
 from distrf import Blockwise, RandomFourierFeatures, StreamingScaler
 from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
-from distrf.kernels import Gaussian
 from distrf.maps.estimator import _ONE_BLAS_THREAD
 
 
@@ -78,10 +76,10 @@ def test_scaler_reads_once(tmp_path):
     assert reads(tmp_path) == 10
 
 
-def test_whitening_reads_once_and_a_few_rows(tmp_path):
+def test_whitening_reads_once(tmp_path):
     dX = counted(rows(6400, 3), 10, tmp_path)
     RandomFourierFeatures(length_scale=1.0, n_components=8, metric="whiten", random_state=0).fit(dX)
-    assert 640 < reads(tmp_path) <= 640 + 64
+    assert reads(tmp_path) == 640
 
 
 @pytest.mark.parametrize("n", [2000, 100_000])
@@ -114,14 +112,6 @@ def test_rules_on_all_rows(n):
     gamma = 1 / (5 * X.var())
     assert fitted("scale") == pytest.approx((2 * gamma) ** -0.5, rel=1e-12)
     assert fitted("scale", "laplacian") == pytest.approx(1 / gamma, rel=1e-12)
-
-
-def test_rules_on_a_sample():
-    X = rows(3000, 4)
-    chosen = X[sampled_rows(3000, 1000, 8, "length-scale")]
-    est = RandomFourierFeatures(length_scale="median", n_components=2, random_state=8).fit(X)
-    assert est.length_scale_ == pytest.approx(np.median(pdist(chosen)), rel=1e-12)
-    assert est.length_scale_ == pytest.approx(np.median(pdist(X)), rel=0.05)
 
 
 @settings(max_examples=12)
@@ -179,39 +169,7 @@ def test_equal_rows_have_no_length_scale():
             RandomFourierFeatures(length_scale=rule).fit(np.ones((30, 3)))
 
 
-# ---- whitening --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", ["numpy", "dask", "csr"])
-def test_whitening(kind):
-    X = rows(500, 4) @ np.diag([1e3, 1.0, 1e-2, 5.0]) @ rows(4, 4, seed=1) + 7.0
-    given_ = {"numpy": X, "dask": da.from_array(X, chunks=(90, 4)), "csr": sp.csr_array(X)}[kind]
-    est = RandomFourierFeatures(metric="whiten", length_scale="median", n_components=20_000, random_state=2)
-    Z = est.fit_transform(given_)
-    A = est.map_.root
-    np.testing.assert_allclose(np.cov((X @ A).T, bias=True), np.eye(4), atol=1e-6)
-    assert est.length_scale_ == pytest.approx(np.median(pdist(X @ A)), rel=1e-6)
-    K = Gaussian()(X[:40] @ A, None, est.length_scale_)
-    Z = np.asarray(Z[:40])
-    assert abs(Z @ Z.T - K).max() < 5 * np.sqrt(1 / 20_000)
-
-
 # ---- scikit-learn's conventions ---------------------------------------------------------------------
-
-
-def test_feature_names_and_frames():
-    frame = pd.DataFrame(rows(20, 2), columns=["left", "right"])
-    fourier = RandomFourierFeatures(length_scale=1.0, n_components=4, random_state=0).set_output(
-        transform="pandas"
-    )
-    Z = fourier.fit_transform(frame)
-    assert list(Z.columns) == [f"randomfourierfeatures{i}" for i in range(4)]
-    np.testing.assert_array_equal(Z.to_numpy(), fourier.map_(frame.to_numpy()))
-    scaler = StreamingScaler().set_output(transform="pandas").fit(frame)
-    assert list(scaler.transform(frame).columns) == ["left", "right"]
-    assert list(scaler.feature_names_in_) == ["left", "right"]
-    scaler.fit(da.from_array(frame.to_numpy(), chunks=5))
-    assert not hasattr(scaler, "feature_names_in_")
 
 
 def test_dask_blocks_of_csr():
@@ -222,11 +180,6 @@ def test_dask_blocks_of_csr():
         Z = fourier.fit(dX).transform(dX)
         assert max(Z.chunks[0]) == 10
         np.testing.assert_allclose(Z.compute(scheduler="sync"), fourier.fit_transform(X), atol=1e-14)
-    for method in ("maxabs", "l1-rows", "l2-rows", "divide"):
-        scaler = StreamingScaler(method, divisor=3.0).fit(dX)
-        blocks = [scaler.transform(dX).blocks[i].compute(scheduler="sync") for i in range(3)]
-        assert all(sp.issparse(b) for b in blocks)
-        np.testing.assert_allclose(sp.vstack(blocks).toarray(), scaler.fit_transform(X), rtol=1e-14)
 
 
 # ---- scaling ----------------------------------------------------------------------------------------

@@ -256,24 +256,6 @@ def test_heavy_tails_in_float32():
     np.testing.assert_allclose(map_(X), fourier_formula(map_, X.astype(np.float64)), atol=2e-8 + 2e-7 / 30)
 
 
-@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
-@pytest.mark.parametrize("size", [1.0, 100.0])
-def test_matern_weights_of_finite_variance_have_phases_in_float32(nu, size):
-    """Root mean square errors are those of the Gaussian kernel times the root of the variance of a weight, sqrt(3) and sqrt(5 / 3)."""
-    X = np.random.default_rng(0).normal(scale=size / np.sqrt(20), size=(50, 20)).astype(np.float32)
-    X[0] = 0.0
-    errors, D = {}, 2**14
-    for kernel in (Gaussian(), Matern(nu)):
-        map_ = FourierMap(20, D, kernel, 1.0, "dense", "paired", 1)
-        Z, exact = map_(X).astype(np.float64), map_(X.astype(np.float64))
-        errors[kernel.name] = np.sqrt(np.mean((Z - exact) ** 2) * D / 2)
-        assert abs(Z @ Z.T - exact @ exact.T).max() < 1e-6
-    if nu == 0.5:
-        assert errors["matern"] < 2e-8  # float64, and one rounding
-    else:
-        assert 2e-8 * size < errors["matern"] < 2.2 * errors["gaussian"]
-
-
 def moments(kernel, v, phase):
     """Variance and fourth central moment of one frequency's term of the estimate of k(v).
 

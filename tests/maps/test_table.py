@@ -240,12 +240,6 @@ def test_row_folds():
         FOLDS * folds[:-1].astype(int) + folds[1:], minlength=FOLDS**2
     )  # neighbours say nothing
     assert abs(after - 200).max() < 5 * np.sqrt(5000 * 0.04 * 0.96)
-    for row in (0, 1, 2**31, 2**40):
-        h = row * 0x9E3779B97F4A7C15 % WORD
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            h = (h ^ (h >> shift)) * factor % WORD
-        h ^= h >> 31
-        assert row_folds(row, 1)[0] == (h >> 32) * FOLDS >> 32
 
 
 def test_missing():

@@ -195,7 +195,7 @@ def drawn(examples):
     return settings(max_examples=examples, deadline=None, phases=phases, suppress_health_check=checks)
 
 
-@drawn(40)
+@drawn(25)
 @given(tables())
 def test_any_table(drawn):
     with tempfile.TemporaryDirectory() as folder:

@@ -54,6 +54,10 @@ def test_features_are_those_of_the_estimator(tmp_path):
         assert not hasattr(unfitted, "map_")
         np.testing.assert_allclose(stored_array(tmp_path / f"{name}.zarr", "X"), expected, atol=1e-6)
     np.testing.assert_array_equal(stored_array(tmp_path / "path.zarr", "y"), Y)
+    uneven = da.from_array(X, chunks=((100, 20, 180), 4))
+    distrf.write_rows(uneven, tmp_path / "rows.parquet")
+    distrf.featurize(features, tmp_path / "rows.parquet", tmp_path / "beside.zarr", Y)
+    np.testing.assert_array_equal(stored_array(tmp_path / "beside.zarr", "y"), Y)
     for name, made in (("like", tmp_path / "path-map"), ("fitted", features)):
         distrf.featurize(made, X + 1, tmp_path / f"{name}.zarr")
         made = stored_array(tmp_path / f"{name}.zarr", "X")

@@ -200,7 +200,7 @@ def test_choices_are_made_with_one_thread_of_blas(monkeypatch):
 
     monkeypatch.setattr("distrf.pipeline.race.ridge", looking)
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 3))
+    X = rng.normal(size=(100, 3))
     with threadpool_limits(2, user_api="blas"):
         make_model(X, np.sin(X[:, 0]), random_state=0)
         after = [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]

@@ -144,7 +144,7 @@ def test_the_rows_of_a_plan_are_those_that_transform_makes(files):
     for map_ in maps:
         rows = rows.after(map_.map_)
         peaks.append(rows.pass_memory(RowCount()).block)
-    assert (rows.itemsize, rows.read_itemsize, rows.width, rows.blocks) == (4, 8, 64, 10)
+    assert (rows.itemsize, rows.width, rows.blocks) == (4, 64, 10)
     entries = encoder.map_.entries_per_row
     # The codes with the encoded rows, their scaled copy, the features.
     grown = [100 * (2 * 8 + 4 * entries), 100 * 4 * entries, 100 * 4 * 64]

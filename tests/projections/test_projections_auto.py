@@ -8,7 +8,7 @@ import pytest
 from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.kernels.semigroup import ExponentialSemigroup, ReciprocalSemigroup
 from distrf.kernels.shift_invariant import KERNELS
-from distrf.projections import PROJECTIONS, auto_projection, make_projection
+from distrf.projections import auto_projection, make_projection
 
 ISOTROPIC = [Gaussian(), Matern(0.5), Matern(1.5), Matern(2.5)]
 OTHERS = [Laplacian(), Cauchy(), ExponentialSemigroup(), ReciprocalSemigroup()]
@@ -52,7 +52,6 @@ def test_of_other_kernels(kernel):
 @pytest.mark.parametrize("kernel", [*ISOTROPIC, *OTHERS], ids=repr)
 def test_what_it_takes_can_be_made(kernel, d):
     name = auto_projection(kernel, d, 64)
-    PROJECTIONS[name].check(kernel)
     assert make_projection(name, kernel, d, 64, 0).weight_blocks(0, 64, 4)
 
 

@@ -11,7 +11,7 @@ from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
 from distrf.projections import DenseProjection
 from distrf.projections import orthogonal as module
-from distrf.projections.cache import WeightCache
+from distrf.projections.base import WeightCache
 from distrf.projections.orthogonal import OrthogonalProjection
 
 

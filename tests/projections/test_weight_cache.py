@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from distrf.kernels import Gaussian, Laplacian, ReciprocalSemigroup
 from distrf.maps import BinningMap, FourierMap, LaplaceMap
-from distrf.projections.cache import weight_cache
+from distrf.projections.base import weight_cache
 from distrf.projections.dense import DenseProjection
 
 
@@ -57,16 +57,3 @@ def test_weights_are_made_once(kind, dtype, made):
             assert (few != Z[-40:]).nnz == 0
         else:
             np.testing.assert_allclose(few, Z[-40:], atol=1e-6)
-
-
-def test_features_do_not_depend_on_the_cache(monkeypatch):
-    X = np.random.default_rng(0).normal(size=(700, 40))
-    map_ = FourierMap(40, 3000, Gaussian(), 5.0, "dense", "paired", 0)
-    for rows in (X, X.astype(np.float32)):
-        whole, part = map_(rows), map_.columns(rows, 7, 2901)
-        weight_cache.clear()
-        with monkeypatch.context() as patch:
-            patch.setattr(weight_cache, "max_bytes", 200_000)
-            np.testing.assert_allclose(map_(rows), whole, atol=1e-6)
-            np.testing.assert_allclose(map_.columns(rows, 7, 2901), part, atol=1e-6)
-        weight_cache.clear()

@@ -157,11 +157,11 @@ def test_text_has_a_time_zone_where_the_trained_column_had_one():
     plain, zoned, day = "2020-01-01 01:00", "2020-01-01T01:00+01:00", "2020-01-01"
     for kind in (pa.timestamp("ns"), pa.date32()):
         assert codes([plain, day], trained=kind) == [DAY + 3600, DAY]
-        with pytest.raises(InputError, match=r"without a time zone; column 'c' has '2020-01-01T01:00.01:00'"):
+        with pytest.raises(InputError, match=r"column 'c' has '2020-01-01T01:00.01:00'"):
             codes([plain, zoned], trained=kind)
     assert codes([zoned], trained=pa.timestamp("s", "UTC")) == [DAY]
     for wrong in (plain, day):
-        with pytest.raises(InputError, match=f"and a time zone such as .*; column 'c' has '{wrong}'"):
+        with pytest.raises(InputError, match=f"with a time zone such as .*; column 'c' has '{wrong}'"):
             codes([zoned, wrong], trained=pa.timestamp("s", "UTC"))
 
 
@@ -169,7 +169,7 @@ def test_text_that_writes_times_of_day():
     assert codes(["12:30", " 12:30:00.5 ", "00:00:01.0000009", "", None], trained=pa.time32("s")) == [
         45_000.0, 45_000.5, 1.0, MISSING, MISSING,
     ]  # fmt: skip
-    with pytest.raises(InputError, match=r"a time of day is written as .*; column 'c' has 'noon'"):
+    with pytest.raises(InputError, match=r"is written as 12:30:00.*; column 'c' has 'noon'"):
         codes(["12:30", "noon"], trained=pa.time64("us"))
 
 

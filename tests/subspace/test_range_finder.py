@@ -185,14 +185,14 @@ class TestChoice:
         return choose(solver, Search(n, FeatureTiles(None, D), wanted, itemsize, 1), workers)
 
     def test_gram_where_it_is_cheaper(self):
-        assert self.choose(10**7, 2048, 1000).solver == "gram"
-        assert self.choose(10**7, 8192, 64).solver == "finder"
-        assert "8192 features are more than 640" in self.choose(10**7, 8192, 64).reason
+        assert self.choose(10**7, 2048, 1000)[0] == "gram"
+        assert self.choose(10**7, 8192, 64)[0] == "finder"
+        assert "8192 features are more than 640" in self.choose(10**7, 8192, 64)[1]
 
     def test_finder_where_the_gram_matrix_does_not_fit(self):
         chosen = self.choose(10**9, 16_384, 8000, Workers(4, 1, 4 * 2**30))
-        assert chosen.solver == "finder"
-        assert "on a worker of 4.00 GiB" in chosen.reason
+        assert chosen[0] == "finder"
+        assert "on a worker of 4.00 GiB" in chosen[1]
 
     def test_the_number_of_workers_does_not_matter(self):
         for n, D, wanted in itertools.product((10**5, 10**7), (2048, 8192), (64, 1000)):
@@ -203,16 +203,16 @@ class TestChoice:
         """Passes and bytes as `RangeFinder` will have them."""
         source = FeatureTiles(None, 1_000_000)
         chosen = self.choose(10**7, 1_000_000, 266)
-        costs = subspace_costs(chosen, Search(10**7, source, 266, 4, 1))
-        assert chosen.solver == "finder"
+        costs = subspace_costs(chosen[0], Search(10**7, source, 266, 4, 1))
+        assert chosen[0] == "finder"
         assert costs.passes == 2 * len(column_blocks(10**7, source, 266)) + 1
         assert costs.learned_bytes == 2 * 4 * 266 * 10**6  # that of the pass before, and the next
         assert costs.client_bytes < 24 * 266 * 10**6
         search = Search(10**7, FeatureTiles(None, 2048), 1000, 4, 1)
-        exact = subspace_costs(self.choose(10**7, 2048, 1000), search)
+        exact = subspace_costs(self.choose(10**7, 2048, 1000)[0], search)
         assert (exact.passes, exact.learned_bytes) == (1, 0)
         sent = [
-            subspace_costs(chosen, Search(100, FeatureTiles(None, 4096), 64, 4, q)).learned_bytes
+            subspace_costs(chosen[0], Search(100, FeatureTiles(None, 4096), 64, 4, q)).learned_bytes
             for q in (0, 1)
         ]
         assert sent == [4 * 64 * 4096, 2 * 4 * 64 * 4096]
