@@ -25,7 +25,7 @@ from ..randomness import uniforms
 from ..typing import ArrayLike, Rows
 from .base import SeededMap, for_product, row_tiles, times_diagonal, times_root
 from .estimator import DrawnFeatures, FeatureEstimator
-from .rules import LENGTH_SCALES, METRIC, resolve_length_scale, rule_costs
+from .rules import LENGTH_SCALES, METRIC, WEIGHTS, resolve_length_scale, rule_costs
 from .scaling import MomentsReduction, covariance
 
 PHASE = one_of("paired", "offset")
@@ -285,6 +285,8 @@ class RandomFourierFeatures(DrawnFeatures):
     order : int or None, default=None
         q, the columns that each frequency looks at. The kernel is then the mean of kernels of q columns, whose
         differences are multiplied by sqrt(d / q). Give columns like spreads first. None is all.
+    column_weights : sequence of float or None, default=None
+        Columns of a frequency of order q are drawn in proportion to these. None draws all alike.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness of the Matern kernel. Read by that kernel alone.
 
@@ -323,6 +325,7 @@ class RandomFourierFeatures(DrawnFeatures):
     phase: str = param(default="paired", rule=PHASE)
     metric: str | ArrayLike | None = param(default=None, rule=METRIC)
     order: int | None = param(default=None, rule=whole() | NONE)
+    column_weights: ArrayLike | None = param(default=None, rule=WEIGHTS)
     nu: float = param(default=1.5, rule=NU)
 
     def trial_map(self, D: int, seed: int) -> FeatureEstimator:
@@ -333,7 +336,10 @@ class RandomFourierFeatures(DrawnFeatures):
         kernel = get_kernel(self.kernel, Kernel, vars(self))
         scale: Any = self.length_scale
         root, order = None, None if self.order is None else int(self.order)
-        for name, shape in (("metric", (d, d)), ("length_scale", (d,))):
+        weights = None if self.column_weights is None else np.asarray(self.column_weights, dtype=np.float64)
+        if weights is not None and order is None:
+            raise InputError("column_weights draw the columns of frequencies of few columns; give order=, too")
+        for name, shape in (("metric", (d, d)), ("length_scale", (d,)), ("column_weights", (d,))):
             value = getattr(self, name)
             if np.ndim(value) and np.shape(value) != shape:
                 raise InputError(f"{name} must have shape {shape}, as X has {d} columns, got {np.shape(value)}")
@@ -352,7 +358,7 @@ class RandomFourierFeatures(DrawnFeatures):
         projection = choose_projection(self.projection, kernel, d, m, order)
         if X is not None:
             self.length_scale_, self.projection_ = scale, projection
-        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root)
+        return FourierMap(d, D, kernel, scale, projection, self.phase, seed, order, root, weights)
 
     def planned_costs(self, rows: PlannedRows, planned: Any) -> Costs:
         costs = rule_costs(rows, self.kernel, self.length_scale, self.gamma)
@@ -407,7 +413,7 @@ def kernel_trial(map_: FeatureEstimator, D: int, seed: int) -> RandomFourierFeat
         return None
     parts = {
         name: known[name]
-        for name in ("kernel", "nu", "metric", "order", "length_scale", "gamma")
+        for name in ("kernel", "nu", "metric", "order", "column_weights", "length_scale", "gamma")
         if name in known
     }
     return RandomFourierFeatures(**parts, n_components=D, random_state=seed)

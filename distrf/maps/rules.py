@@ -22,6 +22,7 @@ LENGTH_SCALE = number(above=0) | one_of(*RULES)
 #: Of gamma, the factor on x.y in a dot-product kernel.
 DOT_GAMMA = number(above=0) | one_of("norm")
 LENGTH_SCALES = LENGTH_SCALE | several(number(above=0))
+WEIGHTS = several(number(0)) | NONE
 SAMPLE = 1000
 _NEIGHBOUR = 50
 #: Distances of so many parts of the norm of a row are rounding: |x|^2 - 2 x.y + |y|^2 is not 0 for copies.

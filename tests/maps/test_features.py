@@ -154,6 +154,7 @@ def test_gamma(gamma):
         ({"metric": np.array([[1.0, 2, 0], [2, 1, 0], [0, 0, 1]])}, "no negative eigenvalues"),
         ({"metric": np.triu(np.ones((3, 3)))}, "metric must be 'whiten', a symmetric matrix"),
         ({"metric": np.eye(3), "length_scale": [1.0, 1.0, 1.0]}, "give metric= or length_scale=, not both"),
+        ({"column_weights": [1.0, 1.0, 1.0]}, "give order=, too"),
         ({"length_scale": [1.0, 1.0]}, r"length_scale must have shape \(3,\)"),
         ({"gamma": 1.0, "length_scale": [1.0, 1.0, 1.0]}, "gamma and length_scale exclude each other"),
     ],
@@ -328,6 +329,6 @@ def test_a_length_scale_for_each_column(rng):
     assert est.planned_map(3).held_bytes(8) == 48
     lazy = est.fit(da.from_array(X, chunks=(7, 3))).transform(da.from_array(X, chunks=(7, 3)))
     np.testing.assert_allclose(lazy.compute(), Z, atol=1e-14)
-    few = clone(est).set_params(order=2).fit(X)
+    few = clone(est).set_params(order=2, column_weights=[1.0, 2.0, 3.0]).fit(X)
     assert few.projection_ == "quasi"
     assert (few.map_.frequencies() != 0).sum(axis=1).tolist() == [2] * 4
