@@ -193,6 +193,9 @@ def one_table(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
     columns = {}
     for name, kind in zip(schema.names, map(value_type, schema.types), strict=True):
         found = [decoded(table.column(name)) for _, table in tables]
-        cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(kind) for c in found]
+        if pa.types.is_timestamp(kind) and kind.unit == "ns" and {c.type for c in found} != {kind}:
+            kind = pa.timestamp("us", kind.tz)  # nanoseconds hold the years 1678 to 2262 alone
+        how = pc.CastOptions(kind, allow_time_truncate=True)
+        cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(options=how) for c in found]
         columns[name] = pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)
     return pa.table(columns)

@@ -17,7 +17,7 @@ import pytest
 
 from distrf.errors import InputError, StoreError
 from distrf.maps.table_missing import MISSING, UNREAD, is_missing
-from distrf.store.frames import as_arrow
+from distrf.store.frames import as_arrow, one_table
 from distrf.store.table_codes import coded
 from distrf.store.table_schema import ColumnType, TableSchema, merged, schema_of
 
@@ -130,6 +130,14 @@ def test_units_of_time_agree_to_the_bit():
     milli = micro // 1000
     assert codes(pa.array(milli, pa.timestamp("ms"))) == codes(pa.array(milli * 1000, pa.timestamp("us")))
     assert len(set(codes(pa.array(near[4] + np.arange(50), pa.timestamp("us"))))) == 50
+
+
+def test_parts_with_nanoseconds_and_with_years_beyond_them():
+    parts = {
+        unit: np.array([day], dtype=f"M8[{unit}]") for unit, day in (("ns", "2020-01-01"), ("us", "0016-01-01"))
+    }
+    whole = one_table([(unit, pa.table({"t": values})) for unit, values in parts.items()])
+    assert whole["t"].to_pylist() == [dt.datetime(2020, 1, 1), dt.datetime(16, 1, 1)]
 
 
 def test_text_that_writes_dates():
