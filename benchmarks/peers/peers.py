@@ -27,7 +27,7 @@ import numpy as np
 import psutil
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks.benchmark import Cell, Part, Record, Run, lines, markdown, pm, spread
+from benchmarks.benchmark import Cell, Part, Record, Run, grid, lines, pm, spread, where
 from benchmarks.peers.job import JOBS
 from benchmarks.tables.arrays import TEST_ROWS, load
 from benchmarks.tables.tables import METRIC_SETS
@@ -259,29 +259,29 @@ SHOWN = lines({
 })  # fmt: skip
 
 
+def spent(r: Record) -> float:
+    return r["fit"] + r["predict"]
+
+
+def with_costs(r: Record) -> str:
+    return result(r) if "failed" in r else f"{result(r)} ({spent(r):.1f} s, {r['peak'] / 2**20:,.0f} MiB)"
+
+
 def show_tables(records: list[Record]) -> str:
     """A row for each set; below it on how many distrf is level or ahead, and its share of the processor time of each peer."""
-    methods = [*JOBS["tables"]]
-    of = {(r["set"], r["method"]): r for r in records}
-    sets = [name for name in dict.fromkeys(r["set"] for r in records) if (name, methods[0]) in of]
-
-    def spent(r: Record) -> float:
-        return r["fit"] + r["predict"]
-
-    def cell(name: str, method: str) -> str:
-        r = of.get((name, method), {"failed": "-"})
-        return result(r) if "failed" in r else f"{result(r)} ({spent(r):.1f} s, {r['peak'] / 2**20:,.0f} MiB)"
-
-    shown = markdown(["set", *methods], [[name, *(cell(name, how) for how in methods)] for name in sets])
-    for peer in methods[1:]:
-        pairs = [(of[name, methods[0]], of[name, peer]) for name in sets if "score" in of.get((name, peer), {})]
+    shown = grid("{set}", "{method}", with_costs, "set")(records)
+    made = {
+        method: {r["set"]: r for r in where(records, method=method) if "score" in r}
+        for method in JOBS["tables"]
+    }
+    ours, *peers = made
+    for peer in peers:
+        pairs = [(made[ours][name], r) for name, r in made[peer].items()]
         if pairs:
             ahead = sum(mine["score"] > other["score"] - 0.005 for mine, other in pairs)
             share = sum(spent(mine) for mine, _ in pairs) / sum(spent(other) for _, other in pairs)
-            shown += (
-                f"\n\nBeside {peer}: ahead or less than half a point behind on {ahead} of {len(pairs)}, "
-                f"with {100 * share:,.0f} % of its processor time."
-            )
+            shown += f"\n\nBeside {peer}: ahead or less than half a point behind on {ahead} of {len(pairs)}, "
+            shown += f"with {100 * share:,.0f} % of its processor time."
     return shown
 
 
