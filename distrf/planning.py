@@ -16,7 +16,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from .errors import InputError, MemoryPlanError
-from .execution.memory import PassMemory, Workers, check_client
+from .execution.memory import PassMemory, Workers, check_client, machine_memory
 from .execution.passes import RowCount
 from .execution.planned import Costs, Phase, PlannedRows
 from .execution.scheduler import current_client
@@ -368,5 +368,7 @@ def planned_workers(
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)
     limit = arguments.get("memory_limit", "auto") if spec["class"].endswith("LocalCluster") else "auto"
+    if isinstance(limit, float) and limit <= 1:  # to Dask a share of the machine
+        limit *= machine_memory()
     # Others are known once the cluster runs.
     return Workers(count, threads, 0 if limit in (None, "auto") else parse_bytes(limit))

@@ -126,7 +126,7 @@ class Document:
         document = sealed({"format": self.form, "spec": to_json(spec), "arrays": records})
         with files.explained(self.path):
             for key, members in stored.items():
-                write = partial(np.savez, allow_pickle=False, **members)  # type: ignore[arg-type]
+                write = partial(_write_arrays, arrays=members)
                 files.write_file(fs, f"{root}/{records[key]['file']}", write)
             named = {record["file"] for record in records.values()}
             if named - files.names_in(fs, root) or (
@@ -195,6 +195,14 @@ def _file_of(arrays: Mapping[str, np.ndarray]) -> str:
         found.update(f"{name} {array.dtype.str} {array.shape} ".encode())
         found.update(np.ascontiguousarray(array).data)
     return f"arrays-{found.hexdigest()[:32]}.npz"
+
+
+def _write_arrays(file: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an .npz file. `np.savez` takes no array of any name, and before NumPy 2.2 `allow_pickle=` is one to it."""
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in arrays.items():
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, array, allow_pickle=False)
 
 
 def write_model_folder(

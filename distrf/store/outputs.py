@@ -33,7 +33,7 @@ def to_parquet(out: str) -> bool:
 def check_zarr_ending(out: str) -> None:
     """Raise StoreError for a Zarr store that is called like a file of another format."""
     stem, ending = os.path.splitext(out.rstrip("/"))
-    if ending != ".zarr" and re.fullmatch(r"\.[A-Za-z]+\d?", ending):
+    if ending.lower() != ".zarr" and re.fullmatch(r"\.[A-Za-z]+\d?", ending):
         raise StoreError(
             f"{out!r} cannot be written: the output is a Zarr store, which ends in .zarr; predictions and rows are also "
             f"written to Parquet, which ends in .parquet: {stem + '.parquet'!r}; choose another path"

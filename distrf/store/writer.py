@@ -13,6 +13,7 @@ import io
 import os
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -137,7 +138,9 @@ def begin_append(path: str, longer: StoreInfo) -> StoreInfo:
     StoreInfo
         The longer store, unfinished.
     """
-    old, begun = info(path), stored(path, APPEND)
+    old, begun = info(path), None
+    with suppress(StoreError):  # of one that is damaged; the rows of the store are whole
+        begun = stored(path, APPEND)
     if begun is not None:
         if (begun.first_row, begun.made) == (old.n_rows, longer.made):
             return begun

@@ -18,10 +18,11 @@ from sklearn.preprocessing import StandardScaler
 
 import distrf
 from distrf.errors import InputError, MemoryPlanError
-from distrf.execution.memory import Workers
+from distrf.execution.memory import Workers, machine_memory
 from distrf.execution.passes import RowCount
 from distrf.execution.planned import PlannedRows
 from distrf.pipeline.evaluating import empty_sums
+from distrf.planning import planned_workers
 
 
 @pytest.fixture(scope="module")
@@ -167,3 +168,9 @@ def test_a_plan_of_labels_tells_of_the_fits_by_passes(files):
         made = distrf.plan(make_pipeline(fourier(), model), files / f"{rows}.zarr", job="train")
         assert any("up to 50 passes of the logistic loss" in note for note in made.notes) == (rows == "ten")
     assert distrf.StreamingLinearClassifier().max_passes == 50
+
+
+def test_a_memory_limit_that_is_a_share_of_the_machine(tmp_path):
+    """To Dask a number up to 1 is one; 0 bytes would be no limit, and nothing be refused."""
+    (tmp_path / "c.yaml").write_text("class: distributed.LocalCluster\narguments: {memory_limit: 0.5}\n")
+    assert planned_workers(tmp_path / "c.yaml", None).memory_limit == machine_memory() // 2

@@ -34,6 +34,12 @@ def test_round_trip(tmp_path_factory, spec, array):
     np.testing.assert_array_equal(arrays["a"], array)
 
 
+def test_arrays_alone_are_in_a_file_of_arrays(tmp_path):
+    """An option of `np.savez` is one more array to NumPy before 2.2: the model cannot be read again."""
+    write_model_folder(tmp_path / "m", {}, {"allow_pickle": np.ones(2), "file": np.zeros(3)})
+    assert sorted(read_model_folder(tmp_path / "m")[1]) == ["allow_pickle", "file"]
+
+
 def test_json_that_anyone_reads(tmp_path):
     """Scalars of NumPy, tuples, NaN and infinities; shapes without reading; the same bytes for the same model."""
     spec = {

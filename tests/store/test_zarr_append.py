@@ -217,6 +217,21 @@ def test_damage_is_not_taken_over(tmp_path, how):
         add(rows(4, seed=1), path, append=True)
 
 
+def test_the_ending_of_a_store_in_capitals(tmp_path):
+    assert add(rows(5), tmp_path / "A.ZARR").n_rows == 5
+
+
+def test_a_damaged_append_begins_anew(tmp_path):
+    """Its document alone is lost: nobody is told to remove the store, whose rows are whole."""
+    path = tmp_path / "a.zarr"
+    add(rows(25), path, block_rows=10)
+    damaged = (path / "zarr.json").read_text().replace('"n_rows": 25', '"n_rows": 26')
+    (path / "append.json").write_text(damaged)
+    add(rows(9, seed=1), path, append=True)
+    assert read(path)[0].tolist() == [*rows(25).tolist(), *rows(9, seed=1).tolist()]
+    assert not (path / "append.json").exists()
+
+
 # ---- tables ---------------------------------------------------------------------------------------------------
 
 
