@@ -187,7 +187,7 @@ def load_job(path: str, command: Any) -> dict[str, Any]:
     known = {p.name: p for p in command.params if p.name not in ("job", "help")}
     entries = {str(key).replace("-", "_").lower(): value for key, value in entries.items() if value is not None}
     named = entries.pop("command", command.name)
-    if command.name == "plan" and named == "train":
+    if command.name == "plan" and named in ("plan", "train"):
         entries = {name: value for name, value in entries.items() if name not in _OUTPUTS}
     elif named != command.name:
         raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")

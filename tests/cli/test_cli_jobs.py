@@ -118,5 +118,7 @@ def test_runs_what_the_command_line_runs(cli, tmp_path, two_worker_cluster):
     typed = distrf.load_model(tmp_path / "m")
     gamma = typed["map"].get_params()["base__gamma"]
     assert (gamma, typed["model"].fit_intercept, typed["model"].coef_.shape[1]) == (0.25, False, 64 + 32)
-    planned = json.loads(cli("plan", "--job", job, "--cluster", "none", "--json").out)  # of a job of train
-    assert (planned["job"], planned["rows"]) == ("train", 400)
+    for named in ("command: train\n", ""):  # a job of train, which need not say so
+        job.write_text(named + job.read_text().removeprefix("command: train\n"))
+        planned = json.loads(cli("plan", "--job", job, "--cluster", "none", "--json").out)
+        assert (planned["job"], planned["rows"]) == ("train", 400)
