@@ -245,6 +245,12 @@ def test_steps_of_the_paper():
     assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("alternate", [(2,), (1, 2, 3), np.array([2, 3])])
+def test_batches_in_turn_are_a_pair(alternate):  # arrays fit into no spec
+    with pytest.raises(InputError, match="a pair"):
+        CompactNonlinearClassifier(4, alternate=alternate).fit(*rings(100))
+
+
 @pytest.mark.parametrize("norm", [0.5, 7.0, 200.0])
 def test_the_ball_of_pegasos(norm):
     layout = Layout(CompactNonlinearClassifier(4)._map(3), 1)
