@@ -34,8 +34,7 @@ def noted(array: da.Array, **notes: Any) -> da.Array:
 
 def notes_of(X: Any) -> dict[str, Any]:
     """The notes on a Dask array; {} of other rows."""
-    layers = X.dask.layers if isinstance(X, da.Array) else {}
-    return getattr(layers.get(getattr(X, "name", "")), "distrf_notes", {})
+    return getattr(X.dask.layers.get(X.name), "distrf_notes", {}) if isinstance(X, da.Array) else {}
 
 
 def is_lazy_frame(X: Any) -> bool:

@@ -180,9 +180,10 @@ class MapLearner:
     def _check_together(self) -> None:
         """Raise InputError for parameters that do not go together."""
         count_learned(self.phase, int(self.n_components))
-        if self.alternate is not None and not (len(self.alternate) == 2 and self.alpha > 0):
+        pair = isinstance(self.alternate, (tuple, list)) and len(self.alternate) == 2  # a spec holds no arrays
+        if self.alternate is not None and not (pair and self.alpha > 0):
             raise InputError(
-                "alternate=(T1, T2) are batches of w, of length 1 / (alpha t), and of Theta; two, and alpha > 0; got "
+                "alternate=(T1, T2) are batches of w, of length 1 / (alpha t), and of Theta; a pair, and alpha > 0; got "
                 f"alternate={self.alternate!r}, alpha={self.alpha!r}"
             )
         kernel = get_kernel(self.kernel, Kernel, vars(self))

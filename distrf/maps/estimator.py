@@ -66,7 +66,9 @@ def row_errors(X: Any) -> Iterator[None]:
         names = [str(name) for name, column in X.items() if _is_faulty(column)] if is_frame(X) else []
         if not names and isinstance(error, (TypeError, InputError)):
             raise
-        remedy = f": no finite numbers in the columns {', '.join(names[:10])}; encode, impute or drop them"
+        remedy = (
+            f": not only finite numbers in the columns {', '.join(names[:10])}; encode, impute or drop them"
+        )
         raise InputError(f"{error}{remedy if names else ''}") from error
 
 

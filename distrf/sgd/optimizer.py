@@ -85,10 +85,6 @@ class PreconditionedSGD:
         """The state before the first batch. It takes over the array and may change it."""
         return SGDState(weights)
 
-    def sent(self, state: SGDState) -> dict[str, Any]:
-        """What else the gradient of a batch needs beside the weights: keyword arguments of `BatchWork.gradient`."""
-        return {}
-
     def eta(self, state: SGDState, rows: int, whole: bool) -> float:
         """The step of batch state.t, counted from 0: for a batch of `rows` rows, or, with `whole`, of all rows."""
         stable = state.scale * self.preconditioner.step(None if whole else rows)

@@ -22,6 +22,8 @@ from distrf import (
 )
 from distrf.errors import InputError, SpecMismatchError
 from distrf.kernels import Gaussian
+from distrf.learned.objectives import Layout
+from distrf.learned.optimizer import MapOptimizer
 from distrf.learned.start import starting_map
 from distrf.maps import LearnedFourierMap
 from distrf.maps.learned import STRUCTURES
@@ -241,6 +243,22 @@ def test_steps_of_the_paper():
     ).fit(X, y)
     assert model.score(X, y) > 0.9
     assert (model.coef_**2).sum() <= 1 / 1e-3 * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("alternate", [(2,), (1, 2, 3), np.array([2, 3])])
+def test_batches_in_turn_are_a_pair(alternate):  # arrays fit into no spec
+    with pytest.raises(InputError, match="a pair"):
+        CompactNonlinearClassifier(4, alternate=alternate).fit(*rings(100))
+
+
+@pytest.mark.parametrize("norm", [0.5, 7.0, 200.0])
+def test_the_ball_of_pegasos(norm):
+    layout = Layout(CompactNonlinearClassifier(4)._map(3), 1)
+    optimizer = MapOptimizer(layout, np.ones(layout.size), 10, alpha=1e-2, alternate=(2, 1))
+    state = optimizer.start(np.zeros(layout.size))
+    state.weights[layout.places.w], state.t = norm, 1  # |w| is twice as much, and the second step halves it
+    optimizer.step(state, np.zeros(layout.size), 1, False)
+    assert np.linalg.norm(state.weights[layout.places.w]) == pytest.approx(min(norm, 10.0))
 
 
 @pytest.mark.parametrize("when", [1, 7, 23])

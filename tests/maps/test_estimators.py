@@ -8,6 +8,7 @@ import threading
 import dask
 import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -263,3 +264,9 @@ def test_lazy_rows_that_are_refused(name, change, message):
     est = clone(MAPS[name]).fit(dX)
     with dask.config.set(scheduler="sync"), pytest.raises(InputError, match=message):
         np.asarray(est.transform(change(dX)))
+
+
+def test_columns_at_fault_are_named():
+    frame = pd.DataFrame({"age": [1.0, 2.0, np.nan], "name": ["x", "y", "z"], "size": [1.0, 2.0, 3.0]})
+    with pytest.raises(InputError, match="not only finite numbers in the columns age, name; "):
+        RandomFourierFeatures(n_components=4).fit(frame)
