@@ -201,6 +201,15 @@ def test_rows_far_out_do_not_spoil_it(linear):
     assert learned.rounds_[-1]["loss"] < clean.rounds_[-1]["loss"] + more < 0.5 * clean.rounds_[0]["loss"]
 
 
+@pytest.mark.parametrize("order", [None, 2])
+def test_a_column_far_out_in_few_rows_gets_no_importance_by_it(order):
+    X, y = made(2000)
+    X[::400, 9] *= 1e4
+    learned = LearnedMetric(base(256, order=order), linear=False).fit(X, y)
+    assert most(learned.columns_) == [1, 4, 7]
+    assert len(learned.rounds_) > 2
+
+
 def test_labels_are_coded_as_by_ridge(rng):
     X = rng.normal(size=(800, 6))
     names = np.array(["a", "b", "c"])[np.digitize(X[:, 2] ** 2, [0.3, 1.2])]
