@@ -180,9 +180,9 @@ class _RoundReduction(GramReduction):
 
     @property
     def solve_bytes(self) -> int:
-        """With second moments, their parts by cosines and sines, frequencies, sampled rows, and eigenvectors of the metric."""
+        """With second moments, their parts by cosines and sines, frequencies, sampled rows thrice, and eigenvectors of the metric."""
         D, d = self.n_features, self.maps[0].n_features_in
-        return super().solve_bytes + 24 * D**2 + 8 * d * (D + SAMPLE) + 24 * d**2 * self.full
+        return super().solve_bytes + 24 * D**2 + 8 * d * (D + 3 * SAMPLE) + 24 * d**2 * self.full
 
     def initial(self) -> Any:
         return [super(_RoundReduction, self).initial() for _ in self.maps]

@@ -338,6 +338,8 @@ def test_a_diagonal_of_wide_rows_needs_no_matrix(monkeypatch):
         X, X[:, :1].toarray()[:, 0]
     )
     assert learned.metric_.shape == learned.columns_.shape == (20_000,)
+    planned = plan(make_pipeline(clone(learned), StreamingRidge(1e-3)), X, X[:, :1].toarray()[:, 0])
+    assert planned.client_peak > 3 * 8 * 1000 * 20_000  # sampled rows, in the metric, and centred
 
 
 def test_refuses():
