@@ -354,3 +354,15 @@ def test_refuses():
         LearnedMetric(base()).fit(X, y, np.zeros(50))
     with pytest.raises(InputError, match="got text; say labels=True"):
         LearnedMetric(base()).fit(X, np.where(y > 0, "a", "b"))
+
+
+def test_train_judges_the_metric_and_not_plain_features(tmp_path):
+    """Which lose to the columns here, so that train told not to take what is far better."""
+    X, y = made(1500, 40)
+    y = y + X[:, 0]
+    found = train(
+        X, y, map="learned", n_components=256, set={"map__metric": "diagonal"}, out=tmp_path / "model"
+    )
+    told = found.training_.baseline[-1]
+    assert told.chosen > 0.5
+    assert not found.training_.warnings
