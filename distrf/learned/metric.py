@@ -109,6 +109,14 @@ def average_outer_product(
     return W.T @ U @ W + mixed + mixed.T + linear @ linear.T
 
 
+def column_spread(rows: np.ndarray) -> np.ndarray:
+    """Standard deviation of each column; with the outermost hundredth of rows clipped where it is a third of it or less."""
+    spread = rows.std(axis=0)
+    inner = np.clip(rows, *np.quantile(rows, (0.01, 0.99), axis=0, method="nearest")).std(axis=0)
+    usual: np.ndarray = np.where((inner > 0) & (spread > 3 * inner), inner, spread)
+    return usual
+
+
 def metric_root(M: np.ndarray, rows: np.ndarray, before: np.ndarray | None, norm: str) -> np.ndarray:
     """The root of a metric in which the median distance of rows is that before.
 
@@ -172,9 +180,9 @@ class _RoundReduction(GramReduction):
 
     @property
     def solve_bytes(self) -> int:
-        """With second moments, their parts by cosines and sines, frequencies, sampled rows, and eigenvectors of the metric."""
+        """With second moments, their parts by cosines and sines, frequencies, sampled rows thrice, and eigenvectors of the metric."""
         D, d = self.n_features, self.maps[0].n_features_in
-        return super().solve_bytes + 24 * D**2 + 8 * d * (D + SAMPLE) + 24 * d**2 * self.full
+        return super().solve_bytes + 24 * D**2 + 8 * d * (D + 3 * SAMPLE) + 24 * d**2 * self.full
 
     def initial(self) -> Any:
         return [super(_RoundReduction, self).initial() for _ in self.maps]
@@ -239,7 +247,8 @@ class LearnedMetric(FeatureEstimator):
         M, in which its distances are measured, or the diagonal of M. The median distance between rows is that of the base.
     columns_ : array of shape (d,)
         Importance of the columns: the mean squared derivative of the function of the best round with respect to each, times
-        the variance of the column, as shares of their sum.
+        the variance of the column, as shares of their sum. Rows far out count as the outermost hundredth where they have
+        most of the variance.
     rounds_ : list of dict
         For each round "loss" (mean squared error of held-out rows), "alpha", "length_scale" and "best", from round 0,
         that of the base, on.
@@ -372,7 +381,7 @@ class LearnedMetric(FeatureEstimator):
         rounds[best]["best"] = True
         self.rounds_, self.map_ = rounds, self._sized(best_map)
         self.length_scale_, self.projection_ = best_map.length_scale, best_map.projection
-        energy = np.maximum(outer if outer.ndim == 1 else np.diag(outer), 0.0) * sample.var(axis=0)
+        energy = np.maximum(outer if outer.ndim == 1 else np.diag(outer), 0.0) * column_spread(sample) ** 2
         self.columns_ = energy / (energy.sum() or 1.0)
         return self
 
@@ -433,7 +442,7 @@ class LearnedMetric(FeatureEstimator):
     def _next(self, map_: FourierMap, M: np.ndarray, base: Any, sample: np.ndarray, seed: int) -> FourierMap:
         """The map of the next round."""
         if map_.order is not None:
-            shares = np.sqrt(np.maximum(M, 0.0)) * sample.std(axis=0)
+            shares = np.sqrt(np.maximum(M, 0.0)) * column_spread(sample)
             shares /= shares.sum()
             return replace(map_, column_weights=(1.0 - _UNIFORM) * shares + _UNIFORM / len(shares))
         root, length = metric_root(M, sample, map_.root, map_.kernel.metric), map_.length_scale

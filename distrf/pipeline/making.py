@@ -308,7 +308,10 @@ class _Making:
         race = _race(self.sample, options, labels, units, self.map_)
         passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
         optional, most = options.optional_map or self.map_ is None, self._most()
-        outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes, self.as_asked)
+        as_asked = self.as_asked or isinstance(
+            self.map_, LearnedMetric
+        )  # plain features say nothing of a metric
+        outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes, as_asked)
         self._compare(outcome, labels)
         best, found = outcome.best, outcome.passes or outcome.found
         each = (found.loss, outcome.linear.loss, outcome.constant.loss)

@@ -178,6 +178,7 @@ class Race:
         if not candidate.mapped:
             return X * np.float32(1.0 / self.scales[candidate.units]), None
         trial = clone(self.map_) if D is None else self._trial(D)
+        trial.set_params(**dict.fromkeys({"checkpoint"} & trial.get_params().keys()))
         if candidate.length is not None:
             trial.set_params(**{trial.scale_parameter(): candidate.length})
         if candidate.metric is not None:

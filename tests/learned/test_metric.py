@@ -201,6 +201,15 @@ def test_rows_far_out_do_not_spoil_it(linear):
     assert learned.rounds_[-1]["loss"] < clean.rounds_[-1]["loss"] + more < 0.5 * clean.rounds_[0]["loss"]
 
 
+@pytest.mark.parametrize("order", [None, 2])
+def test_a_column_far_out_in_few_rows_gets_no_importance_by_it(order):
+    X, y = made(2000)
+    X[::400, 9] *= 1e4
+    learned = LearnedMetric(base(256, order=order), linear=False).fit(X, y)
+    assert most(learned.columns_) == [1, 4, 7]
+    assert len(learned.rounds_) > 2
+
+
 def test_labels_are_coded_as_by_ridge(rng):
     X = rng.normal(size=(800, 6))
     names = np.array(["a", "b", "c"])[np.digitize(X[:, 2] ** 2, [0.3, 1.2])]
@@ -329,6 +338,8 @@ def test_a_diagonal_of_wide_rows_needs_no_matrix(monkeypatch):
         X, X[:, :1].toarray()[:, 0]
     )
     assert learned.metric_.shape == learned.columns_.shape == (20_000,)
+    planned = plan(make_pipeline(clone(learned), StreamingRidge(1e-3)), X, X[:, :1].toarray()[:, 0])
+    assert planned.client_peak > 3 * 8 * 1000 * 20_000  # sampled rows, in the metric, and centred
 
 
 def test_refuses():
@@ -343,3 +354,15 @@ def test_refuses():
         LearnedMetric(base()).fit(X, y, np.zeros(50))
     with pytest.raises(InputError, match="got text; say labels=True"):
         LearnedMetric(base()).fit(X, np.where(y > 0, "a", "b"))
+
+
+def test_train_judges_the_metric_and_not_plain_features(tmp_path):
+    """Which lose to the columns here, so that train told not to take what is far better."""
+    X, y = made(1500, 40)
+    y = y + X[:, 0]
+    found = train(
+        X, y, map="learned", n_components=256, set={"map__metric": "diagonal"}, out=tmp_path / "model"
+    )
+    told = found.training_.baseline[-1]
+    assert told.chosen > 0.5
+    assert not found.training_.warnings
