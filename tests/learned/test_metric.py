@@ -356,6 +356,7 @@ def test_refuses():
         LearnedMetric(base()).fit(X, np.where(y > 0, "a", "b"))
 
 
+@pytest.mark.slow
 def test_train_judges_the_metric_and_not_plain_features(tmp_path):
     """Which lose to the columns here, so that train told not to take what is far better."""
     X, y = made(1500, 40)
