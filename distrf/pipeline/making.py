@@ -59,11 +59,10 @@ NUMBERS_TRIED = ("robust", "standard", "quantile", "piecewise", "both")
 _GRAM_COLUMNS = 4096
 #: Times the energy of the columns: the penalty of a constant, and the least one, below which rounding of float32 may spoil a factorisation.
 _CONSTANT, _LEAST_ALPHA = 1e9, 3e-9
-#: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on; one in a metric of the
-#: sample, and one in a metric that is learned anew.
-_SHORTER, _SHORTER_METRIC, _SHORTER_LEARNED, _MANY_ROWS = 0.6, 0.8, 0.65, 3
+#: By which a length scale is multiplied if the data have so many times the rows that a candidate is trained on; one in a metric.
+_SHORTER, _SHORTER_METRIC, _MANY_ROWS = 0.6, 0.8, 3
 #: Rows and features at most by which a metric of coded columns is learned.
-_METRIC_ROWS, _METRIC_FEATURES = 6000, 1024
+_METRIC_ROWS, _METRIC_FEATURES = 8000, 1024
 #: Features of a fit by passes at most.
 _PASS_FEATURES = 1024
 #: Rows from which one fifth compares the last penalties.
@@ -329,13 +328,13 @@ class _Making:
 
     def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
-        map_, learned, coded = clone(self.map_), best.metric is not None, isinstance(scaler, TableEncoder)
+        map_, learned = clone(self.map_), best.metric is not None
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
             length, why = best.length, f"{best.multiple:g} times the rule"
             if self._plenty:
-                times = (_SHORTER_LEARNED if coded else _SHORTER_METRIC) if learned else _SHORTER
+                times = _SHORTER_METRIC if learned else _SHORTER
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
             map_.set_params(**{map_.scale_parameter(): length})
@@ -343,11 +342,11 @@ class _Making:
         if learned:
             why, D, seed = "the sample", map_.n_components, self.options.random_state
             alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
-            if coded:  # columns of all rows are not those of the sample
+            if isinstance(scaler, TableEncoder):  # columns of all rows are not those of the sample
                 why = f"at most {_METRIC_ROWS:,} rows"
                 map_ = LearnedMetric(
                     map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
-                    labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(1.0,), random_state=seed,
+                    labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
                 )  # fmt: skip
             else:
                 map_.set_params(metric=best.metric)
