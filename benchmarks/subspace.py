@@ -19,7 +19,7 @@ from distrf import RandomFourierFeatures
 from distrf.execution.memory import PROCESS_BYTES, PassMemory
 from distrf.execution.workers import peak_memory
 from distrf.maps.tiles import FeatureTiles
-from distrf.projections.base import CACHE_BYTES
+from distrf.projections.base import cached_bytes
 from distrf.subspace import RangeFinder, Search, subspace_costs
 
 
@@ -82,7 +82,7 @@ def million(run: Run) -> Iterator[Record]:
     X, (D, wide) = rows_of(run, "usps", run.pick(320, 64)), run.pick((1_000_000, 256), (256, 8))
     map_ = RandomFourierFeatures(n_components=D, random_state=0, length_scale=5.0).fit(X).map_
     source = FeatureTiles(map_, D)
-    cached = int(min(map_.work()[1] * X.itemsize / 4, CACHE_BYTES))
+    cached = cached_bytes(map_.work()[1], X.itemsize)
     with connected(1, run.small, "6GiB") as client:
         lazy = da.from_array(X, chunks=(len(X), X.shape[1]))
         for q in (0, 1):

@@ -108,10 +108,8 @@ class _FirstRows:
         return np.zeros(len(self.classes), np.int64), np.empty((0, 3), np.uint64)
 
     def update(self, state: Any, first_row: int, y: np.ndarray, *more: Any) -> tuple[np.ndarray, np.ndarray]:
-        codes, numbers = (
-            np.searchsorted(self.classes, y),
-            np.arange(first_row, first_row + len(y), dtype=np.uint64),
-        )
+        codes = np.searchsorted(self.classes, y)
+        numbers = np.arange(first_row, first_row + len(y), dtype=np.uint64)
         keys = mixed_words(numbers ^ raw_words(self.seed, "newton rare rows", 0, 1))
         kept = slice(None) if self.rule.n_sets == 1 else self.rule.of_block(first_row, len(y), more)[0] != 0
         rows = np.stack([codes.astype(np.uint64), keys, numbers], axis=1)[kept]

@@ -307,9 +307,8 @@ class _Making:
         race = _race(self.sample, options, labels, units, self.map_)
         passes = labels and self._chooses_penalty and options.model == "auto" and not options.of("model")
         optional, most = options.optional_map or self.map_ is None, self._most()
-        as_asked = self.as_asked or isinstance(
-            self.map_, LearnedMetric
-        )  # plain features say nothing of a metric
+        # Plain features say nothing of a metric that is learned.
+        as_asked = self.as_asked or isinstance(self.map_, LearnedMetric)
         outcome = race.run(optional, self._chooses_penalty, most, self._plenty, passes, as_asked)
         self._compare(outcome, labels)
         best, found = outcome.best, outcome.passes or outcome.found

@@ -383,7 +383,7 @@ class Race:
     ) -> tuple[int, Judged]:
         """Features, and what was judged with most of them: doubled while that gained a standard error.
 
-        Of plenty of rows, which tell more than the sample, while losses fell by more than one in two hundred.
+        Of plenty of rows, which tell more than the sample, while the loss fell by more than one part in five hundred.
 
         before, found : the best with fewer features, and with those of the last rung
         """

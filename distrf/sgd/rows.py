@@ -142,12 +142,10 @@ class Rows:
 
     def loss(self, work: BatchWork, weights: np.ndarray, held: bool) -> float:
         """The mean loss at these weights of the rows that are held out, or of the training rows, by one pass."""
-        reduction, block = (
-            LossReduction(work, weights, held, self.folds is not None),
-            _BLOCK_BYTES / row_bytes(self.given[0]),
-        )
+        reduction = LossReduction(work, weights, held, self.folds is not None)
+        block_rows = max(1, int(_BLOCK_BYTES / row_bytes(self.given[0])))
         label = "validation" if held else "objective"
-        weight, loss = run_pass(reduction, self.given, label=label, block_rows=max(1, int(block)))
+        weight, loss = run_pass(reduction, self.given, label=label, block_rows=block_rows)
         return float(loss / max(weight, np.finfo(float).tiny))
 
     def sample(self, size: int, seed: int) -> tuple[Any, np.ndarray, np.ndarray | None, np.ndarray | None]:

@@ -18,7 +18,6 @@ import locket
 
 from ..errors import InputError, InUseError, StoreError
 from . import file_lists, files
-from .files import is_local
 
 _LOG = logging.getLogger(__name__)
 #: The lock files that are held where this is asked.
@@ -43,7 +42,7 @@ def check_zarr_ending(out: str) -> None:
 def check_writable(*paths: str | os.PathLike[str] | None) -> None:
     """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
     for path in paths:
-        if path is None or not is_local(os.fspath(path)):
+        if path is None or not files.is_local(os.fspath(path)):
             continue
         place = os.path.abspath(os.path.expanduser(path))
         folder = os.path.dirname(place)
@@ -103,7 +102,7 @@ def check_apart(
 
 def _place(path: str) -> str:
     """One name of a place: the real path of a local one, the protocol and the key of a remote one."""
-    if is_local(path):
+    if files.is_local(path):
         return os.path.realpath(path)
     fs, root = files.filesystem(path.rsplit("::", 1)[-1])
     return str(fs.unstrip_protocol(root)).rstrip("/")
@@ -128,7 +127,7 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
         for output in (files.normalise(output) for output in outputs if output is not None):
             parent, base = os.path.split(os.path.realpath(output))
             path = f"{parent}/.{base}.lock"
-            if not is_local(output) or path in held:
+            if not files.is_local(output) or path in held:
                 continue
             try:
                 stack.enter_context(_locked(path))
