@@ -68,18 +68,17 @@ def main() -> None:
 def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command with these options, and those that all have.
 
-    It gets the Session, its arguments, and `given`: {option: value} of those that were typed or stand in the job file.
+    It gets the Session, its arguments, and `given`: {option: value} of those that were typed.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
         arguments = list(signature(function).parameters)[1:-1]
-        declared = {"ctx": typer.Context} | {name: hints[name] for name in arguments}
-        declared |= {name: OPTIONS[name] for name in (*names, *ALL)}
+        declared = {name: hints[name] for name in arguments} | {name: OPTIONS[name] for name in (*names, *ALL)}
 
         @functools.wraps(function)
-        def called(ctx: Any, **typed: Any) -> None:
-            given = given_options(ctx, typed)
+        def called(**typed: Any) -> None:
+            given = given_options(typed)
             csv, words = given.pop("csv", {}), [given.pop(name) for name in arguments]
             session = Session(**{name: given.pop(name) for name in ALL if name in given})
             with csv_reading(csv), session.hearing():
@@ -98,7 +97,7 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 def _default(kind: Any) -> Any:
     """False of a flag, None of another option; arguments have none."""
     typed = getattr(kind, "__origin__", str)
-    if typed is str or kind is typer.Context:
+    if typed is str:
         return Parameter.empty
     return False if typed is bool else None
 
@@ -236,7 +235,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 def plan(session: Session, x: Rows, given: Given) -> None:
     """Say what a training would take: tasks, bytes, memory.
 
-    Nothing runs, and but a few labels are read. It takes the job files of train too.
+    Nothing runs, and but a few labels are read.
 
     \b
     Examples:
