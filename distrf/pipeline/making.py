@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,6 @@ from .sample import (
     as_targets,
     look_at_target,
     read_sample,
-    see_target,
     told,
     wants_labels,
     weigh_classes,
@@ -136,13 +135,8 @@ def make_model(
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
     options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
-    form, target = "", None
-    if y is not None:
-        y, form, target = see_target(y, options.random_state, options.model)
-    made = split_for(X, y, options, split, by, target=target)
-    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), target, split=made)
-    pipeline.training_ = replace(pipeline.training_, form=form)
-    return pipeline
+    made = split_for(X, y, options, split, by)
+    return prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), split=made)[0]
 
 
 def prepare(

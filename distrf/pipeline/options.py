@@ -261,6 +261,11 @@ def choose_learner(options: Options, target: Target) -> tuple[Any, str]:
 def model_name(model: str, target: Target) -> str:
     """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
     if model == "auto":
+        if target.written:
+            raise InputError(
+                f"the target is {target.written}: make numbers of it (decimal=',' reads those of CSV), or give "
+                "model='ridge-classifier' to take it for labels"
+            )
         model = kind_for(target.labels)
     check_target(model, named_model(model).classifier, target)
     return model

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError, SpecMismatchError
-from ..execution.labelled import plain_rows
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import check_output, load_model, save_model
 from ..randomness import draw_seed
@@ -26,10 +26,10 @@ from ..store.csv_format import reads_csv, said_format
 from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .loaded import note_reasons
-from .making import prepare
+from .making import planned_pipeline, prepare
 from .options import Options, split_for, takes_folds
-from .rows import Parts, Rows, open_training
-from .sample import see_target
+from .rows import Parts, Rows, around_job, open_training
+from .sample import look_at_target
 
 #: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "passes", "subspace")
@@ -139,31 +139,28 @@ def train(
     """
     _check_given(y, out, resume)
     asked = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
-    rows = X
-    if not isinstance(X, Rows):
-        rows = open_training(
-            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
-            drop_missing_target=drop_missing_target, split=split, by=by,
-        )  # fmt: skip
+    rows = open_training(
+        X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
+        drop_missing_target=drop_missing_target, split=split, by=by,
+    )  # fmt: skip
     asked = asked.with_encoder(rows.encoder)
-    out = None if out is None else os.fspath(out)
-    outputs = Outputs(out, resume, overwrite)
+    outputs = Outputs(None if out is None else os.fspath(out), resume, overwrite)
     outputs.check_places(rows.path)
-    y, form, seen = rows.y, "", None
-    if y is not None:
-        y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
-    identity = rows.description if out is not None else {}
-    job = job_of(identity, asked) if identity else {}
+    job = {} if out is None else job_of(rows.description, asked)
     if outputs.done:
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
-    start = time.perf_counter()
-    with outputs.held():
+    start, y = time.perf_counter(), rows.targets("training")
+    seen = look_at_target(y, asked.random_state)
+    sizes: dict[str, Any] = {"classes": len((rows.info and rows.info.classes) or ()) or seen.distinct}
+    sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
+    planned = partial(planned_pipeline, rows, asked, seen)
+    with outputs.held(), around_job.get()("train", planned, rows, **sizes):
         made = prepare(
             rows.X, y, asked, rows.weights, seen, lambda *steps: outputs.keep_state([step for step in steps if step is not None], job),
             split_for(rows.X, y, asked, target=seen, **rows.held),
         )  # fmt: skip
-        return fit_prepared(*made, rows, y, form, outputs, job, drop_missing_target, start)
+        return fit_prepared(*made, rows, y, outputs, job, drop_missing_target, start)
 
 
 def _check_given(y: Any, out: Any, resume: bool) -> None:
@@ -178,7 +175,7 @@ def _check_given(y: Any, out: Any, resume: bool) -> None:
 
 
 def fit_prepared(
-    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, form: str, outputs: Outputs, job: dict[str, Any],
+    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, outputs: Outputs, job: dict[str, Any],
     dropped: bool, start: float,
 ) -> Pipeline:  # fmt: skip
     """Fit what `prepare` returned, say what was found wrong, and keep it with how its rows were read.
@@ -186,7 +183,7 @@ def fit_prepared(
     Parameters
     ----------
     pipeline, split : of `prepare`
-    rows, y, form : that it was made for; targets as numbers, and how their text writes these
+    rows, y : that it was made for
     outputs, job : where it is kept, and what was asked for
     dropped : whether rows without a target were to be left out
     start : when the job began
@@ -198,7 +195,7 @@ def fit_prepared(
     pipeline.fit(rows.X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
-    pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
+    pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format())
     note_reasons(pipeline, rows.kinds, dropped)
     if outputs.out is not None:
         seconds = time.perf_counter() - start
