@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError, ParameterError
@@ -18,9 +18,8 @@ from ..maps.scaling import StreamingScaler
 from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..ridge.alphas import ALPHAS
-from ..splits import Split, check_split, make_split
 from ..tables.encoder import TableEncoder
-from .sample import Target, as_rows, as_targets, check_target, look_at_target, wants_labels
+from .sample import Target, check_target, wants_labels
 
 #: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
@@ -167,31 +166,6 @@ def asked_scaler(options: Options) -> Any:
     set_parameters(scaler, "scale", options.of("scale"))
     check_parameters(scaler)
     return scaler
-
-
-def split_for(
-    X: Any,
-    y: Any,
-    options: Options,
-    split: str,
-    by: Any = None,
-    name: str | None = None,
-    dates: bool = False,
-    target: Target | None = None,
-) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`.
-
-    target : what y is, if that is known
-    """
-    check_split(split, by)
-    if split == "random":
-        return None
-    X, seed = as_rows(X), int(options.random_state)
-    y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(
-        choose_learner(options, target or look_at_target(y, seed))[0]
-    )
-    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 
 def auto_components(n: int, memory: int) -> int:

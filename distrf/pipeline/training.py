@@ -6,7 +6,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -26,9 +26,9 @@ from ..store.csv_format import reads_csv, said_format
 from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .loaded import note_reasons
-from .making import planned_pipeline, prepare
-from .options import Options, split_for, takes_folds
-from .rows import Parts, Rows, around_job, open_training
+from .making import look, planned_pipeline, prepare
+from .options import Options, takes_folds
+from .rows import Rows, around_job, open_training
 from .sample import look_at_target
 
 #: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
@@ -156,11 +156,10 @@ def train(
     sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
     planned = partial(planned_pipeline, rows, asked, seen)
     with outputs.held(), around_job.get()("train", planned, rows, **sizes):
-        made = prepare(
-            rows.X, y, asked, rows.weights, seen, lambda *steps: outputs.keep_state([step for step in steps if step is not None], job),
-            split_for(rows.X, y, asked, target=seen, **rows.held),
-        )  # fmt: skip
-        return fit_prepared(*made, rows, y, outputs, job, drop_missing_target, start)
+        known = look(rows.X, y, asked, rows.weights, rows.held, seen)
+        pipeline, folds = prepare(known, asked)
+        outputs.keep_state(pipeline, job)
+        return fit_prepared(pipeline, folds, rows, y, outputs, job, drop_missing_target, start)
 
 
 def _check_given(y: Any, out: Any, resume: bool) -> None:
@@ -198,8 +197,16 @@ def fit_prepared(
     pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format())
     note_reasons(pipeline, rows.kinds, dropped)
     if outputs.out is not None:
-        seconds = time.perf_counter() - start
-        outputs.save(pipeline, rows.description, job, seconds, lambda: rows.parts, source=rows.path)
+        made = {
+            "source": rows.path,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": sys.version.split()[0],
+            "seconds": round(time.perf_counter() - start, 3),
+        }
+        details: dict[str, Any] = {"input": rows.description, "job": job, "provenance": made}
+        if hasattr(pipeline[-1], "state_"):
+            details["trained_on"] = [{"data": data, "rows": n} for data, n in rows.parts]
+        save_model(pipeline, outputs.out, overwrite=outputs.overwrite, **details)
         outputs.forget_state()
     return pipeline
 
@@ -240,16 +247,15 @@ class Outputs:
         found = read_spec(str(self.out)).get("job", {})  # none of a model that `save_model` wrote
         _check_same(found, job, f"{self.out!r} holds a model", "another path")
 
-    def keep_state(self, steps: list[Any], job: dict[str, Any]) -> None:
-        """Note in the folder of the checkpoint of which job it is, before anything runs; the steps that keep a state learn of it.
+    def keep_state(self, pipeline: Pipeline, job: dict[str, Any]) -> None:
+        """Note in the folder of the checkpoint of which job it is, before anything is fitted; the steps that keep a state learn of it.
 
-        Raises SpecMismatchError for a folder of another job, and for one that holds a state which neither `resume` nor
-        `overwrite` speaks of.
-
-        steps : map and model, unfitted; a model that alone would keep one and fits in one pass keeps none
+        A model that alone would keep one and fits in one pass keeps none. Raises SpecMismatchError for a folder of another job, and
+        for one that holds a state which neither `resume` nor `overwrite` speaks of.
         """
-        path, keeping = self.checkpoint, [step for step in steps if getattr(step, "checkpoint_folder", "")]
-        alone = keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"
+        path, last = self.checkpoint, pipeline[-1]
+        keeping = [step for step in pipeline.get_params().values() if getattr(step, "checkpoint_folder", "")]
+        alone = keeping == [last] and getattr(last, "solver", "") == "auto"
         if path is None or not keeping or alone:
             return
         if os.path.exists(path) and not os.path.isdir(path):
@@ -276,29 +282,6 @@ class Outputs:
             files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
         with suppress(OSError):  # what others keep there stays
             os.rmdir(path)
-
-    def save(
-        self,
-        pipeline: Any,
-        reading: dict[str, Any],
-        job: dict[str, Any],
-        seconds: float,
-        parts: Callable[[], Parts],
-        **provenance: Any,
-    ) -> None:
-        """Save the model with how its rows were read, of which job it is, and where it comes from.
-
-        parts : of the rows, by which a model that takes more of them knows these again
-        """
-        made = {
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "python": sys.version.split()[0],
-            "seconds": round(seconds, 3),
-        }
-        details: dict[str, Any] = {"input": reading, "job": job, "provenance": provenance | made}
-        if hasattr(pipeline[-1], "state_"):
-            details["trained_on"] = [{"data": data, "rows": rows} for data, rows in parts()]
-        save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
 
 
 def _check_same(found: dict[str, Any], job: dict[str, Any], what: str, other: str) -> None:
