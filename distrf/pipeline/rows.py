@@ -41,7 +41,7 @@ around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
     "around_job", default=lambda *_, **more: nullcontext()
 )
 #: What `kinds` of `train` says of columns.
-KINDS = ("category", "number", "date", "id", "drop")
+KINDS = ("category", "number", "code", "date", "id", "drop")
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,6 +32,8 @@ class ColumnFacts:
         Distinct values among them.
     whole : bool
         Whether they are whole numbers, without units in text, and were not read as floating-point ones.
+    integers : bool
+        Whether they are whole numbers, read as whatever.
     ascending : bool
         Whether each is larger than the one before.
     told : int
@@ -50,6 +52,7 @@ class ColumnFacts:
     present: int
     distinct: int
     whole: bool = False
+    integers: bool = False
     ascending: bool = False
     told: int = 0
     infinite: int = 0
@@ -101,8 +104,9 @@ def column_facts(
             rounded = column.base == "number" and not whole and bool((np.abs(values) > 2**53).any())
         ascending = whole and bool((exact[1:] > exact[:-1]).all())
         distinct, told = len(np.unique(exact)), len(np.unique(values))
-        order = ascending, told
-        facts.append(ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found))
+        integers = (not text or found is not None) and bool((values == np.floor(values)).all())
+        shape = distinct, whole, integers, ascending, told
+        facts.append(ColumnFacts(len(x), len(values), *shape, infinite, rounded, words, found))
     return facts
 
 
