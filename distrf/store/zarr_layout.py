@@ -1,7 +1,8 @@
 """A row store: what it holds, its blocks and chunks, and what it says of itself.
 
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
-block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
+block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. A block of CSR rows is
+a file of its own, as SciPy writes it. While the store is
 written, its folder ``manifest`` has an empty file for each block that is finished, made after the data of the block. The
 attribute ``complete`` is set when all blocks are, and the folder removed. While rows are appended, the file ``append.json`` is the
 document of the longer store.
@@ -29,7 +30,7 @@ from ..plain_data import size
 from . import files
 from .spec import check_sealed, from_json, sealed, to_json
 
-FORMAT = "distrf-store 6"
+FORMAT = "distrf-store 7"
 ZARR, PARTS, APPEND, MANIFEST = "zarr.json", "_spec.json", "append.json", "manifest"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
