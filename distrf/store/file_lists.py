@@ -6,6 +6,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import unquote
 
 from ..errors import StoreError
@@ -178,6 +179,6 @@ def version_of(names: Sequence[str]) -> str:
     """
     found = hashlib.sha256()
     for name in names:
-        fs, inner = files.filesystem(name)
-        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+        with suppress(FileNotFoundError):
+            found.update(f"{name}\0{files.state(name, remote=True)}\0".encode())
     return found.hexdigest()[:16]

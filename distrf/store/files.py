@@ -137,10 +137,11 @@ def explains(function: Callable[..., Any]) -> Any:
 
 def state(path: str, remote: bool = False) -> str:
     """Size and time of a local file; of others what the store says of their version, where `remote` asks it, else ""."""
-    if not is_local(path):
-        return str(fingerprint(*filesystem(path))) if remote else ""
-    found = os.stat(path)
-    return f"{found.st_size} {found.st_mtime_ns}"
+    if is_local(path):
+        found = os.stat(path)
+        return f"{found.st_size} {found.st_mtime_ns}"
+    fs, root = filesystem(path)
+    return str(fs.ukey(root)) if remote else ""
 
 
 def check_state(path: str, known: str, remote: bool = False) -> None:
@@ -221,25 +222,6 @@ def require(path: str) -> None:
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
-def fingerprint(fs: Any, path: str) -> str | None:
-    """A short text that changes when a file is rewritten: size, time and inode, or etag.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    path : str
-        Inside the file system.
-
-    Returns
-    -------
-    str, or None if there is no such file
-    """
-    try:
-        return str(fs.ukey(path))
-    except FileNotFoundError:
-        return None
-
-
 def is_glob(path: str) -> bool:
     """Whether a path is a pattern; a file whose name has such a character is a file.
 
@@ -257,19 +239,12 @@ def is_glob(path: str) -> bool:
     return not fs.exists(root)
 
 
-def read_bytes(fs: Any, path: str) -> bytes | None:
-    """The content of a file, None if there is no such file."""
-    try:
-        data: bytes = fs.cat_file(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return data
-
-
 def read_json(fs: Any, path: str) -> Any:
     """The content of a JSON file, None if there is no such file."""
-    data = read_bytes(fs, path)
-    return None if data is None else json.loads(data)
+    try:
+        return json.loads(fs.cat_file(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
@@ -289,11 +264,13 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     bool
         False where `new` is asked for and the file was there.
     """
+    if isinstance(fs, LocalFileSystem):
+        if new and os.path.exists(path):  # of two jobs at once, one holds the lock
+            return False
+        write_file(fs, path, lambda file: file.write(data))
+        return True
     try:
-        if isinstance(fs, LocalFileSystem):
-            _write_local(path, lambda file: file.write(data), new)
-        else:
-            fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
+        fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
     except OSError as error:
         response = getattr(error.__cause__, "response", None) or {}  # of S3
         there = response.get("Error", {}).get("Code") == "PreconditionFailed"
@@ -305,14 +282,10 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
 
 def write_file(fs: Any, path: str, write: Callable[[Any], Any]) -> None:
     """Write a file that appears whole or not at all, by a function that is called with it open."""
-    if isinstance(fs, LocalFileSystem):
-        _write_local(path, write, False)
+    if not isinstance(fs, LocalFileSystem):
+        with fs.open(path, "wb") as file:
+            write(file)
         return
-    with fs.open(path, "wb") as file:
-        write(file)
-
-
-def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}.partial"
     try:
@@ -320,18 +293,7 @@ def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())  # else the new name may survive a power cut, and the bytes not
-        if new:
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without hard links
-                with open(path, "xb"):
-                    os.replace(temporary, path)
-            else:
-                os.unlink(temporary)
-        else:
-            os.replace(temporary, path)
+        os.replace(temporary, path)
     except BaseException:  # such as a full disk
         with suppress(OSError):
             os.unlink(temporary)
