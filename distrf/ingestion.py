@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from fsspec.implementations.local import LocalFileSystem
 
 from distrf import __version__
 
@@ -432,15 +431,14 @@ def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
             yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
             row = last
 
-    local = LocalFileSystem()
-    files.remove(local, folder)  # what a killed process left
+    files.remove(folder)  # what a killed process left
     os.makedirs(folder)
     try:
         for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
             order = np.lexsort((numbers, words))
             yield X[order], labels[0][order] if labels else None
     finally:
-        files.remove(local, folder)
+        files.remove(folder)
 
 
 def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], place: str) -> Iterator[_Record]:

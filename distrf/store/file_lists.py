@@ -51,7 +51,7 @@ def holds(path: str, suffixes: tuple[str, ...]) -> bool:
     if files.is_web(path) or files.is_glob(path):
         return False
     fs, root = files.filesystem(path)
-    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
+    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(path):
         return False
     files.refuse_root(root)
     for folder, _, names in fs.walk(root):
@@ -91,7 +91,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
     if found != [root]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
             with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
-                made = files.read_json(fs, f"{root}/_spec.json")["attributes"]["distrf"]
+                made = files.read_json(f"{path}/_spec.json")["attributes"]["distrf"]
                 lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(

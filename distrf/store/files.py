@@ -12,6 +12,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -215,10 +216,21 @@ def open_text(path: str) -> Iterator[Any]:
         yield file
 
 
+def exists(path: str) -> bool:
+    """Whether there is a file or folder at a normalised path."""
+    fs, root = filesystem(path)
+    return bool(fs.exists(root))
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file at a normalised path."""
+    fs, root = filesystem(path)
+    return bool(fs.isfile(root))
+
+
 def require(path: str) -> None:
     """Raise StoreError if nothing exists at a normalised path."""
-    fs, root = filesystem(path)
-    if not (fs.exists(root) or is_web(path)):
+    if not (exists(path) or is_web(path)):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
 
 
@@ -233,28 +245,39 @@ def is_glob(path: str) -> bool:
     -------
     bool
     """
-    if not any(mark in path for mark in "*?["):
-        return False
+    return any(mark in path for mark in "*?[") and not exists(path)
+
+
+def opened(path: str) -> Any:
+    """A file of bytes that is open to read, as a context manager."""
     fs, root = filesystem(path)
-    return not fs.exists(root)
+    return fs.open(root, "rb")
 
 
-def read_json(fs: Any, path: str) -> Any:
+def read_bytes(path: str) -> bytes:
+    """The content of a file, by one request."""
+    fs, root = filesystem(path)
+    data: bytes = fs.cat_file(root)
+    return data
+
+
+@explains
+def read_json(path: str) -> Any:
     """The content of a JSON file, None if there is no such file."""
     try:
-        return json.loads(fs.cat_file(path))
+        return json.loads(read_bytes(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
 
 
-def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
+@explains
+def write_bytes(path: str, data: bytes, *, new: bool = False) -> bool:
     """Write a small file so that it appears whole or not at all.
 
     Parameters
     ----------
-    fs : fsspec.AbstractFileSystem
     path : str
-        Inside the file system.
+        Normalised.
     data : bytes
     new : bool
         Leave a file alone that is there: of two jobs that try at once, one succeeds.
@@ -264,13 +287,14 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     bool
         False where `new` is asked for and the file was there.
     """
-    if isinstance(fs, LocalFileSystem):
+    if is_local(path):
         if new and os.path.exists(path):  # of two jobs at once, one holds the lock
             return False
-        write_file(fs, path, lambda file: file.write(data))
+        write_file(path, lambda file: file.write(data))
         return True
+    fs, root = filesystem(path)
     try:
-        fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
+        fs.pipe_file(root, data, **({"mode": "create"} if new else {}))
     except OSError as error:
         response = getattr(error.__cause__, "response", None) or {}  # of S3
         there = response.get("Error", {}).get("Code") == "PreconditionFailed"
@@ -280,10 +304,12 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     return True
 
 
-def write_file(fs: Any, path: str, write: Callable[[Any], Any]) -> None:
+@explains
+def write_file(path: str, write: Callable[[Any], Any]) -> None:
     """Write a file that appears whole or not at all, by a function that is called with it open."""
-    if not isinstance(fs, LocalFileSystem):
-        with fs.open(path, "wb") as file:
+    if not is_local(path):
+        fs, root = filesystem(path)
+        with fs.open(root, "wb") as file:
             write(file)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
@@ -300,21 +326,23 @@ def write_file(fs: Any, path: str, write: Callable[[Any], Any]) -> None:
         raise
 
 
-def write_json(fs: Any, path: str, value: Any, *, new: bool = False) -> bool:
+def write_json(path: str, value: Any, *, new: bool = False) -> bool:
     """Write pretty JSON in one step; False where `new` is asked for and the file is there."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    return write_bytes(fs, path, text.encode(), new=new)
+    return bool(write_bytes(path, text.encode(), new=new))
 
 
-def names_in(fs: Any, folder: str) -> set[str]:
+@explains
+def names_in(path: str) -> set[str]:
     """Base names inside a folder; empty if there is no such folder."""
+    fs, root = filesystem(path)
     try:
-        return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(folder, detail=False)}
+        return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(root, detail=False)}
     except FileNotFoundError:
         return set()
 
 
-def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str = "") -> None:
+def require_ours(path: str, ours: Any, what: str, free: str = "") -> None:
     """Refuse an output path that holds something else: what is there is not ours to replace.
 
     Parameters
@@ -322,9 +350,6 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
     path : str
     ours : object
         What of distrf is there; None for nothing.
-    fs : fsspec.AbstractFileSystem
-    root : str
-        The path inside the file system.
     what : str
         What may be there, for the message.
     free : str
@@ -337,9 +362,9 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
     """
     if ours is not None:
         return
-    names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
-    found = "a file" if fs.isfile(root) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
-    if names or fs.isfile(root):
+    names = sorted(name for name in names_in(path) if not re.fullmatch(rf"{free}|.*\.partial", name))
+    found = "a file" if is_file(path) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
+    if names:
         raise StoreError(
             f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
             "it yourself"
@@ -354,18 +379,16 @@ def refuse_root(path: str) -> None:
         )
 
 
-def remove(fs: Any, path: str) -> None:
+def remove(path: str) -> None:
     """Remove a file or folder if it is there; of a link the link."""
-    if isinstance(fs, LocalFileSystem) and os.path.isdir(path) and not os.path.islink(path):
+    fs, root = filesystem(path)
+    if is_local(path) and os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
-    elif fs.lexists(path):
-        fs.rm(path, recursive=not isinstance(fs, LocalFileSystem))
+    elif fs.lexists(root):
+        fs.rm(root, recursive=not is_local(path))
 
 
-def remove_partials(fs: Any, root: str) -> None:
+def remove_partials(path: str) -> None:
     """Remove the temporary files that a killed writer left in a local folder."""
-    if isinstance(fs, LocalFileSystem):
-        for folder, _, files in os.walk(root):
-            for name in files:
-                if name.endswith(".partial"):
-                    os.unlink(os.path.join(folder, name))
+    for file in Path(path).rglob("*.partial") if is_local(path) else ():
+        file.unlink()

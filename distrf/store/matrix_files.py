@@ -131,15 +131,14 @@ def _dtype(array: Any) -> np.dtype:
 @lru_cache(maxsize=8)
 def _array(path: str, member: str, version: str) -> Any:
     """What a file of this version holds, kept for this process; None where there is no such member."""
-    fs, root = files.filesystem(path)
     files.check_state(path, version, remote=True)
     with files.reading(path, f"{'an .npz' if member else 'an .npy'} file of numbers, without running code"):
         if not member:
             local = files.is_local(path)
             return np.asarray(
-                np.load(path if local else io.BytesIO(fs.cat_file(root)), mmap_mode="r" if local else None)
+                np.load(path if local else io.BytesIO(files.read_bytes(path)), mmap_mode="r" if local else None)
             )
-        with fs.open(root, "rb") as file, np.load(file) as members:
+        with files.opened(path) as file, np.load(file) as members:
             if member in members.files:
                 return members[member]
             if not all(f"{member}_{part}" in members.files for part in _MEMBERS):
@@ -156,8 +155,7 @@ def _member(path: str, name: str, version: str) -> Any:
     """`_array`; InputError where there is no such member."""
     if (found := _array(path, name, version)) is not None:
         return found
-    fs, root = files.filesystem(path)
-    with fs.open(root, "rb") as file, np.load(file) as members:
+    with files.opened(path) as file, np.load(file) as members:
         names = list(members.files)
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"

@@ -97,16 +97,11 @@ class CsrArray:
     block_rows: int
     dtype: np.dtype
 
-    def _file(self, block: int) -> tuple[Any, str]:
-        fs, root = files.filesystem(self.path)
-        return fs, f"{root}/{block}.npz"
-
     def resize(self, shape: tuple[int, ...]) -> None:
         """Remove the blocks that so many rows do not have."""
-        fs, root = files.filesystem(self.path)
-        for name in files.names_in(fs, root):
+        for name in files.names_in(self.path):
             if int(name.removesuffix(".npz")) * self.block_rows >= shape[0]:
-                files.remove(fs, f"{root}/{name}")
+                files.remove(f"{self.path}/{name}")
 
     def __setitem__(self, block: slice, matrix: Any) -> None:
         """Write one block; the bytes depend on the values only."""
@@ -116,16 +111,15 @@ class CsrArray:
         rows = sp.csr_array(
             (rows.data, rows.indices.astype(index), rows.indptr.astype(index)), shape=rows.shape
         )
-        files.write_file(
-            *self._file(block.start // self.block_rows), lambda file: sp.save_npz(file, rows, False)
-        )
+        file = f"{self.path}/{block.start // self.block_rows}.npz"
+        files.write_file(file, lambda opened: sp.save_npz(opened, rows, compressed=False))
 
     def __getitem__(self, rows: slice) -> sp.csr_array:
         """Rows from one to another. Raises ValueError for blocks that cannot be."""
         blocks = []
         for start in range(rows.start // self.block_rows * self.block_rows, rows.stop, self.block_rows):
-            fs, file = self._file(start // self.block_rows)
-            block: Any = sp.load_npz(io.BytesIO(fs.cat_file(file)))
+            file = f"{self.path}/{start // self.block_rows}.npz"
+            block: Any = sp.load_npz(io.BytesIO(files.read_bytes(file)))
             block.check_format(
                 full_check=True
             )  # an index out of its row would be read past the end of an array
@@ -140,8 +134,7 @@ class CsrArray:
         n_blocks = -(-self.shape[0] // self.block_rows)
         rows = entries = 0
         for block in {n_blocks * k // most for k in range(most)} if n_blocks else ():
-            fs, file = self._file(block)
-            with fs.open(file, "rb") as packed, np.load(packed) as members:
+            with files.opened(f"{self.path}/{block}.npz") as packed, np.load(packed) as members:
                 counts = members["indptr"]
             rows, entries = rows + counts.size - 1, entries + int(counts[-1])
         index = 4 if self.shape[1] < 2**31 else 8

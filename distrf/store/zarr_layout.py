@@ -222,8 +222,7 @@ class StoreInfo:
         """The blocks without a mark, which is written when the data of its block are."""
         if self.complete and self.kind != "parts":
             return []
-        fs, root = files.filesystem(self.path)
-        done = files.names_in(fs, os.path.dirname(f"{root}/{self.mark(0)}"))
+        done = files.names_in(os.path.dirname(f"{self.path}/{self.mark(0)}"))
         blocks = range(self.first_block, self.n_blocks)
         return [index for index in blocks if os.path.basename(self.mark(index)) not in done]
 
@@ -289,10 +288,9 @@ def stored(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo | None:
         One of another format, or a document that was changed since it was written.
     """
     path = files.normalise(path)
-    fs, root = files.filesystem(path)
     document = None
     with suppress(ValueError, LookupError, TypeError, AttributeError):  # of others, or damaged
-        document = (files.read_json(fs, f"{root}/{file}") or {})["attributes"].get("distrf")
+        document = (files.read_json(f"{path}/{file}") or {})["attributes"].get("distrf")
     if not isinstance(document, dict):
         return None
     check_sealed(document, FORMAT, f"the {file} of {path!r}")
@@ -316,7 +314,6 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
 
 def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
-    fs, root = files.filesystem(store.path)
     document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(fs, f"{root}/{store.file}", group, new=new)
+    return files.write_json(f"{store.path}/{store.file}", group, new=new)
