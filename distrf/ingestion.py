@@ -231,7 +231,7 @@ def _check_alike(old: StoreInfo, rows: Prepared) -> None:
 
 def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
-    pending = set(writer.pending_blocks(info.path, store_id=info.id))
+    pending = set(info.pending)
     if pending:
         listener, label = current_listener(), "ingest" if info.first_row is None else "append"
         pieces = rows.read()

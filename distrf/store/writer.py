@@ -153,29 +153,6 @@ def begin_append(path: str, longer: StoreInfo) -> StoreInfo:
 
 
 @files.explains
-def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None) -> list[int]:
-    """The blocks that are not yet finished.
-
-    Parameters
-    ----------
-    path : path or URL
-    store_id : str, optional
-        As `begin_append` has returned it: those of an append.
-
-    Returns
-    -------
-    list of int
-        Their numbers, ascending.
-
-    Raises
-    ------
-    StoreError
-        There is no such store, or it is damaged.
-    """
-    return _found(files.normalise(path), store_id).pending
-
-
-@files.explains
 def write_block(
     path: str | os.PathLike[str],
     index: int,
