@@ -30,7 +30,7 @@ from .store.csv_format import reads_csv, said_format
 from .store.csv_source import CsvSource
 from .store.formats import find_format, open_source
 from .store.matrix_files import SvmlightSource
-from .store.outputs import check_apart, check_writable, hold
+from .store.outputs import check_apart, hold
 from .store.row_source import RowSource, Selection, joined
 from .store.spec import content_of_files
 from .store.writer import existing_store
@@ -131,21 +131,24 @@ def ingest(
     """
     source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
-    check_writable(out)
-    check_apart(out, [source])
-    existing_store(out)  # refuses a path that holds something else
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"block_rows": block_rows, "dtype": dtype}
-    if not append:
-        with hold(out):
-            return _create(source, out, selection, order, overwrite=overwrite, **how)
-    given = {"columns": columns, **how, "n_features": n_features}
-    if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+    given = {
+        "columns": columns,
+        "block_rows": block_rows,
+        "dtype": dtype,
+        "n_features": n_features,
+        "overwrite": overwrite or None,
+    }
+    if append and (said := [name for name, value in given.items() if value is not None]):
         raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    check_apart(out, [source])
     with hold(out):
-        return _append(source, out, selection, order)
+        existing_store(out)  # refuses a path that holds something else
+        if append:
+            return _append(source, out, selection, order)
+        return _create(source, out, selection, order, dtype=dtype, block_rows=block_rows, overwrite=overwrite)
 
 
 def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
@@ -196,14 +199,13 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
             )
         counted = spec["zero_based"]
     target, columns = selection.target or old.target, old.columns or spec.get("columns")
-    selection = replace(selection, target=target, columns=columns, zero_based=counted)
+    width = d if SvmlightSource.recognises(source) else None  # the last columns may have no entry in these rows
+    selection = replace(selection, target=target, columns=columns, zero_based=counted, n_features=width)
     part = _part(source, selection, order)  # before it is read
     before, now = spec.get("csv", {}), said_format()
     if CsvSource.recognises(source) and before != now:
         raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
     rows = Prepared.open(source, selection, dtype if dtype.kind == "f" else None, X.sparse)
-    if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
-        rows = replace(rows, width=d)
     _check_alike(old, rows)
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
     for other in (spec.get("source") or {"fingerprint": None}, *parts):
@@ -259,10 +261,8 @@ class Prepared:
         Whether X is CSR.
     dtype : numpy.dtype
         Of X.
-    width : int
-        Columns of X.
-    entries : int
-        Mean entries of a row of X.
+    row_bytes : int
+        Mean bytes of a row of X.
     classes : list of str, optional
         Class names of text labels, which become int32 codes.
     """
@@ -271,8 +271,7 @@ class Prepared:
     labels: RowSource | None
     sparse: bool
     dtype: np.dtype
-    width: int
-    entries: int
+    row_bytes: int
     classes: list[str] | None = None
 
     @classmethod
@@ -305,10 +304,10 @@ class Prepared:
         for source in (X, labels):
             if source is not None:
                 source.check_missing()
-        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
-        csr = X.sparse and 4 * stored <= n * d if sparse is None else sparse
-        entries = max(1, stored // max(1, n)) if csr else d
-        return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
+        dtype = np.dtype(dtype or X.dtype)
+        csr = X.sparse and 4 * X.nbytes <= n * d * (X.dtype.itemsize + 4) if sparse is None else sparse
+        row_bytes = X.nbytes // max(1, n) if csr and X.sparse else d * dtype.itemsize
+        return cls(X, labels, csr, dtype, max(1, row_bytes), X.text_classes())
 
     @property
     def n_rows(self) -> int:
@@ -316,14 +315,9 @@ class Prepared:
         return self.source.shape[0]
 
     @property
-    def row_bytes(self) -> int:
-        """Mean bytes of a row of X."""
-        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
-
-    @property
     def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """Shape of a row, and type, of X and y."""
-        arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
+        arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": (self.source.shape[1:], self.dtype)}
         if self.labels is not None:
             coded = self.classes is not None
             arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
@@ -339,7 +333,7 @@ class Prepared:
         """
         row, names = 0, np.asarray(self.classes or [])
         order = np.argsort(names)  # those of an append come last
-        wanted = max(1, PIECE_BYTES // (self.width * self.dtype.itemsize))
+        wanted = max(1, PIECE_BYTES // (self.source.shape[1] * self.dtype.itemsize))
         for rows, y in self.source.stream(self.labels, wanted):
             X = self._converted(rows)
             if self.sparse:
@@ -367,8 +361,6 @@ class Prepared:
             )
 
     def _converted(self, X: Any) -> Any:
-        if sp.issparse(X):
-            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
         X = X.toarray() if sp.issparse(X) and not self.sparse else sp.csr_array(X) if self.sparse else X
         with np.errstate(over="ignore"):  # an overflow is reported with its row
             return X.astype(self.dtype, copy=False)

@@ -244,27 +244,17 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
     return store
 
 
-def _found(path: str, store_id: str | None) -> StoreInfo:
-    """What is written at a path: of a complete store, and an id that is not its own, the longer one of an append."""
+def _current(path: str, store_id: str | None) -> StoreInfo:
+    """What is written with this id: a store, or the longer one of an append. Raises InUseError where another job has made it anew."""
     store = info(path, PARTS if to_parquet(path) else ZARR)
     if store.complete and store.kind != "parts" and store_id is not None:
-        return stored(path, APPEND) or store
-    return store
-
-
-def _current(path: str, store_id: str | None) -> StoreInfo:
-    """What has this id. Raises InUseError where another job has made it anew."""
-    store = _found(path, store_id)
-    _require_id(path, store.id, store_id)
-    return store
-
-
-def _require_id(path: str, found: Any, wanted: Any) -> None:
-    if found != wanted:
+        store = stored(path, APPEND) or store
+    if store.id != store_id:
         raise InUseError(
             f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
-            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
+            f"(its id is {store.id!r}, that of this job {store_id!r}); let that job end, and give each job a path of its own"
         )
+    return store
 
 
 @lru_cache(maxsize=8)
@@ -272,7 +262,7 @@ def _writable(path: str, store_id: str | None) -> dict[str, Any]:
     """The open arrays of what has this id, kept for this process."""
     from .zarr_arrays import open_nodes
 
-    return open_nodes(_found(path, store_id), writable=True)
+    return open_nodes(_current(path, store_id), writable=True)
 
 
 def _resize(store: StoreInfo, n_rows: int) -> None:
@@ -302,8 +292,7 @@ def _write_part(store: StoreInfo, index: int, columns: Mapping[str, Any]) -> int
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
     files.write_bytes(f"{store.path}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = info(store.path, PARTS).id
-    if later not in (None, store.id):
+    if info(store.path, PARTS).id not in (None, store.id):
         files.remove(f"{store.path}/{store.mark(index)}")
-        _require_id(store.path, later, store.id)
+        _current(store.path, store.id)
     return int(table.num_rows)

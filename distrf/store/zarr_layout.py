@@ -67,16 +67,13 @@ class ArrayInfo:
         block = block if self.sparse else np.asarray(block)
         if tuple(block.shape) != wanted:
             raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
-        safe = np.can_cast(block.dtype, dtype, "same_kind")
-        if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
-            # An integer out of range would wrap around.
-            limits = np.iinfo(dtype)
-            safe = limits.min <= block.min() and block.max() <= limits.max
-        if not safe:
+        cast = block.astype(dtype, copy=False)
+        # An integer out of range wraps around.
+        if not np.can_cast(block.dtype, dtype, "same_kind") or (dtype.kind in "iu" and (cast != block).sum()):
             raise InputError(
                 f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
             )
-        return block.astype(dtype, copy=False)
+        return cast
 
 
 @dataclass(frozen=True, kw_only=True)
