@@ -63,7 +63,7 @@ def test_places_of_others_are_found_first(cli, rows, tmp_path, monkeypatch, comm
     (tmp_path / "full" / "notes.txt").write_text("mine")
     save_model(StreamingRidge(1.0).fit(np.eye(3), np.arange(3.0)), tmp_path / "m")
     monkeypatch.setattr("distrf.cli.console.Session.connected", no_cluster)
-    monkeypatch.setattr("distrf.ingestion.Prepared.open", no_cluster)
+    monkeypatch.setattr("distrf.ingestion.open_source", no_cluster)
     if command == "parts" and place == "full":
         (tmp_path / "full").rename(tmp_path / "full.parquet")
         place = "full.parquet"
