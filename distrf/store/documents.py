@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, InUseError, StoreError, reworded
+from ..errors import InputError, InUseError, StoreError
 from . import files
 from .outputs import hold
 from .spec import check_sealed, from_json, require_same, sealed, to_json
@@ -64,16 +64,11 @@ class Document:
         StoreError
             It is damaged, or of another version.
         """
-        what = f"the {self.kind}.json of {self.path!r}"
-        try:
-            found = files.read_json(self.file)
-        except ValueError as error:
-            raise StoreError(f"{what} cannot be read ({error}); restore it") from error
-        if found is None:
-            return None
-        check_sealed(found, self.form, what)
-        document: dict[str, Any] = found
-        return document
+        with files.reading(self.file, "JSON"):
+            found: dict[str, Any] | None = files.read_json(self.file)
+        if found is not None:
+            check_sealed(found, self.form, f"the {self.kind}.json of {self.path!r}")
+        return found
 
     def existing(self) -> dict[str, Any] | None:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
@@ -153,12 +148,7 @@ class Document:
             The file is missing, or is not what was written.
         """
         path = f"{self.path}/{os.path.basename(record['file'])}"
-
-        def damaged(error: Exception) -> StoreError:
-            what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
-            return StoreError(f"{what} ({type(error).__name__}: {error}); restore it or make it again")
-
-        with reworded(damaged), files.opened(path) as packed:
+        with files.reading(path, f"arrays of a {self.kind}"), files.opened(path) as packed:
             with np.load(packed, allow_pickle=False) as members:
                 # A small file that claims large arrays would fill the memory.
                 if any(member.compress_type != zipfile.ZIP_STORED for member in members.zip.infolist()):

@@ -154,6 +154,13 @@ def check_state(path: str, known: str, remote: bool = False) -> None:
         raise StoreError(f"{path!r} was written anew since it was opened; open it again")
 
 
+def damaged(what: str) -> StoreError:
+    """The error for a file that is not what was written."""
+    return StoreError(
+        f"{what}; it is damaged, was edited or is of another format: restore it, or make it again"
+    )
+
+
 @contextmanager
 def reading(path: str, what: str) -> Iterator[None]:
     """Turn whatever a library raises over the bytes of a file into a StoreError with the path and what to do.
@@ -178,10 +185,7 @@ def reading(path: str, what: str) -> Iterator[None]:
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise error
-        return StoreError(
-            f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
-            "restore it, or make it again"
-        )
+        return damaged(f"{path!r} cannot be read as {what} ({type(error).__name__}: {error})")
 
     with explained(path), reworded(meant):
         yield

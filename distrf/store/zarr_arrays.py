@@ -193,10 +193,7 @@ def open_nodes(store: StoreInfo, *, writable: bool = False) -> dict[str, Node]:
             # Zarr skips chunks that equal the fill value by default; then a finished block of zeros leaves no file.
             nodes[name] = zarr.Array(zarr.AsyncArray(metadata, found.store_path, {"write_empty_chunks": True}))
         if not same or found.shape[0] < least:
-            raise StoreError(
-                f"the metadata of array {name!r} in {path!r} are not what was written; restore {name}/zarr.json, or "
-                "remove the store and make it again"
-            )
+            raise files.damaged(f"the metadata of array {name!r} in {path!r} are not what was written")
     return nodes
 
 

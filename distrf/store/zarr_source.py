@@ -72,20 +72,16 @@ class ZarrRows:
             self.current()
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
-            raise StoreError(
-                f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
-                f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
-            ) from error
+            what = f"rows {first}:{last} of array {self.array!r} in {self.path!r}"
+            raise files.damaged(f"{what} cannot be read ({type(error).__name__}: {error})") from error
         self.current()
         if block.dtype.kind == "T":
             block = block.astype(object).astype(str)
         if not self.decode:
             return block if self.columns is None else block[:, list(self.columns)]
         if block.size and (block.min() < 0 or block.max() >= classes.size):
-            raise StoreError(
-                f"class codes lie in 0..{classes.size - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
-                f"in the block from row {first}; remove the store and make it again"
-            )
+            found = f"array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} in the block from row {first}"
+            raise files.damaged(f"class codes lie in 0..{classes.size - 1}; {found}")
         return classes[block]
 
     def current(self) -> StoreInfo | None:
@@ -274,9 +270,8 @@ def _find(path: str, arrays: Any, name: str) -> Any:
     with files.reading(path, "a Zarr store"):
         node = arrays.get(name)
     if isinstance(arrays, zarr.Group) and isinstance(node, zarr.Array) and "distrf" in node.attrs:
-        raise StoreError(
-            f"the zarr.json of {path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
-            "restore it, or remove the store and make it again"
+        raise files.damaged(
+            f"the zarr.json of {path!r} has arrays of a store of distrf and no distrf attribute"
         )
     if isinstance(node, zarr.Array):
         _check_encoding(path, node)

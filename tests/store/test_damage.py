@@ -41,8 +41,8 @@ def test_whole_chunks_that_are_exchanged_are_not_found(tmp_path):
     ("old", "new", "message"),
     [
         ('"distrf": {', '"distrg": {', "has arrays of a store of distrf and no distrf attribute"),
-        ('"seed": 1', '"seed": 2', "the zarr.json of .* is damaged or was edited"),
-        ('"cow"', '"cod"', "the zarr.json of .* is damaged or was edited"),
+        ('"seed": 1', '"seed": 2', "the zarr.json of .* is not what was written"),
+        ('"cow"', '"cod"', "the zarr.json of .* is not what was written"),
         ('"format": "distrf-store 7"', '"format": "distrf-store 9"', "has 'distrf-store 9'; update distrf"),
     ],
 )
