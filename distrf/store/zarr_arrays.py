@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,15 +62,8 @@ def zarr_store(path: str, read_only: bool) -> Any:
     Returns
     -------
     zarr.abc.store.Store
-
-    Raises
-    ------
-    StoreError
-        A store to be read is not there, or is a file.
     """
     if files.is_local(path):
-        if read_only and not os.path.isdir(path):
-            raise StoreError(f"no such store: {path!r} is no folder; check the path")
         return LocalStore(path, read_only=read_only)
     files.filesystem(path)  # says what is missing
     return FsspecStore.from_url(path, storage_options=files.options_of(path), read_only=read_only)

@@ -67,13 +67,13 @@ class ArrayInfo:
         block = block if self.sparse else np.asarray(block)
         if tuple(block.shape) != wanted:
             raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
-        cast = block.astype(dtype, copy=False)
-        # An integer out of range wraps around.
-        if not np.can_cast(block.dtype, dtype, "same_kind") or (dtype.kind in "iu" and (cast != block).sum()):
-            raise InputError(
-                f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
-            )
-        return cast
+        if np.can_cast(block.dtype, dtype, "same_kind"):
+            cast = block.astype(dtype, copy=False)
+            if dtype.kind not in "iu" or not (cast != block).sum():  # an integer out of range wraps around
+                return cast
+        raise InputError(
+            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -241,9 +241,7 @@ class StoreInfo:
 
 
 def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tuple[int, ...]:
-    """Chunks of an array: a whole block, or an equal share of its rows above 64 MB.
-
-    All columns lie in one chunk unless a single row is larger than that.
+    """Chunks of an array: a whole block, or an equal share of its rows above 64 MB. All columns lie in one chunk.
 
     Parameters
     ----------
@@ -258,8 +256,6 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     tuple of int
     """
     row_bytes = math.prod(tail) * dtype.itemsize
-    if row_bytes > CHUNK_BYTES:
-        return (1, max(1, CHUNK_BYTES // (row_bytes // tail[0])), *tail[1:])
     least = -(-block_rows * row_bytes // CHUNK_BYTES)
     counts = (count for count in range(least, min(8 * least, block_rows) + 1) if block_rows % count == 0)
     # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.
