@@ -276,7 +276,7 @@ class Outputs:
         if self.checkpoint is None or not is_model_folder(f"{path}/job"):
             return
         for folder in ("job", *_FOLDERS):
-            files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
+            files.remove(files.normalise(f"{path}/{folder}"))
         with suppress(OSError):  # what others keep there stays
             os.rmdir(path)
 

@@ -67,8 +67,7 @@ class CsvSource(TableSource):
             return True
         if file_lists.holds(path, file_lists.TEXT):
             return True
-        fs, root = files.filesystem(path)
-        return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
+        return current_format() != USUAL and not files.is_web(path) and files.is_file(path)
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import unquote
 
 from ..errors import StoreError
@@ -50,7 +51,7 @@ def holds(path: str, suffixes: tuple[str, ...]) -> bool:
     if files.is_web(path) or files.is_glob(path):
         return False
     fs, root = files.filesystem(path)
-    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
+    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(path):
         return False
     files.refuse_root(root)
     for folder, _, names in fs.walk(root):
@@ -90,7 +91,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
     if found != [root]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
             with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
-                made = files.read_json(fs, f"{root}/_spec.json")["attributes"]["distrf"]
+                made = files.read_json(f"{path}/_spec.json")["attributes"]["distrf"]
                 lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(
@@ -178,6 +179,6 @@ def version_of(names: Sequence[str]) -> str:
     """
     found = hashlib.sha256()
     for name in names:
-        fs, inner = files.filesystem(name)
-        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+        with suppress(FileNotFoundError):
+            found.update(f"{name}\0{files.state(name, remote=True)}\0".encode())
     return found.hexdigest()[:16]
