@@ -24,7 +24,16 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
-from .table_schema import TableSchema, as_floats, decoded, is_number, is_text, null_error, value_type
+from .table_schema import (
+    TableSchema,
+    as_floats,
+    computable,
+    decoded,
+    is_number,
+    is_text,
+    null_error,
+    value_type,
+)
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -178,7 +187,7 @@ class TableRows:
             tables = [_rows(file, group, there[i : i + step], low, high) for i in range(0, len(there), step)]
             columns = {name: table.column(name) for table in tables for name in table.column_names}
             pieces = iter([(low, pa.table(columns))])
-        for row, table in pieces:
+        for row, table in ((row, computable(table)) for row, table in pieces):
             rows, values = table.num_rows if there else high - low, dict(group.values)
             if column:
                 table = spread(table, self.lists)
