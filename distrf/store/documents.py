@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, InUseError, StoreError, reworded
+from ..errors import InputError, InUseError, StoreError, brief, reworded
 from . import files
 from .outputs import hold
 from .spec import check_sealed, from_json, require_same, sealed, to_json
@@ -163,7 +163,7 @@ class Document:
 
         def damaged(error: Exception) -> StoreError:
             what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
-            return StoreError(f"{what} ({type(error).__name__}: {error}); restore it or make it again")
+            return StoreError(f"{what} ({brief(error)}); restore it or make it again")
 
         with reworded(damaged), fs.open(path, "rb") as packed:
             with np.load(packed, allow_pickle=False) as members:

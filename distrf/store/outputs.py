@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from contextvars import ContextVar
@@ -163,3 +164,27 @@ def _locked(path: str) -> Iterator[None]:
                 os.unlink(path)
         finally:
             lock.release()
+
+
+@contextmanager
+def partial_file(path: str) -> Iterator[str]:
+    """A name to write a local file under, which then gets its own in one step. What a killed job left there is written anew.
+
+    Parameters
+    ----------
+    path : str
+        Of the file, whose bytes are the same whoever writes it.
+    """
+    made = f"{path}.partial"
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(_locked(f"{made}.lock"))
+        except (locket.LockError, OSError):  # another job writes it too, or files cannot be locked here
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            made = f"{path}.{uuid.uuid4().hex}.partial"
+        try:
+            yield made
+            os.replace(made, path)
+        finally:
+            with suppress(OSError):
+                os.unlink(made)

@@ -229,7 +229,9 @@ def create_nodes(store: StoreInfo) -> None:
     for name, (shape, chunks, dtype) in stored_arrays(store, store.n_rows).items():
         if "/" in name:
             group.require_group(name.split("/")[0])
-        if name not in group:
+        with files.reading(f"{store.path}/{name}", "a Zarr array"):
+            there = name in group
+        if not there:
             fill = math.nan if dtype.kind == "f" else 0
             group.create_array(name, shape=shape, chunks=chunks, dtype=dtype, fill_value=fill, **options)
 

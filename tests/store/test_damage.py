@@ -69,6 +69,11 @@ def test_an_edited_array(tmp_path, sparse):
         file.write_text(text.replace(old, new, 1))
         with pytest.raises(StoreError, match=r"the metadata of array 'X.*' .* are not what was written"):
             open_rows(path)
+    file.write_bytes(b"\xff")
+    with pytest.raises(
+        StoreError, match=r"cannot be read as a Zarr array \(UnicodeDecodeError: .*; it is damaged"
+    ):
+        stored(path, sparse=sparse)
 
 
 def test_rows_that_are_open_while_the_store_is_made_anew(tmp_path):
