@@ -68,7 +68,7 @@ def test_an_edited_array(tmp_path):
     with pytest.raises(
         StoreError, match=r"cannot be read as a Zarr array \(UnicodeDecodeError: .*; it is damaged"
     ):
-        stored(path, sparse=sparse)
+        stored(path)
 
 
 @pytest.mark.parametrize(
