@@ -108,8 +108,7 @@ def load_model(path: str | os.PathLike[str]) -> BaseEstimator:
     load_plugins()  # whose classes the model may name
     what = f"{os.fspath(path)!r} is not a valid model"
     with reworded(lambda error: StoreError(f"{what}: {error!r}; restore it or train again")):
-        model = _CODEC.decode(spec["model"], arrays)
-        _check_fitted(model)
+        model = _decode_model(spec["model"], arrays)
         training, target = getattr(model, "training_", None), spec.get("input", {}).get("target")
         if training is not None and training.target is None and target is not None:
             model.training_ = replace(training, target=target)  # of a command, which notes how it read its rows
@@ -127,10 +126,23 @@ def model_identity(model: BaseEstimator) -> dict[str, Any]:
     return {"model": _encode_model(model, arrays), "arrays": arrays_fingerprint(arrays)}
 
 
-def _encode_model(model: Any, arrays: dict[str, np.ndarray]) -> Any:
+def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model") -> Any:
     with reworded(lambda error: InputError(f"only fitted models are saved: {error}")):
         _check_fitted(model)
-    return _CODEC.encode(model, "model", arrays)
+    if not isinstance(model, Pipeline):
+        return _CODEC.encode(model, where, arrays)
+    steps = [[name, _encode_model(step, arrays, f"{where}.{name}")] for name, step in model.steps]
+    training = getattr(model, "training_", None)  # of those that distrf.train made
+    record = {} if training is None else {"training": training.to_dict()}
+    columns = telling_columns(step for _, step in model.steps)
+    record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
+    return {"$pipeline": steps, **record}
+
+
+def _decode_model(entry: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    model = _CODEC.decode(entry, arrays)
+    _check_fitted(model)
+    return model
 
 
 def _check_fitted(model: Any) -> None:
@@ -141,13 +153,6 @@ def _check_fitted(model: Any) -> None:
 
 def _encode_part(value: Any, where: str, arrays: dict[str, np.ndarray], codec: Codec) -> Any:
     """JSON of an estimator, alone or inside another such as the base of a TEFM, of a map, a kernel, or sums of ridge."""
-    if isinstance(value, Pipeline):
-        steps = [[name, codec.encode(step, f"{where}.{name}", arrays)] for name, step in value.steps]
-        training = getattr(value, "training_", None)  # of those that distrf.train made
-        record = {} if training is None else {"training": training.to_dict()}
-        columns = telling_columns(step for _, step in value.steps)
-        record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
-        return {"$pipeline": steps, **record}
     if isinstance(value, FeatureMap):
         names = {}
         if any(name.endswith(".pickled") for name in value.arrays):

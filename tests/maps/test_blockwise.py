@@ -107,7 +107,7 @@ def test_files_do_not_run_code(tmp_path):
     """A model folder has no pickle, and a class off the list is refused."""
     est = Blockwise(SCALERS).fit(X)
     save_model(est, tmp_path / "model")
-    from distrf.persistence import _CODEC, model_details
+    from distrf.persistence import _decode_model, model_details
 
     again = load_model(tmp_path / "model")
     np.testing.assert_array_equal(again.transform(X), est.transform(X))
@@ -118,7 +118,7 @@ def test_files_do_not_run_code(tmp_path):
         bad = json.loads(json.dumps(spec))
         bad[part][name]["$sklearn"] = "Ridge"
         with pytest.raises((SpecMismatchError, StoreError), match="'Ridge'; this release loads"):
-            _CODEC.decode(bad, {})
+            _decode_model(bad, {})
 
 
 def test_a_map_over_a_transformer_is_not_saved(tmp_path):
