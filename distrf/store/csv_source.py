@@ -60,13 +60,10 @@ class CsvSource(TableSource):
 
     @classmethod
     def recognises(cls, path: str) -> bool:
-        """True for a file or glob by its name, a folder with CSV files in it, and any file of which a format is said."""
-        if path.lower().endswith(file_lists.ANY_TEXT):
-            return True
-        if file_lists.holds(path, file_lists.TEXT):
-            return True
+        """True for a file or glob by its name, a folder by the files in it, and any file of which a format is said."""
         fs, root = files.filesystem(path)
-        return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
+        said = current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
+        return said or super().recognises(path)
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:

@@ -139,23 +139,12 @@ def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarr
     """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
-    if not pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([pc.dictionary_encode(decoded(column)).combine_chunks()])
-    return np.concatenate([_of_dictionary(chunk, numbers) for chunk in column.chunks])
-
-
-def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
-    texts = chunk.dictionary
+    found = pc.dictionary_encode(decoded(column)).combine_chunks()
+    texts = found.dictionary.cast(pa.large_string())
+    there = pc.greater(pc.binary_length(texts), 0)
     table = np.full(len(texts) + 1, MISSING)  # nulls come last
-    at = chunk.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy()
-    used = np.zeros(len(table), bool)
-    used[at] = True
-    if not used[:-1].all():  # a block of a column with far more levels than rows
-        texts = texts.filter(pa.array(used[:-1]))
-    texts = texts.cast(pa.large_string())
-    present = pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
-    table[np.flatnonzero(used[:-1])[present]] = numbers(texts.filter(pa.array(present)))
-    return table[at]
+    table[np.flatnonzero(there)] = numbers(texts.filter(there))
+    return table[found.indices.fill_null(len(texts)).to_numpy()]
 
 
 def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:

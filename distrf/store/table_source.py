@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError, did_you_mean, warn
-from . import file_lists, files
+from . import file_lists
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .spec import fingerprint_of_files, fingerprint_of_spec
 from .table_reader import Found, Group, TableRows, found_in
@@ -76,12 +76,8 @@ class TableSource(RowSource):
 
     @classmethod
     def recognises(cls, path: str) -> bool:
-        """True for a file or glob by its name, or a folder with Parquet files in it."""
-        if path.lower().endswith(file_lists.PARQUET):
-            return True
-        if files.is_glob(path) and not files.is_web(path):
-            return not path.lower().endswith(file_lists.TEXT)
-        return file_lists.holds(path, file_lists.PARQUET)
+        """True for a file or glob by its name, or a folder by the files in it."""
+        return file_lists.endings_of(path) == cls.endings
 
     @classmethod
     def files(cls, path: str) -> list[str]:
