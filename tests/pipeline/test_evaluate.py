@@ -241,5 +241,5 @@ def test_columns_of_files_for_a_model_of_arrays(file):
     assert distrf.evaluate(model, path, target="y", **given)["r2"] > 0.999
     np.testing.assert_allclose(distrf.predict(model, path, **given), model.predict(rows))
     assert distrf.permutation_importance(model, path, target="y", n_rows=50, **given).names == ("c", "a")
-    with pytest.raises(InputError, match="columns= names the columns of rows at a path"):
+    with pytest.raises(InputError, match="names a column of a table or of rows at a path"):
         distrf.predict(model, rows, **given)

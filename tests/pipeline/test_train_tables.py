@@ -115,7 +115,7 @@ def test_targets_of_rows_that_no_path_names(model):
     with pytest.raises(InputError, match="needs a target: give y, or target= where X is a table"):
         distrf.evaluate(unnamed, test)
     X = np.arange(20.0).reshape(10, 2)
-    with pytest.raises(InputError, match="trained on arrays; give y"):
+    with pytest.raises(InputError, match="target='y' names a column of a table"):
         distrf.evaluate(StreamingRidge().fit(X, X[:, 0]), X, target="y")
 
 
