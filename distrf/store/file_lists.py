@@ -29,37 +29,34 @@ def hidden(inside: str) -> bool:
     return any(part.startswith((".", "_")) for part in [name, *(one for one in folders if "=" not in one)])
 
 
-def holds(path: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a path is a folder, and no Zarr, of which the first files of Parquet or CSV have such an ending.
+def endings_of(path: str) -> tuple[str, ...]:
+    """`PARQUET` or `TEXT`: of a table by its name, of a folder, that is no Zarr, by its first files that are either; () for others.
 
     Parameters
     ----------
     path : str
         Normalised.
-    suffixes : tuple of str
-        In lower case.
-
-    Returns
-    -------
-    bool
 
     Raises
     ------
     StoreError
         For the root of a file system.
     """
+    name = path.lower()
+    if name.endswith(PARQUET + ANY_TEXT):
+        return PARQUET if name.endswith(PARQUET) else TEXT
     if files.is_web(path) or files.is_glob(path):
-        return False
+        return () if files.is_web(path) else PARQUET
     fs, root = files.filesystem(path)
     if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(path):
-        return False
+        return ()
     files.refuse_root(root)
     for folder, _, names in fs.walk(root):
         inside = folder[len(root) :] if folder.startswith(root) else ""
         data = [name.lower() for name in names if not hidden(f"{inside}/{name}")]
         if data := [name for name in data if name.endswith(PARQUET + TEXT)]:
-            return any(name.endswith(suffixes) for name in data)
-    return False
+            return PARQUET if any(name.endswith(PARQUET) for name in data) else TEXT
+    return ()
 
 
 def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:

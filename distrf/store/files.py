@@ -19,7 +19,7 @@ import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from ..errors import DistrfError, InputError, StoreError, reworded
+from ..errors import DistrfError, InputError, StoreError, brief, reworded
 
 #: In a URL: a password, or what signs a query.
 _PASSWORD = re.compile(
@@ -120,7 +120,7 @@ def explained(path: str) -> Iterator[None]:
             raise
         hint = " (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials; AWS_ENDPOINT_URL)"
         raise StoreError(
-            f"{socket.gethostname()} cannot use {path!r} ({type(error).__name__}: {error}); check the name, the network, and on "
+            f"{socket.gethostname()} cannot use {path!r} ({brief(error)}); check the name, the network, and on "
             f"that machine the credentials, what they permit and the endpoint{hint if path.startswith('s3') else ''}"
         ) from error
 
@@ -185,7 +185,7 @@ def reading(path: str, what: str) -> Iterator[None]:
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise error
-        return damaged(f"{path!r} cannot be read as {what} ({type(error).__name__}: {error})")
+        return damaged(f"{path!r} cannot be read as {what} ({brief(error)})")
 
     with explained(path), reworded(meant):
         yield

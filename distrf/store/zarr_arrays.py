@@ -144,7 +144,9 @@ def create_nodes(store: StoreInfo) -> None:
     # The attribute tells arrays of a store of ours whose document is gone.
     options: dict[str, Any] = {"compressors": [*compress, Crc32cCodec()], "attributes": {"distrf": "rows"}}
     for name, item in store.arrays.items():
-        if not item.sparse and name not in group:
+        with files.reading(f"{store.path}/{name}", "a Zarr array"):
+            there = item.sparse or name in group
+        if not there:
             fill = math.nan if np.dtype(item.dtype).kind == "f" else 0
             shape, chunks = (store.n_rows, *item.tail), item.chunks
             group.create_array(name, shape=shape, chunks=chunks, dtype=item.dtype, fill_value=fill, **options)

@@ -64,6 +64,11 @@ def test_an_edited_array(tmp_path):
         file.write_text(text.replace(old, new, 1))
         with pytest.raises(StoreError, match=r"the metadata of array 'X' .* are not what was written"):
             open_rows(path)
+    file.write_bytes(b"\xff")
+    with pytest.raises(
+        StoreError, match=r"cannot be read as a Zarr array \(UnicodeDecodeError: .*; it is damaged"
+    ):
+        stored(path)
 
 
 @pytest.mark.parametrize(
