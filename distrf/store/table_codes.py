@@ -70,7 +70,7 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base == "empty":
         return np.full(len(values), MISSING)
     if column.base == "text":
-        return text_codes(values if base == "text" else _digits(decoded(values), column.name))
+        return _by_distinct(values if base == "text" else _digits(decoded(values), column.name), _hashes)
     if base == "number" and column.stamps:
         values, base = decoded(values).cast(pa.large_string()), "text"
     if base == "text":
@@ -121,18 +121,11 @@ def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     return seconds
 
 
-def text_codes(column: pa.ChunkedArray) -> np.ndarray:
-    """The codes of texts, of shape (rows,): the high 52 bits of BLAKE2b of their UTF-8 bytes, or `MISSING`."""
-    return _by_distinct(column, _hashes)
-
-
 def _hashes(texts: pa.Array) -> np.ndarray:
-    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in _bytes(texts))
+    """The high 52 bits of BLAKE2b of the UTF-8 bytes of texts."""
+    texts = texts.cast(pa.large_binary()).to_pylist()
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return (np.frombuffer(digests, ">u8") >> 12).astype(np.float64)
-
-
-def _bytes(texts: pa.Array) -> list[bytes]:
-    return texts.cast(pa.large_binary()).to_pylist()
 
 
 def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:

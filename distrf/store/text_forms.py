@@ -322,8 +322,7 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     -------
     Found, or None where no form takes the column
     """
-    texts = pc.unique(_arrow(column)).cast(pa.large_string()).drop_null()
-    texts = pc.unique(pc.ascii_trim_whitespace(texts))
+    texts = pc.unique(pc.ascii_trim_whitespace(_arrow(column).cast(pa.large_string())))
     texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
     if not len(texts):
         return None
