@@ -7,7 +7,6 @@ import csv
 import functools
 import io
 import itertools
-import os
 import re
 import shutil
 import tempfile
@@ -26,6 +25,7 @@ from ..errors import InputError, StoreError
 from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
+from .outputs import partial_file
 from .row_source import Selection
 from .spec import fingerprint_of_spec
 from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
@@ -38,8 +38,8 @@ NULLS = (*pa.csv.ConvertOptions().null_values, "<NA>", "None")
 _DELIMITERS = ",;\t|"
 #: What Arrow says of a value that it cannot read: the number of the column, and that of the row.
 _FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): ")
-#: What whole numbers have not.
-_OTHER = r"[^\d\s-]"
+#: What whole numbers have not, and what codes have.
+_OTHER, _CODE = r"[^\d\s-]", r"^\s*-?0\d+\s*$"
 #: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
 _PIECE, _HEAD, _LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
@@ -61,8 +61,7 @@ class CsvSource(TableSource):
     @classmethod
     def recognises(cls, path: str) -> bool:
         """True for a file or glob by its name, a folder by the files in it, and any file of which a format is said."""
-        fs, root = files.filesystem(path)
-        said = current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
+        said = current_format() != USUAL and not files.is_web(path) and files.is_file(path)
         return said or super().recognises(path)
 
     @classmethod
@@ -119,13 +118,14 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
+    dialect = dialect_of(name, wanted)
     if files.is_local(place):
-        os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".distrf-csv-", dir=folder if files.is_local(place) else None
-    ) as made:
-        _convert(dialect_of(name, wanted), text, f"{made}/rows")
-        os.replace(f"{made}/rows", root) if files.is_local(place) else fs.put_file(f"{made}/rows", root)
+        with partial_file(root) as made:
+            _convert(dialect, text, made)
+        return place
+    with tempfile.NamedTemporaryFile() as file:
+        _convert(dialect, text, file.name)
+        fs.put_file(file.name, root)
     return place
 
 
@@ -437,8 +437,8 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
     Returns
     -------
     dict of str to pa.DataType
-        int64, uint64 of whole numbers beyond it, double, bool, date32, timestamp, time64, string (of hexadecimal numbers too), or null
-        where there is no value.
+        int64, uint64 of whole numbers beyond it, double, bool, date32, timestamp, time64, string (of hexadecimal numbers, and of
+        whole ones with leading zeros), or null where there is no value.
     """
     rows = dialect.first_rows(skip=skip)
     types = {one.name: one.type for one in rows.schema}
@@ -450,8 +450,10 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
         elif pa.types.is_time(kind):
             types[name] = pa.time64("us")
         elif name in numbers:
-            other = pc.any(pc.match_substring_regex(texts[name], _OTHER)).as_py()
-            if pa.types.is_integer(kind) and other:
+            other, code = (
+                pc.any(pc.match_substring_regex(texts[name], form)).as_py() for form in (_OTHER, _CODE)
+            )
+            if (pa.types.is_integer(kind) and other) or (code and not other):
                 types[name] = pa.string()
             elif pa.types.is_floating(kind) and not other:
                 types[name] = pa.uint64()

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import unquote
 
 from ..errors import StoreError
@@ -47,7 +48,7 @@ def endings_of(path: str) -> tuple[str, ...]:
     if files.is_web(path) or files.is_glob(path):
         return () if files.is_web(path) else PARQUET
     fs, root = files.filesystem(path)
-    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
+    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(path):
         return ()
     files.refuse_root(root)
     for folder, _, names in fs.walk(root):
@@ -87,7 +88,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
     if found != [root]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
             with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
-                made = files.read_json(fs, f"{root}/_spec.json")["attributes"]["distrf"]
+                made = files.read_json(f"{path}/_spec.json")["attributes"]["distrf"]
                 lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(
@@ -175,6 +176,6 @@ def version_of(names: Sequence[str]) -> str:
     """
     found = hashlib.sha256()
     for name in names:
-        fs, inner = files.filesystem(name)
-        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+        with suppress(FileNotFoundError):
+            found.update(f"{name}\0{files.state(name, remote=True)}\0".encode())
     return found.hexdigest()[:16]

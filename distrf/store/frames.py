@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from ..errors import InputError, reworded
 from .table_reader import TableRows, column_values, spread, widths
 from .table_schema import (
+    computable,
     decoded,
     is_text,
     null_error,
@@ -46,10 +47,7 @@ def as_arrow(frame: Any) -> pa.Table:
         raise InputError(
             f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
         )
-    table = _plain_table(frame)
-    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
-        if pa.types.is_string_view(value_type(field.type)):
-            table = table.set_column(j, field.name, decoded(table.column(j)))
+    table = computable(_plain_table(frame))
     return spread(table, widths(table))
 
 

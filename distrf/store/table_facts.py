@@ -32,6 +32,8 @@ class ColumnFacts:
         Distinct values among them.
     whole : bool
         Whether they are whole numbers, without units in text, and were not read as floating-point ones.
+    integers : bool
+        Whether they are whole numbers, read as whatever.
     ascending : bool
         Whether each is larger than the one before.
     told : int
@@ -50,6 +52,7 @@ class ColumnFacts:
     present: int
     distinct: int
     whole: bool = False
+    integers: bool = False
     ascending: bool = False
     told: int = 0
     infinite: int = 0
@@ -91,9 +94,10 @@ def column_facts(
         whole = column.whole
         if text:
             whole = found is not None and found.words == PLAIN and bool((values == np.floor(values)).all())
+        integers = (not text or found is not None) and bool((values == np.floor(values)).all())
         facts.append(
             ColumnFacts(
-                rows=len(x), present=len(values), distinct=len(np.unique(exact)), told=len(np.unique(values)), whole=whole,
+                rows=len(x), present=len(values), distinct=len(np.unique(exact)), told=len(np.unique(values)), whole=whole, integers=integers,
                 ascending=whole and bool((exact[1:] > exact[:-1]).all()), infinite=number * int((x == UNREAD).sum()),
                 rounded=number and not whole and bool((np.abs(values) > 2**53).any()), words=_words(raw) if text else 0.0, found=found,
             )

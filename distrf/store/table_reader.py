@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,18 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
-from .table_schema import TableSchema, as_floats, decoded, is_number, is_text, null_error, present, value_type
+from .table_schema import (
+    TableSchema,
+    as_floats,
+    computable,
+    decoded,
+    is_number,
+    is_text,
+    null_error,
+    present,
+    value_type,
+)
+from .zarr_layout import PART
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -159,7 +171,7 @@ class TableRows:
                         files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
-                        yield TablePart(table, group.first + row, group.where)
+                        yield TablePart(computable(table), group.first + row, group.where)
 
     def _pieces(
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
@@ -384,6 +396,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
             some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
             lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
+            _check_part(name, file.schema_arrow)
             return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
 
     with ThreadPoolExecutor(8) as pool:
@@ -404,6 +417,15 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
     return Found(tuple(groups), schemas, lists)
+
+
+def _check_part(name: str, schema: pa.Schema) -> None:
+    """Raise StoreError for a part file of ours that stands in the place of another one, where its rows are not."""
+    written, own = (schema.metadata or {}).get(PART.encode(), b"").decode(), os.path.basename(name)
+    if written not in ("", own) and re.fullmatch(r"part-\d{6,}\.parquet", own):
+        raise StoreError(
+            f"{name!r} was written as {written!r}: its rows are those of another place; give it back its name"
+        )
 
 
 def _of_numbers(kind: pa.DataType) -> bool:

@@ -57,6 +57,14 @@ def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(kind) if kind != values.type else values
 
 
+def computable(table: pa.Table) -> pa.Table:
+    """The same rows with texts in a layout that Arrow computes with."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_string_view(value_type(field.type)):
+            table = table.set_column(j, field.name, decoded(table.column(j)))
+    return table
+
+
 def is_number(kind: pa.DataType) -> bool:
     """True for integers, floats, decimals and booleans."""
     test = pa.types

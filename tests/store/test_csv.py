@@ -39,19 +39,19 @@ def read(path, **selection):
 def test_types_and_missing_words_are_those_of_pandas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(
-        "i,x,b,d,s,z,c,t,e,h,q\n"
-        "1,1,true,2020-01-01,2020-01-01 10:00,2020-01-01T10:00Z,10:00:00,a,,0x1F,\"1\"\n"
-        ",2.5,,NA,nan,null,,None,<NA>,0x2A,\"2\"\n"
+        "i,x,b,d,s,z,c,t,e,h,q,n\n"
+        "1,1,true,2020-01-01,2020-01-01 10:00,2020-01-01T10:00Z,10:00:00,a,,0x1F,\"1\",007\n"
+        ",2.5,,NA,nan,null,,None,<NA>,0x2A,\"2\",10\n"
     )  # fmt: skip
     assert types(path) == [
         "int64", "double", "bool", "date32[day]", "timestamp[ms]", "timestamp[ms, tz=UTC]", "time64[us]", "string",
-        "null", "string", "int64",
+        "null", "string", "int64", "string",
     ]  # fmt: skip
     at = dt.datetime(2020, 1, 1, 10)
     table = pa.table({
         "i": [1, None], "x": [1.0, 2.5], "b": [True, None], "d": [at.date(), None], "s": [at, None],
         "z": pa.array([at, None], pa.timestamp("s", "UTC")), "c": [at.time(), None], "t": ["a", None], "e": pa.nulls(2),
-        "h": ["0x1F", "0x2A"], "q": [1, 2],
+        "h": ["0x1F", "0x2A"], "q": [1, 2], "n": ["007", "10"],
     })  # fmt: skip
     np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
     assert set(csv_source.NULLS) == pd._libs.parsers.STR_NA_VALUES
@@ -273,6 +273,9 @@ def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
         for _ in range(2):
             np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv", scratch=scratch)[0]), [[1, 2]])
     (made,) = (tmp_path / "s").iterdir()
+    made.rename(f"{made}.partial")  # what a job that was killed leaves
+    open_rows(tmp_path / "a.csv", scratch=tmp_path / "s")
+    assert list((tmp_path / "s").iterdir()) == [made]
     before = made.stat().st_mtime_ns
     (tmp_path / "b.csv").write_text("a,b\n1,x\n")
     open_table(tmp_path / "*.csv", scratch=tmp_path / "s")

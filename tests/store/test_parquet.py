@@ -205,6 +205,11 @@ def test_part_files_with_keys(tmp_path):
     assert got.column("id").to_pylist()[:10] == [f"k{i}" for i in range(10)]
     assert got.column("day").type == pa.date32() or pa.types.is_date(got.column("day").type)
     assert create_parts(out, {"model": 1}, 3) == (None, [])
+    (out / "part-000001.parquet").rename(out / "other")
+    (out / "part-000002.parquet").rename(out / "part-000001.parquet")
+    (out / "other").rename(out / "part-000002.parquet")
+    with pytest.raises(StoreError, match=r"part-000001.parquet' was written as 'part-000002.parquet'"):
+        open_source(out, Selection())
     (out / "part-000001.parquet").unlink()
     with pytest.raises(StoreError, match=r"lacks parts \(1\); run the command"):
         open_source(out, Selection())
