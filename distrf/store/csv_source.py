@@ -81,13 +81,10 @@ class CsvSource(TableSource):
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found.schemas)[1].keys()
-        again = [
-            converted(
-                name,
-                {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")},
-            )
-            for name, schema in zip(names, schemas, strict=True)
-        ]
+        again = []
+        for name, schema in zip(names, schemas, strict=True):
+            others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
+            again.append(converted(name, text & others))
         return found if again == made else found_in(path, again, names)
 
 

@@ -171,7 +171,7 @@ class TableRows:
                         files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
-                        yield TablePart(computable(table), group.first + row, group.where)
+                        yield TablePart(table, group.first + row, group.where)
 
     def _pieces(
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
@@ -204,7 +204,7 @@ class TableRows:
     def _made(self, table: pa.Table, held: Mapping[str, str], values: Mapping[str, Any]) -> pa.Table:
         """The columns, of which the file has those in which they are `held`, and its folders the values of others, of some rows of it."""
         rows, known = len(table), set(table.column_names)
-        table = spread(table, self.lists) if self.lists else table
+        table = computable(spread(table, self.lists) if self.lists else table)
         columns = {
             name: table.column(name) if at in known else pa.repeat(pa.scalar(values.get(name)), rows)
             for name, at in held.items()
