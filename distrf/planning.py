@@ -167,6 +167,7 @@ def plan(
         As of `distrf.connect`.
     tls : str, PathLike or None, default=None
         As of `distrf.connect`.
+    {csv}
 
     Returns
     -------

@@ -123,6 +123,7 @@ def tune(
         Replace what is in `out`.
     say : callable or None, default=None
         Called with a line about each point.
+    {csv}
     **options : dict
         Other options of `distrf.train`, but for `resume`.
 

@@ -108,6 +108,7 @@ def evaluate(
         Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
         column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
         cut at their quartiles, and the 20 most frequent texts are slices.
+    {csv}
 
     Returns
     -------

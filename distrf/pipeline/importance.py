@@ -128,6 +128,7 @@ def permutation_importance(
         rows.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample and of the permutations. None draws one seed.
+    {csv}
 
     Returns
     -------

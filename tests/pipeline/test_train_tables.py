@@ -227,10 +227,11 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
         made = distrf.train(
             source, target="y", map=None, model=StreamingRidge(), drop_missing_target=True, out=tmp_path / "m"
         )
-    text = "\n".join(str(warning.message) for warning in caught)
-    found = "column 'missing' has what is infinite, or no number (1)"
-    assert found in text
-    assert "kinds={'missing': 'category'} for levels, 'number' for numbers" in text
+    texts = [str(warning.message) for warning in caught if "'missing'" in str(warning.message)]
+    assert "column 'missing' has what is infinite, or no number (1)" in texts.pop()
+    # In CSV whole numbers are text for that word alone.
+    codes = "kinds={'missing': 'category'} for levels, 'number' for numbers"
+    assert [codes in text for text in texts] == [True] * (kind != "csv")
     for trained in (made, load_model(tmp_path / "m")):
         with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
             scores = distrf.evaluate(trained, source)
