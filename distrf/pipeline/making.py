@@ -20,10 +20,9 @@ from ..maps.estimator import positive_only
 from ..maps.scaling import StreamingScaler
 from ..maps.with_columns import WithColumns
 from ..parameters import ruled
-from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
 from ..ridge.normal_equations import is_short
-from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
+from ..splits import SPLIT, Split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
 from .judge import Judged
 from .options import (
@@ -132,7 +131,7 @@ def make_model(
     InputError
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
-    options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
+    options = Options(model, map, scale, n_components, alpha, set, random_state).with_encoder(None)
     known = look(X, y, options, plain_rows(sample_weight, "sample_weight"), {"split": split, "by": by})
     return prepare(known, options)[0]
 
@@ -171,7 +170,6 @@ def look(
     held : how rows are held out, split and by among them: what `distrf.splits.make_split` takes
     target : what y is, if that is known
     """
-    check_split(held["split"], held["by"])
     X, seed = as_rows(X), options.random_state
     y = as_targets(X, y)
     target = target or look_at_target(y, seed)

@@ -163,10 +163,11 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
     assert auto.memory.parts == largest.memory.parts
 
 
-def test_a_plan_of_labels_tells_of_the_fits_by_passes(files):
-    for model, rows in ((CLASSIFIER, "ten"), (NUMBERS, "numbers")):
-        made = distrf.plan(make_pipeline(fourier(), model), files / f"{rows}.zarr", job="train")
-        assert any("up to 50 passes of the logistic loss" in note for note in made.notes) == (rows == "ten")
+def test_a_plan_tells_what_is_still_to_be_chosen(files):
+    encoder, told = distrf.TableEncoder(), ["50 passes of the logistic loss", "encodings of numbers"]
+    for steps, rows in (([fourier(), CLASSIFIER], "ten"), ([encoder, fourier(), NUMBERS], "numbers")):
+        made = distrf.plan(make_pipeline(*steps), files / f"{rows}.zarr", job="train")
+        assert [any(text in note for note in made.notes) for text in told] == [rows == "ten", rows != "ten"]
     assert distrf.StreamingLinearClassifier().max_passes == 50
 
 
