@@ -90,7 +90,7 @@ def test_scores_of_a_regressor__equal_scikit_learn(y):
     found, p = distrf.evaluate(model, da.from_array(X, chunks=(200, 4)), y), model.predict(X)
     expected = {
         "rows": 900, "r2": reference.r2_score(y, p), "rmse": reference.root_mean_squared_error(y, p),
-        "relative_rmse": np.sqrt(((p - y) ** 2).sum() / (y**2).sum()), "mae": reference.mean_absolute_error(y, p),
+        "mae": reference.mean_absolute_error(y, p),
         "score_of_constant": 0.0,
     }  # fmt: skip
     assert found.pop("score") == "r2"
