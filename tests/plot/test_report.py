@@ -65,13 +65,13 @@ def test_evaluation__of_labels_that_are_markup(tmp_path):
     lost = distrf.permutation_importance(model, X, y, n_repeats=1)
     write_report(
         found, tmp_path / "r.html", title=f"of {NASTY}", data={NASTY: NASTY}, command=f"distrf evaluate '{NASTY}'",
-        facts={"warnings": [NASTY], "seconds": 1.5, "importance": lost.to_dict()},
+        facts={"warnings": [NASTY], "seconds": 1.5, "importance": lost},
     )  # fmt: skip
     page = Page(tmp_path / "r.html")
     assert page.sections == ["Warnings", "Command", "Data", "Scores", "Time", "Environment"]
     assert len(page.images) == 4
     assert page.text.count(NASTY) >= 7
-    for value in (found["accuracy"], found["roc_auc"], lost.importances_mean[0]):
+    for value in (found["accuracy"], found["roc_auc"], lost["columns"][0]["mean"]):
         assert f"{value:.6g}" in page.text
     assert "Columns: neg_log_loss lost where one is permuted, 3 name mean std x0" in page.text
 
