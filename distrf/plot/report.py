@@ -142,8 +142,7 @@ def write_report(
     )  # fmt: skip
     made_of.filters |= {"shown": shown, "bytes": format_bytes}
     text = made_of.get_template("report.html.j2").render(page)
-    fs, root = files.filesystem(files.normalise(os.fspath(path)))
-    files.write_bytes(fs, root, text.encode(errors="backslashreplace"))
+    files.write_bytes(files.normalise(path), text.encode(errors="backslashreplace"))
 
 
 def _figures(result: Evaluation) -> list[tuple[str, str]]:
