@@ -92,8 +92,7 @@ def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
     assert found["accuracy"] == expected["accuracy"]
     named = distrf.permutation_importance(model, rows, target="churned", n_repeats=1)
     given = distrf.permutation_importance(model, test, test["churned"].to_numpy(str), n_repeats=1)
-    assert named.names == given.names
-    np.testing.assert_array_equal(named.importances, given.importances)
+    assert named == given
     opened = distrf.open_table(rows, target="churned", exclude=["where"])
     assert distrf.evaluate(model, opened)["accuracy"] == expected["accuracy"]
 
