@@ -379,5 +379,5 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
             lost = permutation_importance(trained, data)
-            result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
+            result["importance"], shown = lost, f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title)

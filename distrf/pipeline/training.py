@@ -115,6 +115,7 @@ def train(
         Replace what is in `out`, and start anew.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. None draws one seed.
+    {csv}
 
     Returns
     -------

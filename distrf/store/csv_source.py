@@ -70,7 +70,8 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        found = found_in(path, [converted(name) for name in names], names)
+        made = [converted(name) for name in names]
+        found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -80,12 +81,11 @@ class CsvSource(TableSource):
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found.schemas)[1].keys()
-        others = [
-            {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
-            for schema in schemas
-        ]
-        made = [converted(name, columns) for name, columns in zip(names, others, strict=True)]
-        return found_in(path, made, names) if any(others) else found
+        again = []
+        for name, schema in zip(names, schemas, strict=True):
+            others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
+            again.append(converted(name, text & others))
+        return found if again == made else found_in(path, again, names)
 
 
 def converted(name: str, text: Set[str] = frozenset()) -> str:
