@@ -105,7 +105,7 @@ OTHERS = [
     ("ingest {d}/none.csv {o}", 1, "no such data: no CSV file at .*none.csv.*check the path"),
     ("ingest {d}/rows.npz {o} --seed -1", 2, "seed must be an integer >= 0"),
     ("ingest {d}/rows.npz {o} --columns 7", 1, "7"),
-    ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: Not a directory"),
+    ("ingest {d}/rows.npz {d}/rows.csv/x", 1, "rows.csv/x' cannot be written: "),
     ("ingest {d}/rows.csv {o}", 1, r"word \(string\)"),
     ("ingest {d}/holes.csv {o} --target y --columns a", 1, "the first in row 2; drop the rows"),
     ("predict {d}/none {d}/rows.zarr {o}", 1, "nothing exists at"),
