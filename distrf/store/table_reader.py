@@ -35,7 +35,7 @@ from .table_schema import (
     null_error,
     value_type,
 )
-from .zarr_layout import PART
+from .zarr_layout import NAME
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -46,6 +46,8 @@ _TRANSPOSED = 4
 _COLUMNS = 16
 #: Rows that tell how long lists are.
 _LOOKED_AT = 1000
+#: Names of files that we wrote: parts, and what was CSV. Others are renamed at will.
+_OURS = re.compile(r"(part-\d{6,}|[0-9a-f]{32})\.parquet")
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
 
@@ -384,7 +386,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
             some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
             lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
-            _check_part(name, file.schema_arrow)
+            _check_name(name, file.schema_arrow)
             return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
 
     with ThreadPoolExecutor(8) as pool:
@@ -412,12 +414,12 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     return Found(tuple(groups), schemas, lists)
 
 
-def _check_part(name: str, schema: pa.Schema) -> None:
-    """Raise StoreError for a part file of ours that stands in the place of another one, where its rows are not."""
-    written, own = (schema.metadata or {}).get(PART.encode(), b"").decode(), os.path.basename(name)
-    if written not in ("", own) and re.fullmatch(r"part-\d{6,}\.parquet", own):
+def _check_name(path: str, schema: pa.Schema) -> None:
+    """Raise StoreError for a file of ours that stands in the place of another one, where its rows are not."""
+    written, own = (schema.metadata or {}).get(NAME.encode(), b"").decode(), os.path.basename(path)
+    if written not in ("", own) and _OURS.fullmatch(own):
         raise StoreError(
-            f"{name!r} was written as {written!r}: its rows are those of another place; give it back its name"
+            f"{path!r} was written as {written!r}: its rows are those of another place; give it back its name"
         )
 
 
