@@ -354,16 +354,12 @@ def planned_workers(
         return Workers.of_client(None)
     from dask.system import CPU_COUNT
 
-    from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
+    from .cluster import asked_spec, connect
 
-    check_memory_limit(memory_limit, cluster)
-    if cluster is not None and "://" in os.fspath(cluster):
+    spec = asked_spec(os.fspath(cluster or "local"), memory_limit)
+    if not spec:
         with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
-    if cluster in (None, "local"):
-        spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
-    else:
-        spec = read_cluster_spec(cluster)
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)

@@ -175,9 +175,8 @@ def load_job(path: str, command: Any) -> dict[str, Any]:
 
     from ..store import files
 
-    fs, root = files.filesystem(files.normalise(path))
     try:
-        entries = yaml.safe_load(fs.cat_file(root))
+        entries = yaml.safe_load(files.read_bytes(files.normalise(path)))
     except yaml.YAMLError as error:
         raise typer.BadParameter(f"{path!r} is neither YAML nor JSON: {error}") from error
     except (FileNotFoundError, IsADirectoryError) as error:

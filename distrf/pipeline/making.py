@@ -247,7 +247,7 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
             encoder.set_params(target_type="labels" if labels else "numbers")
         if encoder.numbers != "auto":
             return {encoder.numbers: encoder}
-        plain = encoder.schema is not None and "number" not in (encoder.columns or {}).values()
+        plain = encoder.schema is not None and not {"number", "code"} & {*(encoder.columns or {}).values()}
         return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
     if not _chooses_units(options):
         scaler = asked_scaler(options)

@@ -19,7 +19,7 @@ from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_labelled, open_table
+from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -41,7 +41,7 @@ around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
     "around_job", default=lambda *_, **more: nullcontext()
 )
 #: What `kinds` of `train` says of columns.
-KINDS = ("category", "number", "date", "id", "drop")
+KINDS = ("category", "number", "code", "date", "id", "drop")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,8 +137,9 @@ class Rows:
         name = str(asked)
         if self.path is not None:
             reading = {"columns": self.reading["columns"], "target": self.target}
-            found = open_column(self.path, name, exact=exact, coded=self.encoder is not None, **reading)
-            return self.table.labelled_rows(found) if isinstance(self.table, Table) else found
+            labelled = isinstance(self.table, Table) and self.table.dropped > 0
+            coded = self.encoder is not None
+            return open_column(self.path, name, exact=exact, coded=coded, labelled=labelled, **reading)
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
@@ -307,9 +308,9 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Table:
     """A table, without its rows that have no target if these are dropped, which a warning counts."""
     if isinstance(data, Table) or not drop:
         return data if isinstance(data, Table) else open_table(data, **given)
-    table, dropped = open_labelled(data, **given)
-    if dropped:
-        text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
+    table = open_table(data, drop_missing_target=True, **given)
+    if table.dropped:
+        text = f"{table.dropped:,} of {table.n + table.dropped:,} rows have no target, and are left out"
         is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
         if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
             text += "; words such as NA are none: keep_default_na=False makes classes of them"

@@ -82,7 +82,7 @@ def train(
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
     kinds : mapping of str to str or None, default=None
-        What columns of a table are, whatever they hold: "category", "number", "date", "id" (which names its rows) or "drop".
+        What columns of a table are, whatever they hold: "category", "number", "code" (both, where levels tell more), "date", "id" (which names its rows) or "drop".
         The last two are left out. What is not named is told by a sample.
     drop_missing_target : bool, default=False
         Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
@@ -276,7 +276,7 @@ class Outputs:
         if self.checkpoint is None or not is_model_folder(f"{path}/job"):
             return
         for folder in ("job", *_FOLDERS):
-            files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
+            files.remove(files.normalise(f"{path}/{folder}"))
         with suppress(OSError):  # what others keep there stays
             os.rmdir(path)
 

@@ -33,6 +33,7 @@ from .table_schema import (
     is_number,
     is_text,
     null_error,
+    present,
     value_type,
 )
 from .zarr_layout import NAME
@@ -138,26 +139,29 @@ class TableRows:
         Which columns, in this order.
     dtype : str
         Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
-    kinds : tuple of pa.DataType
+    kinds : pa.Schema, optional
         The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
         A single column, as an array of shape (n,).
     missing : bool
-        Nulls are NaN, or None of an object.
+        Nulls are NaN, or None of an object; else refused.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
     lists : dict of str to int
         The columns of lists of the files, and their lengths.
+    labelled : str, optional
+        A column: rows that have no value there are left out, and groups are counted without them.
     """
 
     groups: tuple[Group, ...]
     columns: tuple[str, ...]
     dtype: str
-    kinds: tuple[pa.DataType, ...] = ()
+    kinds: pa.Schema | None = None
     vector: bool = False
     missing: bool = True
     coded: TableSchema | None = None
     lists: Mapping[str, int] = field(default_factory=dict)
+    labelled: str | None = None
 
     def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
         """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
@@ -179,27 +183,40 @@ class TableRows:
         They are decoded on one core, since Dask owns the others. Of columns that the file lacks, what its folders stand for, or
         nulls.
         """
-        known = set(file.schema_arrow.names)
+        known, named = set(file.schema_arrow.names), [*self.columns, *filter(None, [self.labelled])]
         column = {f"{name}_{i}": name for name in known & self.lists.keys() for i in range(self.lists[name])}
-        wanted = {name: column.get(name, name) for name in self.columns}
+        wanted = {name: column.get(name, name) for name in named}
         there = list(dict.fromkeys(name for name in wanted.values() if name in known))
+        first, last, whole = low, high, file.metadata.row_group(group.number).num_rows
+        if self.labelled:
+            first, last = 0, whole
         pieces: Iterator[tuple[int, pa.Table]]
-        if there and most < high - low:
-            pieces = _batches(file, group, there, most, low, high)
+        if there and most < last - first:
+            pieces = _batches(file, group, there, most, first, last)
         else:
             step = 1 if files.is_local(group.file) else _COLUMNS
-            tables = [_rows(file, group, there[i : i + step], low, high) for i in range(0, len(there), step)]
+            tables = [
+                _rows(file, group, there[i : i + step], first, last, whole) for i in range(0, len(there), step)
+            ]
             columns = {name: table.column(name) for table in tables for name in table.column_names}
-            pieces = iter([(low, pa.table(columns))])
+            pieces = iter([(first, pa.table(columns))])
+        done = 0
         for row, table in pieces:
-            rows, values = table.num_rows if there else high - low, dict(group.values)
+            rows, values = table.num_rows if there else last - first, dict(group.values)
             if column:
                 table = spread(table, self.lists)
             columns = {
                 name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
                 for name, held in wanted.items()
             }
-            yield row, pa.table(columns)
+            table = pa.table(columns)
+            if self.labelled:
+                table = table.filter(present(table.column(self.labelled))).select(self.columns)
+                row, done = done, done + len(table)
+                if done <= low or row >= high:
+                    continue
+                row, table = max(row, low), table.slice(max(0, low - row), high - max(row, low))
+            yield row, table
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -210,7 +227,7 @@ class TableRows:
         # Where CSV became Parquet has no place in a key. But how it was read has: the name of the file tells.
         groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
-        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
+        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, self.labelled, coded
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last`` as an array of shape (last - first, columns), or (last - first,) for a vector.
@@ -242,27 +259,31 @@ class TableRows:
             )
         return out
 
-    def read_table(self, first: int, last: int) -> pa.Table:
+    def read_table(self, first: int, last: int, safe: bool = True) -> pa.Table:
         """Rows ``first:last`` of the columns as they are in the files (key columns: ids, dates), in the types `kinds`.
 
         Raises
         ------
         InputError
-            A value of a file is none of the type that the column has over all files.
+            A value of a file is none of the type that the column has over all files, where `safe`; else it is rounded.
         """
-        tables = [
-            [_converted(part, name, kind) for name, kind in zip(self.columns, self.kinds, strict=True)]
-            for part in self.parts(first, last)
-        ]
-        return pa.concat_tables([pa.table(columns, names=list(self.columns)) for columns in tables])
+        tables = []
+        for part in self.parts(first, last):
+            try:
+                tables.append(part.table.cast(self.kinds, safe=safe))
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"a column has one type in all parts of a table; {part.where} has values that cannot be {self.kinds} ({error}); "
+                    "write them with one schema"
+                ) from None
+        return pa.concat_tables(tables)
 
     def null_fault(self, part: TablePart, name: str) -> InputError:
         """The error for the first null of a column of which one or more of these rows have it."""
         column = part.table.column(name)
-        row = part.first + int(np.argmax(column.is_null().to_numpy()))
         text = self.groups[0].origin != self.groups[0].file and is_text(value_type(column.type))
         hint = "say keep_default_na=False where a word such as NA is a class, or else " if text else ""
-        return null_error(name, part.where, row, self.vector, hint)
+        return null_error(column, name, part.where, part.first, hint)
 
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, NaN for nulls."""
@@ -281,7 +302,7 @@ class TableRows:
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
-        if column.null_count and (not self.missing or dtype.kind not in "fO"):
+        if column.null_count and not self.missing:
             raise self.null_fault(part, name)
         values = column_values(column, dtype)
         if dtype.kind == "f" and not self.vector:
@@ -314,9 +335,9 @@ def _batches(
             return
 
 
-def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int) -> pa.Table:
-    """The rows low:high of a row group."""
-    if (low, high) == (0, group.rows):
+def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int, whole: int) -> pa.Table:
+    """The rows low:high of a row group that has so many."""
+    if (low, high) == (0, whole):
         return file.read_row_group(group.number, columns=columns, use_threads=False)
     size = min(_BATCH_ROWS, max(1, (high - low) // 4))  # a slice holds its batch
     return pa.concat_tables(table for _, table in _batches(file, group, columns, size, low, high))
@@ -331,17 +352,6 @@ def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, wh
             f"numbers of rows are {numbers.dtype}; column {name!r} has integers in {where} that are one such number, as of codes "
             "and ids; leave the column out with columns=, or train on the table as it is: `distrf train` encodes its columns"
         )
-
-
-def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    column = part.table.column(name)
-    try:
-        return column if column.type == kind else decoded(column).cast(kind)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} "
-            f"with values that {kind} cannot hold ({error}); write them with one schema"
-        ) from None
 
 
 def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
