@@ -410,7 +410,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     groups: list[Group] = []
     schemas, row = [], 0
     for name, origin, (metadata, kinds, _, state), values in zip(names, origins, looks, folders, strict=True):
-        schema = spread_schema(kinds, lists)
+        schema = spread_schema(computable(kinds.empty_table()).schema, lists)
         more = [
             pa.field(key, pa.int64() if key in whole else pa.string())
             for key in keys
