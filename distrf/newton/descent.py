@@ -60,6 +60,7 @@ def descend(
     shifts: bool = False,
     quadratic: bool = False,
     exact: bool = False,
+    doubt: Callable[[np.ndarray, np.ndarray, float], float] = lambda weights, slope, gap: 0.0,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
     """Minimise from some weights on, until the estimated gap is at most `tol`, or for `most` looks at the rows.
@@ -83,6 +84,9 @@ def descend(
         Whether the loss is a quadratic: one point then tells the lowest of its line, and no step fails.
     exact : bool
         Whether the Hessian is that of all rows. Its direction is then right, and a failed step only too long.
+    doubt : callable, optional
+        How much the loss may fall from some weights, where it has some gradient and a parabola has some gap. The descent does not end
+        before that, too, is at most `tol`.
     remark : callable, optional
         Called with what the descent has come to after each look.
     """
@@ -100,6 +104,8 @@ def descend(
             del P, Q  # before there are others
             P, Q, age = hessian(now.weights, 0.0), None, 0
             direction, gap = _newton(P, pairs, slope, size / caution)
+        if gap <= tol:
+            gap = max(gap, doubt(now.weights, slope, gap) / size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)

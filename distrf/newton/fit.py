@@ -34,6 +34,8 @@ from .sample import draw_sample
 #: Gap at which the pilot ends, the most steps that it takes, and the factor below which it renews its Hessian. On the sample a step
 #: costs less than a Hessian, and one for all outputs is enough: of 26 classes the pilot takes 7 s for 46.
 _PILOT: dict[str, Any] = {"tol": 3e-4, "most": 200, "slow": 1.2, "exact": True}
+#: How near the descent of `doubt` on the sample comes to its least, as a share of the gap, and the most steps that it takes.
+_NEAR, _LOOKS = 0.1, 30
 #: One of so many folds is held out for calibration.
 HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
@@ -112,8 +114,21 @@ class Newton:
         def hessian(W: np.ndarray, damping: float) -> SampledHessian:
             return SampledHessian(sample, loss, alpha, W, damping, min(1.0, damping / _WHOLE) ** 2)
 
-        def common(W: np.ndarray, damping: float) -> SampledHessian:  # its sample is all rows
-            return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=True)
+        def alone(W: np.ndarray, damping: float, shared: bool = False) -> SampledHessian:  # the sample is all rows
+            return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=shared)
+
+        def doubt(W: np.ndarray, slope: np.ndarray, gap: float) -> float:
+            """What the loss of the sample is above its least, once it is tilted to have the gradient that all rows have here."""
+            tilt = slope - over_sample(W, None, (0.0,), 1).slopes[0]
+
+            def tilted(V: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
+                points = over_sample(V, d, t, slopes)
+                points.slopes += tilt
+                points.losses += [float((tilt * (V - W - (0.0 if d is None else s * d))).sum()) for s in t]
+                return points
+
+            low = fall(tilted, W, alone, **_PILOT | {"tol": _NEAR * gap, "most": _LOOKS})
+            return low.history[0]["loss"] - low.value + low.gap * abs(low.value)
 
         label, passes, block = ["gradient"], [0], rows_per_block(row_bytes(arrays[0]))
 
@@ -122,8 +137,9 @@ class Newton:
 
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
         fall = partial(descend, unit=unit, shifts=loss.shift_free, quadratic=isinstance(loss, Squared))
-        pilot = fall(over_sample, start, common, **_PILOT)
-        found = fall(over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark)
+        pilot = fall(over_sample, start, partial(alone, shared=True), **_PILOT)
+        more = {} if isinstance(loss, Squared) else {"doubt": doubt}
+        found = fall(over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **more)
         if not np.isfinite(found.weights).all():
             raise InputError("weights are no longer numbers: scale rows and targets, or raise alpha")
         if found.gap > self.tol:
