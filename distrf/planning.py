@@ -24,7 +24,7 @@ from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import Target, as_rows, look_at_target, see_target
+from .pipeline.sample import Target, as_rows, look_at_target
 from .projections.base import CACHE_BYTES
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
@@ -246,14 +246,12 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
     )  # fmt: skip
 
 
-def planned_target(y: Any, known: int, seed: int = 0, model: Any = "auto") -> Target:
+def planned_target(y: Any, known: int, seed: int = 0) -> Target:
     """What a plan knows of a target: by labels of a few blocks, or of none where `known` says the number of classes.
 
-    Then whole numbers and texts are taken for labels, and no rows are looked at. Text that writes numbers is read as `train` reads it.
+    Then whole numbers and texts are taken for labels, and no rows are looked at.
     """
     if y is not None and not known:
-        if y.dtype.kind == "U":
-            return see_target(y, seed, model, {})[2]
         blocks = None
         if is_dask_collection(y):
             blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
@@ -354,16 +352,12 @@ def planned_workers(
         return Workers.of_client(None)
     from dask.system import CPU_COUNT
 
-    from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
+    from .cluster import asked_spec, connect
 
-    check_memory_limit(memory_limit, cluster)
-    if cluster is not None and "://" in os.fspath(cluster):
+    spec = asked_spec(os.fspath(cluster or "local"), memory_limit)
+    if not spec:
         with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
-    if cluster in (None, "local"):
-        spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
-    else:
-        spec = read_cluster_spec(cluster)
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)

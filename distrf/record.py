@@ -47,7 +47,6 @@ class Training:
     baseline : comparisons with a linear model and a constant; empty for a pipeline that is not trained
     warnings : what was found wrong
     target : the column of the table that was learned, None for rows without names
-    form : how the text of the target writes its numbers; empty where it is none
     csv : what was said of the CSV that was read, see `distrf.store.csv_format`; empty where nothing was
     dropped : whether rows of a table without a target were to be left out
     candidates : of the last rung of the race, each with its loss on held-out rows, and the constant
@@ -57,7 +56,6 @@ class Training:
     baseline: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     target: str | None = None
-    form: str = ""
     csv: Mapping[str, Any] = field(default_factory=dict)
     dropped: bool = False
     candidates: tuple[tuple[str, float], ...] = ()

@@ -14,13 +14,11 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .errors import InputError
-from .execution.labelled import plain_rows
 from .execution.memory import check_client
 from .parameters import FLAG, read, whole
-from .pipeline.making import can_judge, prepare, told_apart
-from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
-from .pipeline.rows import Rows, open_training, rows_with_target
-from .pipeline.sample import as_rows, as_targets, read_sample, see_target
+from .pipeline.making import can_judge, look, prepare
+from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, unfitted_map
+from .pipeline.rows import around_job, open_training
 from .pipeline.training import Outputs, fit_prepared, job_of, train
 from .randomness import draw_seed
 from .store.csv_format import reads_csv
@@ -147,25 +145,18 @@ def tune(
     start = time.perf_counter()
     options["random_state"] = seed = draw_seed(options.get("random_state", 0))
     of_model = {field.name: options.pop(field.name) for field in fields(Options) if field.name in options}
-    asked, rows = Options(**of_model), X
+    asked = Options(**of_model)
     points = _points(grid, asked)
-    if not isinstance(X, Rows):
-        rows = open_training(X, y, numbers=asked.numbers, **options)
+    rows = open_training(X, y, numbers=asked.numbers, **options)
     outputs = Outputs(None if out is None else os.fspath(out), overwrite=overwrite)
     outputs.check_places(rows.path)
-    if rows.y is None:
-        rows_with_target(rows, "training")  # which says what to do
-    X = as_rows(rows.X)
-    read_y, form, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
-    y, weight = as_targets(X, read_y), plain_rows(rows.weights, "sample_weight")
-    asked = asked.with_encoder(rows.encoder)
-    split = split_for(X, y, asked, target=target, **rows.held)
-    sample = read_sample(X, y, seed, weight, rows.encoder is not None, split)
+    y, asked = rows.targets("training"), asked.with_encoder(rows.encoder)
+    known = look(rows.X, y, asked, rows.weights, rows.held)
+    sample, target = known.sample, known.target
     if not can_judge(sample):
         raise InputError(
             f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
-    target = told_apart(target, sample, asked, split)
     made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
         asked_scaler(one)
@@ -173,16 +164,16 @@ def tune(
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
     trials: list[Trial] = []
-    with outputs.held():
+    with outputs.held(), around_job.get()("tune", None, rows):
         for point, one in zip(points, made, strict=True):
             started = time.perf_counter()
-            prepared = prepare(X, y, one, weight, target, split=split, sample=sample, as_asked=True)
+            prepared = prepare(known, one, as_asked=True)
             (judged,) = prepared[0].training_.baseline
             score = judged.chosen if judged.what == "R²" else -judged.chosen
             trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
             (say or str)(f"  {trials[-1]}")
             if max(trials, key=lambda trial: trial.score) is trials[-1]:
-                best, winner = (*prepared, rows, read_y, form, outputs), one
+                best, winner = (*prepared, rows, y, outputs), one
         job = job_of(rows.description, winner) if outputs.out is not None else {}
         model = fit_prepared(*best, job, bool(options.get("drop_missing_target", False)), start)
     metric = "R²" if judged.what == "R²" else "negative log loss"

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError, warn
+from ..execution.labelled import is_frame
 from ..execution.open_table import Table, is_table
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
@@ -18,7 +19,7 @@ from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
-from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of, rows_with_target
+from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,6 @@ class Loaded:
             )
         else:
             data = Rows(rows, y)
-        data = replace(data, form=getattr(training, "form", ""))
         return data if data.weights is not None else data.weighted(sample_weight)
 
     def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
@@ -115,7 +115,9 @@ class Loaded:
         Raises InputError for targets of another kind than the model predicts.
         """
         data, last = self.open(X, y, needs_target=True, **reading), self.pipeline[-1]
-        rows, truth = rows_with_target(data, job)
+        truth, rows = data.targets(job), data.X
+        if data.path is not None or not is_frame(rows):
+            rows, truth = data.rows()
         check_targets(truth, last.classes_ if is_classifier(last) else None)
         self.warn_of_drift(rows)
         return data, rows, truth

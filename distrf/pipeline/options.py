@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError, ParameterError
@@ -18,9 +18,8 @@ from ..maps.scaling import StreamingScaler
 from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..ridge.alphas import ALPHAS
-from ..splits import Split, check_split, make_split
 from ..tables.encoder import TableEncoder
-from .sample import Target, as_rows, as_targets, check_target, look_at_target, wants_labels
+from .sample import Target, check_target, wants_labels
 
 #: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
@@ -169,31 +168,6 @@ def asked_scaler(options: Options) -> Any:
     return scaler
 
 
-def split_for(
-    X: Any,
-    y: Any,
-    options: Options,
-    split: str,
-    by: Any = None,
-    name: str | None = None,
-    dates: bool = False,
-    target: Target | None = None,
-) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`.
-
-    target : what y is, if that is known
-    """
-    check_split(split, by)
-    if split == "random":
-        return None
-    X, seed = as_rows(X), int(options.random_state)
-    y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(
-        choose_learner(options, target or look_at_target(y, seed))[0]
-    )
-    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
-
-
 def auto_components(n: int, memory: int) -> int:
     """Features at most: 4,096 beyond 20,000 rows, 2,048 from 5,000, else 1,024; at most twice the rows, and as memory allows.
 
@@ -261,6 +235,11 @@ def choose_learner(options: Options, target: Target) -> tuple[Any, str]:
 def model_name(model: str, target: Target) -> str:
     """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
     if model == "auto":
+        if target.written:
+            raise InputError(
+                f"the target is {target.written}: make numbers of it (decimal=',' reads those of CSV), or give "
+                "model='ridge-classifier' to take it for labels"
+            )
         model = kind_for(target.labels)
     check_target(model, named_model(model).classifier, target)
     return model

@@ -149,8 +149,9 @@ def write_report(
     template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     template.filters["shown"] = shown
     source = resources(__package__).joinpath("report.html.j2").read_text("utf-8")
-    fs, root = files.filesystem(files.normalise(os.fspath(path)))
-    files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
+    files.write_bytes(
+        files.normalise(path), template.from_string(source).render(page).encode(errors="backslashreplace")
+    )
 
 
 def _figures(result: Evaluation) -> list[tuple[str, str]]:

@@ -206,10 +206,7 @@ def check_sealed(found: Any, form: str, what: str) -> None:
             f"this release of distrf reads the format {form!r}; {what} has {said!r}; update distrf, or make it again"
         )
     if found != sealed(found):
-        raise StoreError(
-            f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or remove the "
-            "folder and make it again"
-        )
+        raise files.damaged(f"{what} is not what was written (its checksum differs)")
 
 
 def fingerprint_of_spec(spec: Any) -> str:

@@ -31,7 +31,7 @@ from .table_schema import (
     decoded,
     drift,
 )
-from .text_forms import PER_SECOND, read_text
+from .text_forms import read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -81,15 +81,14 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
 
 def _numbers(values: pa.ChunkedArray, narrow: bool) -> np.ndarray:
     """Numbers as they are; narrow : rounded to float32, so that 0.1 is the same number from all sources"""
-    numbers = as_floats(values).to_numpy()  # nulls are NaN
-    with np.errstate(over="ignore", invalid="ignore"):
-        if narrow:
-            rounded = numbers.astype(np.float32).astype(np.float64)
-            numbers = np.where(np.isfinite(rounded), rounded, numbers)  # what does not fit stays as it is
-        inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
-        numbers = np.add(numbers, 0.0)  # -0.0 becomes 0.0
-        if not inside.all():
-            numbers[~inside] = np.where(np.isnan(numbers[~inside]), MISSING, UNREAD)
+    numbers = np.add(as_floats(values).to_numpy(), 0.0)  # nulls are NaN; -0.0 becomes 0.0
+    if narrow:
+        with np.errstate(over="ignore"):
+            rounded = numbers.astype(np.float32)
+        numbers = np.where(np.isfinite(rounded), rounded, numbers)  # what does not fit stays as it is
+    inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
+    if not inside.all():
+        numbers[~inside] = np.where(np.isnan(numbers[~inside]), MISSING, UNREAD)
     return numbers
 
 
@@ -112,18 +111,12 @@ def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     """Seconds of dates, timestamps and times of day, the same number in all units."""
-    kind = values.type
-    integers = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    counts = integers.fill_null(0).to_numpy().astype(np.int64, copy=False)
-    if pa.types.is_date32(kind):
-        seconds = counts * 86_400.0
-    else:
-        per = PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
-        # Whole seconds and the rest apart: no unit overflows, and equal times are equal numbers.
-        whole, rest = np.divmod(counts, per)
-        if per > 10**6:
-            rest, per = rest // (per // 10**6), 10**6
-        seconds = whole + rest / per
+    time = pa.types.is_time(values.type)
+    kind = pa.time64("us") if time else pa.timestamp("us", getattr(values.type, "tz", None))
+    how = pc.CastOptions(kind, allow_time_truncate=True, allow_time_overflow=True)
+    counts = values.cast(options=how).cast(pa.int64()).fill_null(0).to_numpy()
+    whole, rest = np.divmod(counts, 10**6)
+    seconds = whole + rest / 10**6
     seconds[values.is_null().to_numpy()] = MISSING
     return seconds
 
@@ -146,23 +139,12 @@ def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarr
     """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
-    if not pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([pc.dictionary_encode(decoded(column)).combine_chunks()])
-    return np.concatenate([_of_dictionary(chunk, numbers) for chunk in column.chunks])
-
-
-def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
-    texts = chunk.dictionary
+    found = pc.dictionary_encode(decoded(column)).combine_chunks()
+    texts = found.dictionary.cast(pa.large_string())
+    there = pc.greater(pc.binary_length(texts), 0)
     table = np.full(len(texts) + 1, MISSING)  # nulls come last
-    at = chunk.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy()
-    used = np.zeros(len(table), bool)
-    used[at] = True
-    if not used[:-1].all():  # a block of a column with far more levels than rows
-        texts = texts.filter(pa.array(used[:-1]))
-    texts = texts.cast(pa.large_string())
-    present = pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
-    table[np.flatnonzero(used[:-1])[present]] = numbers(texts.filter(pa.array(present)))
-    return table[at]
+    table[np.flatnonzero(there)] = numbers(texts.filter(there))
+    return table[found.indices.fill_null(len(texts)).to_numpy()]
 
 
 def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,18 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
-from .table_schema import TableSchema, as_floats, decoded, is_number, is_text, null_error, value_type
+from .table_schema import (
+    TableSchema,
+    as_floats,
+    computable,
+    decoded,
+    is_number,
+    is_text,
+    null_error,
+    present,
+    value_type,
+)
+from .zarr_layout import PART
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -125,26 +137,29 @@ class TableRows:
         Which columns, in this order.
     dtype : str
         Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
-    kinds : tuple of pa.DataType
+    kinds : pa.Schema, optional
         The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
         A single column, as an array of shape (n,).
     missing : bool
-        Nulls are NaN, or None of an object.
+        Nulls are NaN, or None of an object; else refused.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
     lists : dict of str to int
         The columns of lists of the files, and their lengths.
+    labelled : str, optional
+        A column: rows that have no value there are left out, and groups are counted without them.
     """
 
     groups: tuple[Group, ...]
     columns: tuple[str, ...]
     dtype: str
-    kinds: tuple[pa.DataType, ...] = ()
+    kinds: pa.Schema | None = None
     vector: bool = False
     missing: bool = True
     coded: TableSchema | None = None
     lists: Mapping[str, int] = field(default_factory=dict)
+    labelled: str | None = None
 
     def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
         """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
@@ -156,7 +171,7 @@ class TableRows:
                         files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
-                        yield TablePart(table, group.first + row, group.where)
+                        yield TablePart(computable(table), group.first + row, group.where)
 
     def _pieces(
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
@@ -166,27 +181,40 @@ class TableRows:
         They are decoded on one core, since Dask owns the others. Of columns that the file lacks, what its folders stand for, or
         nulls.
         """
-        known = set(file.schema_arrow.names)
+        known, named = set(file.schema_arrow.names), [*self.columns, *filter(None, [self.labelled])]
         column = {f"{name}_{i}": name for name in known & self.lists.keys() for i in range(self.lists[name])}
-        wanted = {name: column.get(name, name) for name in self.columns}
+        wanted = {name: column.get(name, name) for name in named}
         there = list(dict.fromkeys(name for name in wanted.values() if name in known))
+        first, last, whole = low, high, file.metadata.row_group(group.number).num_rows
+        if self.labelled:
+            first, last = 0, whole
         pieces: Iterator[tuple[int, pa.Table]]
-        if there and most < high - low:
-            pieces = _batches(file, group, there, most, low, high)
+        if there and most < last - first:
+            pieces = _batches(file, group, there, most, first, last)
         else:
             step = 1 if files.is_local(group.file) else _COLUMNS
-            tables = [_rows(file, group, there[i : i + step], low, high) for i in range(0, len(there), step)]
+            tables = [
+                _rows(file, group, there[i : i + step], first, last, whole) for i in range(0, len(there), step)
+            ]
             columns = {name: table.column(name) for table in tables for name in table.column_names}
-            pieces = iter([(low, pa.table(columns))])
+            pieces = iter([(first, pa.table(columns))])
+        done = 0
         for row, table in pieces:
-            rows, values = table.num_rows if there else high - low, dict(group.values)
+            rows, values = table.num_rows if there else last - first, dict(group.values)
             if column:
                 table = spread(table, self.lists)
             columns = {
                 name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
                 for name, held in wanted.items()
             }
-            yield row, pa.table(columns)
+            table = pa.table(columns)
+            if self.labelled:
+                table = table.filter(present(table.column(self.labelled))).select(self.columns)
+                row, done = done, done + len(table)
+                if done <= low or row >= high:
+                    continue
+                row, table = max(row, low), table.slice(max(0, low - row), high - max(row, low))
+            yield row, table
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -197,7 +225,7 @@ class TableRows:
         # Where CSV became Parquet has no place in a key. But how it was read has: the name of the file tells.
         groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
-        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
+        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, self.labelled, coded
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last`` as an array of shape (last - first, columns), or (last - first,) for a vector.
@@ -229,27 +257,31 @@ class TableRows:
             )
         return out
 
-    def read_table(self, first: int, last: int) -> pa.Table:
+    def read_table(self, first: int, last: int, safe: bool = True) -> pa.Table:
         """Rows ``first:last`` of the columns as they are in the files (key columns: ids, dates), in the types `kinds`.
 
         Raises
         ------
         InputError
-            A value of a file is none of the type that the column has over all files.
+            A value of a file is none of the type that the column has over all files, where `safe`; else it is rounded.
         """
-        tables = [
-            [_converted(part, name, kind) for name, kind in zip(self.columns, self.kinds, strict=True)]
-            for part in self.parts(first, last)
-        ]
-        return pa.concat_tables([pa.table(columns, names=list(self.columns)) for columns in tables])
+        tables = []
+        for part in self.parts(first, last):
+            try:
+                tables.append(part.table.cast(self.kinds, safe=safe))
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"a column has one type in all parts of a table; {part.where} has values that cannot be {self.kinds} ({error}); "
+                    "write them with one schema"
+                ) from None
+        return pa.concat_tables(tables)
 
     def null_fault(self, part: TablePart, name: str) -> InputError:
         """The error for the first null of a column of which one or more of these rows have it."""
         column = part.table.column(name)
-        row = part.first + int(np.argmax(column.is_null().to_numpy()))
         text = self.groups[0].origin != self.groups[0].file and is_text(value_type(column.type))
         hint = "say keep_default_na=False where a word such as NA is a class, or else " if text else ""
-        return null_error(name, part.where, row, self.vector, hint)
+        return null_error(column, name, part.where, part.first, hint)
 
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, NaN for nulls."""
@@ -268,7 +300,7 @@ class TableRows:
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
-        if column.null_count and (not self.missing or dtype.kind not in "fO"):
+        if column.null_count and not self.missing:
             raise self.null_fault(part, name)
         values = column_values(column, dtype)
         if dtype.kind == "f" and not self.vector:
@@ -301,9 +333,9 @@ def _batches(
             return
 
 
-def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int) -> pa.Table:
-    """The rows low:high of a row group."""
-    if (low, high) == (0, group.rows):
+def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int, whole: int) -> pa.Table:
+    """The rows low:high of a row group that has so many."""
+    if (low, high) == (0, whole):
         return file.read_row_group(group.number, columns=columns, use_threads=False)
     size = min(_BATCH_ROWS, max(1, (high - low) // 4))  # a slice holds its batch
     return pa.concat_tables(table for _, table in _batches(file, group, columns, size, low, high))
@@ -318,17 +350,6 @@ def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, wh
             f"numbers of rows are {numbers.dtype}; column {name!r} has integers in {where} that are one such number, as of codes "
             "and ids; leave the column out with columns=, or train on the table as it is: `distrf train` encodes its columns"
         )
-
-
-def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    column = part.table.column(name)
-    try:
-        return column if column.type == kind else decoded(column).cast(kind)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} "
-            f"with values that {kind} cannot hold ({error}); write them with one schema"
-        ) from None
 
 
 def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
@@ -373,6 +394,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
             some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
             lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
+            _check_part(name, file.schema_arrow)
             return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
 
     with ThreadPoolExecutor(8) as pool:
@@ -398,6 +420,15 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
     return Found(tuple(groups), schemas, lists)
+
+
+def _check_part(name: str, schema: pa.Schema) -> None:
+    """Raise StoreError for a part file of ours that stands in the place of another one, where its rows are not."""
+    written, own = (schema.metadata or {}).get(PART.encode(), b"").decode(), os.path.basename(name)
+    if written not in ("", own) and re.fullmatch(r"part-\d{6,}\.parquet", own):
+        raise StoreError(
+            f"{name!r} was written as {written!r}: its rows are those of another place; give it back its name"
+        )
 
 
 def _of_numbers(kind: pa.DataType) -> bool:

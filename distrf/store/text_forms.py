@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 #: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
 SHARE, FEWEST = 0.9, 10
 _DAY = 86_400
+#: A number without marks and units.
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
 #: Units of numbers that are times, to the second.
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: Words for numbers without marks and units.
