@@ -49,7 +49,8 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
+        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or weights are NaN
+        or infinite.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -64,6 +65,11 @@ def save_model(
     >>> bool((loaded.coef_ == model.coef_).all())
     True
     """
+    for _, step in getattr(model, "steps", [("", model)]):
+        if not np.isfinite(getattr(step, "coef_", 0.0)).all():
+            raise InputError(
+                f"the weights of {type(step).__name__} are not all finite numbers; scale the rows and fit it again"
+            )
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)

@@ -36,7 +36,7 @@ from .table_schema import (
     present,
     value_type,
 )
-from .zarr_layout import PART
+from .zarr_layout import NAME
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -47,6 +47,8 @@ _TRANSPOSED = 4
 _COLUMNS = 16
 #: Rows that tell how long lists are.
 _LOOKED_AT = 1000
+#: Names of files that we wrote: parts, and what was CSV. Others are renamed at will.
+_OURS = re.compile(r"(part-\d{6,}|[0-9a-f]{32})\.parquet")
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
 
@@ -396,7 +398,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
             some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
             lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
-            _check_part(name, file.schema_arrow)
+            _check_name(name, file.schema_arrow)
             return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
 
     with ThreadPoolExecutor(8) as pool:
@@ -409,7 +411,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     groups: list[Group] = []
     schemas, row = [], 0
     for name, origin, (metadata, kinds, _, state), values in zip(names, origins, looks, folders, strict=True):
-        schema = spread_schema(kinds, lists)
+        schema = spread_schema(computable(kinds.empty_table()).schema, lists)
         new = [one for one in more if one.name not in schema.names]
         schemas.append((origin, pa.schema([*schema, *new], schema.metadata)))
         for number in range(metadata.num_row_groups):
@@ -419,12 +421,12 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     return Found(tuple(groups), schemas, lists)
 
 
-def _check_part(name: str, schema: pa.Schema) -> None:
-    """Raise StoreError for a part file of ours that stands in the place of another one, where its rows are not."""
-    written, own = (schema.metadata or {}).get(PART.encode(), b"").decode(), os.path.basename(name)
-    if written not in ("", own) and re.fullmatch(r"part-\d{6,}\.parquet", own):
+def _check_name(path: str, schema: pa.Schema) -> None:
+    """Raise StoreError for a file of ours that stands in the place of another one, where its rows are not."""
+    written, own = (schema.metadata or {}).get(NAME.encode(), b"").decode(), os.path.basename(path)
+    if written not in ("", own) and _OURS.fullmatch(own):
         raise StoreError(
-            f"{name!r} was written as {written!r}: its rows are those of another place; give it back its name"
+            f"{path!r} was written as {written!r}: its rows are those of another place; give it back its name"
         )
 
 
