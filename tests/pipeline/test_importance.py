@@ -105,7 +105,7 @@ HASHED = sp.csr_array(([1.0], ([0], [5000])), shape=(N, 5001))  # a million of t
         ({"y": None}, "needs a target"),
         ({"sample_weight": np.zeros(N)}, "zero everywhere"),
         ({"y": np.full(N, "a")}, "holds text"),
-        ({"columns": ["a"]}, "columns= names the columns of rows at a path"),
+        ({"columns": ["a"]}, "names a column of a table or of rows at a path"),
         ({"X": HASHED}, "of at most 5,000 columns; the rows have 5,001; look at the weights"),
     ],
 )
