@@ -112,6 +112,7 @@ def ingest(
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
         type, and the options of CSV. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
+    {csv}
 
     Returns
     -------

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -95,26 +94,5 @@ def pipeline_facts(pipeline: Any) -> dict[str, Any]:
     for step in reversed(list(pipeline)):
         if hasattr(step, "facts"):
             facts |= step.facts()
-    if columns := telling_columns(pipeline):
-        facts["telling_columns"] = columns
     training = getattr(pipeline, "training_", None)
     return facts if training is None else facts | training.to_dict()
-
-
-def telling_columns(pipeline: Any) -> str:
-    """The columns that count most in a metric that a step of a fitted pipeline learned, with their shares; "" without one."""
-    names: Any = None
-    for step in pipeline:
-        learned = getattr(step, "base_", step)
-        if hasattr(learned, "rounds_"):
-            names = getattr(step, "feature_names_in_", names)
-            names = [f"x{j}" for j in range(len(learned.columns_))] if names is None else names
-            shares: Counter[str] = Counter()
-            for name, share in zip(names, learned.columns_.tolist(), strict=True):
-                shares[str(name)] += share
-            return ", ".join(f"{name} {share:.0%}" for name, share in shares.most_common(5))
-        if hasattr(step, "source_names"):
-            names = step.source_names()
-        elif step != "passthrough":
-            names = step.get_feature_names_out(names) if hasattr(step, "get_feature_names_out") else None
-    return ""

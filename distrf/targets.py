@@ -86,7 +86,7 @@ class Targets:
         """Scores of shape (..., width) in the units of the targets. The centre is not added."""
         return scores if self.units is None else scores / self.units
 
-    def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
+    def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
         """Factors on the squared errors of columns, by which each column counts alike.
 
         The mean over columns of factor x squared error, divided by the mean variance, is the mean of 1 - R^2.
@@ -98,16 +98,14 @@ class Targets:
 
         Returns
         -------
-        factors : array of shape (width,): ones for classes and for a single target, 0 for a target that does not vary
-        variance : float, mean variance of the columns
+        Array of shape (width,): ones for classes and for a single target, 0 for a target that does not vary.
         """
         mean, moments = sums / weight, squares / weight
         variance = np.maximum(moments - mean**2, 0.0)
         varies = variance > 1e-12 * moments + (1e-12 * self.centre) ** 2  # more than rounding leaves
         if self.classes is not None or self.width == 1 or not varies.any():
-            return np.ones(self.width), float(variance.mean())
-        counts = variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
-        return counts, float(variance.mean())
+            return np.ones(self.width)
+        return variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         known = ("distrf-targets", self.classes, self.centre, self.class_weight)

@@ -126,15 +126,6 @@ def _training(function: Any, given: Given, *more: str) -> Given:
     return by_rules(function, _reading(given, *SPLIT) | _of(given, *MODEL, *more))
 
 
-def _asked(given: Given) -> Any:
-    """The options of `distrf.make_model`, checked."""
-    from ..parameters import checked, whole
-    from ..pipeline.options import Options
-
-    seed = checked("random_state", given.get("random_state", 0), whole(0))
-    return Options(**_of(given, *MODEL) | {"random_state": seed})
-
-
 @command("rows", "n_components", "out", "seed")
 def demo(session: Session, given: Given) -> None:
     """Train on scikit-learn's digits, expanded by small distortions. No network.
@@ -201,9 +192,10 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
 
 def _featurizer(given: Given) -> Any:
     """The unfitted scaling and map; Fourier features of the columns as they are, where nothing is said."""
-    from ..pipeline.options import asked_scaler, chained, unfitted_map
+    from ..pipeline.options import Options, asked_scaler, chained, unfitted_map
+    from ..pipeline.training import train
 
-    options = _asked({"scale": "none"} | given)
+    options = Options(**{"scale": "none"} | by_rules(train, given))
     if options.scale == "auto":
         raise typer.BadParameter(
             "--scale auto is chosen by a target, which featurize has not; name a scaling, or none"
@@ -249,9 +241,12 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     """
     from .. import planning
     from ..pipeline.making import planned_pipeline
+    from ..pipeline.options import Options
     from ..pipeline.rows import open_training
+    from ..pipeline.training import train
 
-    options, sizes = _asked(given), by_rules(planning.plan, _of(given, "workers", "classes"))
+    options = Options(**_of(_training(train, given), *MODEL))
+    sizes = by_rules(planning.plan, _of(given, "workers", "classes"))
     data = open_training(x, numbers=options.numbers, **_reading(given, *SPLIT))
     known = sizes.get("classes") or len(data.info.classes or ())
     target = planning.planned_target(data.rows()[1], known, options.random_state)
@@ -384,5 +379,5 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
             lost = permutation_importance(trained, data)
-            result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
+            result["importance"], shown = lost, f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title)

@@ -175,6 +175,7 @@ def open_table(
         Leave out the rows that have no target: null, NaN or an empty text.
     rows_per_block : int or None, default=None
         Of files: wanted rows of a block. None is near 32 MiB of coded rows.
+    {csv}
 
     Returns
     -------

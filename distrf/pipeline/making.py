@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -20,10 +20,9 @@ from ..maps.estimator import positive_only
 from ..maps.scaling import StreamingScaler
 from ..maps.with_columns import WithColumns
 from ..parameters import ruled
-from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
 from ..ridge.normal_equations import is_short
-from ..splits import SPLIT, Split, check_split, hold_copies_together, make_split
+from ..splits import SPLIT, Split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
 from .judge import Judged
 from .options import (
@@ -132,7 +131,7 @@ def make_model(
     InputError
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
-    options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
+    options = Options(model, map, scale, n_components, alpha, set, random_state).with_encoder(None)
     known = look(X, y, options, plain_rows(sample_weight, "sample_weight"), {"split": split, "by": by})
     return prepare(known, options)[0]
 
@@ -171,7 +170,6 @@ def look(
     held : how rows are held out, split and by among them: what `distrf.splits.make_split` takes
     target : what y is, if that is known
     """
-    check_split(held["split"], held["by"])
     X, seed = as_rows(X), options.random_state
     y = as_targets(X, y)
     target = target or look_at_target(y, seed)
@@ -338,7 +336,7 @@ class _Making:
 
     def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
-        map_, learned = clone(self.map_), best.metric is not None
+        map_, learned = clone(self.map_), bool(best.metrics)
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
@@ -347,19 +345,21 @@ class _Making:
                 times = _SHORTER_METRIC if learned else _SHORTER
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
-            map_.set_params(**{map_.scale_parameter(): length})
+            # Columns of all rows are not those of the sample.
+            table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
+            settings = replace(best, metrics=()) if table else best
+            map_.set_params(**settings.settings(map_.scale_parameter(), length))
             self.note("length_scale", length, why)
         if learned:
             why, D, seed = "the sample", map_.n_components, self.options.random_state
             alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
-            if isinstance(scaler, TableEncoder):  # columns of all rows are not those of the sample
+            if table:
                 why = f"at most {_METRIC_ROWS:,} rows"
+                kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
                 map_ = LearnedMetric(
-                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
                     labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
                 )  # fmt: skip
-            else:
-                map_.set_params(metric=best.metric)
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", "learned", why)
         return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_

@@ -16,6 +16,7 @@ from ..execution.memory import PROCESS_BYTES
 from ..maps.estimator import FeatureEstimator, positive_only
 from ..maps.scaling import StreamingScaler
 from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
+from ..randomness import draw_seed
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..ridge.alphas import ALPHAS
 from ..tables.encoder import TableEncoder
@@ -48,6 +49,7 @@ class Options:
     random_state: Any = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "random_state", draw_seed(self.random_state))
         if not isinstance(self.set, Mapping | None):
             raise InputError(f"set has parameters by name, {{'map__length_scale': 2.0}}, got {self.set!r}")
         load_plugins()
@@ -58,7 +60,7 @@ class Options:
             if isinstance(value := getattr(self, name), str):
                 known.check(name, value)
         if self.scale is None or isinstance(self.scale, str):
-            check_scale(self.scale, self.of("scale"))
+            asked_scaler(self)
         said = by_step(self.set or {})
         for step, name in _OF_STEPS:
             if _is_said(getattr(self, name)) and name in said[step]:
@@ -145,25 +147,21 @@ def _is_set(map_: Any, *names: str) -> bool:
     return False
 
 
-def check_scale(scale: str | None, given: Mapping[str, Any]) -> None:
-    """Raise ParameterError for an unknown scaling, InputError for parameters of none."""
-    if scale not in (None, "none", "auto"):
-        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", scale)
-    elif given:
-        raise InputError(
-            f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={scale!r}"
-        )
-
-
 def asked_scaler(options: Options) -> Any:
     """The unfitted scaler, or encoder, that the option `scale` names; None for none, and where "auto" chooses it later."""
-    requested = options.scale
+    requested, given = options.scale, options.of("scale")
     if isinstance(requested, TableEncoder):
         return clone(requested)
     if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
+        if given:
+            raise InputError(
+                f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={requested!r}"
+            )
         return None
+    if isinstance(requested, str):
+        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", requested)
     scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
-    set_parameters(scaler, "scale", options.of("scale"))
+    set_parameters(scaler, "scale", given)
     check_parameters(scaler)
     return scaler
 

@@ -244,21 +244,26 @@ def open_training(
             "choose by columns="
         )
     held = {"split": split, "by": by}
-    given = {"y": y, "sample_weight": sample_weight, **held}
     if path is not None:
-        data = open_input(path, target, columns, **given)
-        return data if numbers else _with_missing(data)
-    for name, value in (given | {"columns": columns, "target": target}).items():
-        if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
+        data = open_input(path, target, columns, y=y, sample_weight=sample_weight, **held)
+    else:
+        refuse_names(X, y=y, sample_weight=sample_weight, by=by, columns=columns, target=target)
+        X, y = (
+            v if v is None or hasattr(v, "shape") else np.asarray(v)
+            for v in (plain_rows(X), plain_rows(y, "y"))
+        )
+        data = Rows(X, y, held=held).weighted(sample_weight)
+    return data if numbers else _with_missing(data)
+
+
+def refuse_names(X: Any, **given: Any) -> None:
+    """Raise InputError where columns of an array are named."""
+    for name, value in given.items():
+        if isinstance(value, str) or (name == "columns" and value is not None):
             raise InputError(
                 f"{name}={value!r} names a column of a table or of rows at a path; X is {type(X).__name__}: give the values of each row, or "
                 f"open them with distrf.open_rows(path, {name}=...)"
             )
-    X, y = (
-        v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
-    )
-    data = Rows(X, y, held=held).weighted(sample_weight)
-    return data if numbers else _with_missing(data)
 
 
 def _with_missing(data: Rows) -> Rows:
@@ -354,7 +359,6 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    check_split(split, by)
     table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
@@ -364,17 +368,16 @@ def open_input(
     if columns is None and hidden:
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
-    reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
+    columns = None if columns is None else list(columns)
     info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own, *weights = open_rows(path, target=target, columns=reading["columns"], weight=weight)
-    reading |= {} if weight is None else {"weight": weight}
+    X, own, *more = open_rows(path, target=target, columns=columns, weight=weight)
+    reading = {"target": target, "columns": columns, "y": _token(y), "weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    data = Rows(
-        X, own if y is None else y, weights[0] if weights else None, info=info, reading=reading, held=held
-    )
+    weights = more[0] if more else None
+    data = Rows(X, own if y is None else y, weights, info, reading, held)
     if name is not None and not table:
-        data = replace(data, held=held | {"by": data.column(name)})
-    return data if weights else data.weighted(sample_weight)
+        held["by"] = data.column(name)
+    return data if more else data.weighted(sample_weight)
 
 
 def _token(y: Any) -> str | None:

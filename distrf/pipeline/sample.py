@@ -134,24 +134,6 @@ def as_targets(X: Any, y: Any) -> Any:
     return y
 
 
-def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.ndarray:
-    """10,000 seeded targets, in the order of the rows. Raises InputError for one that is not finite, and names its row.
-
-    blocks : of a Dask array, those to look at; None is all of them
-    """
-    if blocks is None:
-        rows = sampled_rows(y.shape[0], 10_000, seed, "target")
-    else:
-        sizes = np.array(y.chunks[0])
-        starts, sizes = (np.cumsum(sizes) - sizes)[blocks], sizes[blocks]
-        rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
-        at = np.searchsorted(np.cumsum(sizes), rows, side="right")
-        rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
-    drawn = take_rows(y, rows)
-    _check_targets(drawn, rows)
-    return drawn
-
-
 def wants_labels(model: Any) -> bool | None:
     """Whether the model is a classifier; None for "auto". Raises InputError for an unknown name."""
     if isinstance(model, str):
@@ -162,10 +144,23 @@ def wants_labels(model: Any) -> bool | None:
 
 
 def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:
-    """What the target is, by those that `sample_targets` takes. Raises InputError where there is none."""
+    """What the target is, by 10,000 seeded rows. Raises InputError for one that is not finite, and names its row.
+
+    blocks : of a Dask array, those to look at; None is all of them
+    """
     if not y.shape[0]:
         raise InputError("Found array with 0 sample(s), at least 1 is required")
-    return look_at(sample_targets(y, seed, blocks))
+    if blocks is None:
+        rows = sampled_rows(y.shape[0], 10_000, seed, "target")
+    else:
+        sizes = np.array(y.chunks[0])
+        starts, sizes = (np.cumsum(sizes) - sizes)[blocks], sizes[blocks]
+        rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
+        at = np.searchsorted(np.cumsum(sizes), rows, side="right")
+        rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
+    drawn = take_rows(y, rows)
+    _check_targets(drawn, rows)
+    return look_at(drawn)
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:

@@ -19,7 +19,6 @@ from sklearn.pipeline import Pipeline
 from ..errors import InputError, SpecMismatchError
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import check_output, load_model, save_model
-from ..randomness import draw_seed
 from ..splits import SPLIT, Split
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.csv_format import reads_csv, said_format
@@ -108,13 +107,15 @@ def train(
         Other parameters of these steps.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for. While a fit of many passes runs (models logistic, svm,
-        huber and SGD, solver="passes", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
+        huber and SGD, solver="passes", maps tefm, cnm and learned, asked for or chosen), its state lies beside it, in `out` +
+        "-state".
     resume : bool, default=False
         Go on where the same call was stopped, to the same bits. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False
         Replace what is in `out`, and start anew.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. None draws one seed.
+    {csv}
 
     Returns
     -------
@@ -138,7 +139,7 @@ def train(
         model on the columns; the target is the same in all sampled rows.
     """
     _check_given(y, out, resume)
-    asked = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
+    asked = Options(model, map, scale, n_components, alpha, set, random_state)
     rows = open_training(
         X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
         drop_missing_target=drop_missing_target, split=split, by=by,
@@ -194,8 +195,8 @@ def fit_prepared(
     pipeline.fit(rows.X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
-    pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format())
-    note_reasons(pipeline, rows.kinds, dropped)
+    pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format(), dropped=dropped)
+    note_reasons(pipeline[0], rows.kinds)
     if outputs.out is not None:
         made = {
             "source": rows.path,
@@ -254,8 +255,11 @@ class Outputs:
         for one that holds a state which neither `resume` nor `overwrite` speaks of.
         """
         path, last = self.checkpoint, pipeline[-1]
-        keeping = [step for step in pipeline.get_params().values() if getattr(step, "checkpoint_folder", "")]
-        alone = keeping == [last] and getattr(last, "solver", "") == "auto"
+        keeping: dict[str, Any] = {}
+        for step in pipeline.get_params().values():
+            if folder := getattr(step, "checkpoint_folder", ""):
+                keeping.setdefault(folder, step)  # a map goes before the one below it
+        alone = [*keeping.values()] == [last] and getattr(last, "solver", "") == "auto"
         if path is None or not keeping or alone:
             return
         if os.path.exists(path) and not os.path.isdir(path):
@@ -270,8 +274,8 @@ class Outputs:
         else:
             self.forget_state()
             write_model_folder(f"{path}/job", job, {}, overwrite=True)
-        for step in keeping:
-            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
+        for folder, step in keeping.items():
+            step.set_params(checkpoint=f"{path}/{folder}")
 
     def forget_state(self) -> None:
         """Remove the state, of a fit that is done or is not resumed."""

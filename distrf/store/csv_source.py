@@ -7,6 +7,7 @@ import csv
 import functools
 import io
 import itertools
+import os
 import re
 import shutil
 import tempfile
@@ -31,6 +32,7 @@ from .spec import fingerprint_of_spec
 from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
 from .table_source import Found, TableSource, found_in
 from .text_forms import NUMBER
+from .zarr_layout import NAME
 
 #: Values that are missing: the words of pandas, quoted or not.
 NULLS = (*pa.csv.ConvertOptions().null_values, "<NA>", "None")
@@ -70,7 +72,8 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        found = found_in(path, [converted(name) for name in names], names)
+        made = [converted(name) for name in names]
+        found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -80,12 +83,11 @@ class CsvSource(TableSource):
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found.schemas)[1].keys()
-        others = [
-            {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
-            for schema in schemas
-        ]
-        made = [converted(name, columns) for name, columns in zip(names, others, strict=True)]
-        return found_in(path, made, names) if any(others) else found
+        again = []
+        for name, schema in zip(names, schemas, strict=True):
+            others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
+            again.append(converted(name, text & others))
+        return found if again == made else found_in(path, again, names)
 
 
 def converted(name: str, text: Set[str] = frozenset()) -> str:
@@ -118,10 +120,10 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
     dialect = dialect_of(name, wanted)
     if files.is_local(place):
         with partial_file(root) as made:
-            _convert(dialect, text, made)
+            _convert(dialect, text, made, root)
         return place
     with tempfile.NamedTemporaryFile() as file:
-        _convert(dialect, text, file.name)
+        _convert(dialect, text, file.name, root)
         fs.put_file(file.name, root)
     return place
 
@@ -144,16 +146,18 @@ def _own_folder() -> str:
     return folder
 
 
-def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
-    """Write the rows as Parquet. Where a value is not of the type of its column, from the start with types that hold it and its block.
+def _convert(dialect: Dialect, text: Set[str], out: str, called: str) -> None:
+    """Write the rows as Parquet, which will be called so.
 
-    Others do not become text by a guess: Arrow reads more than it guesses.
+    Where a value is not of the type of its column, from the start with types that hold it and its block. Others do not become text
+    by a guess: Arrow reads more than it guesses.
     """
     try:
         types = _column_types(dialect)
         while True:
             try:
-                return _write(dialect, types | dict.fromkeys(text & types.keys(), pa.string()), out)
+                columns = types | dict.fromkeys(text & types.keys(), pa.string())
+                return _write(dialect, columns, out, called)
             except pa.ArrowInvalid as error:
                 if (fault := _FAULT.match(str(error))) is None:
                     raise
@@ -169,16 +173,16 @@ def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error) or dialect.block >= _LARGEST_ROW:
             raise _refused(error, dialect.file) from None
-    _convert(replace(dialect, block=_LARGEST_ROW), text, out)
+    _convert(replace(dialect, block=_LARGEST_ROW), text, out, called)
 
 
-def _write(dialect: Dialect, types: dict[str, pa.DataType], out: str) -> None:
+def _write(dialect: Dialect, types: dict[str, pa.DataType], out: str, called: str) -> None:
     tell, size, done = current_listener(), 0, 0
     if not dialect.file.lower().endswith(file_lists.PACKED[1:]):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)
-    schema = pa.schema(list(types.items()))
+    schema = pa.schema(list(types.items()), {NAME: os.path.basename(called)})
     texts = [name for name, kind in types.items() if is_text(kind)]
     options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
     held = schema.empty_table()

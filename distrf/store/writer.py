@@ -24,7 +24,7 @@ from ..errors import InputError, InUseError, StoreError
 from . import files
 from .outputs import check_zarr_ending, to_parquet
 from .spec import fingerprint_of_spec, require_same
-from .zarr_layout import APPEND, MANIFEST, PART, PARTS, ZARR, StoreInfo, info, stored, write_store
+from .zarr_layout import APPEND, MANIFEST, NAME, PARTS, ZARR, StoreInfo, info, stored, write_store
 
 
 @files.explains
@@ -288,7 +288,7 @@ def _write_part(store: StoreInfo, index: int, columns: Mapping[str, Any]) -> int
         if twice := sorted(new.keys() & flat.keys()):
             raise InputError(f"column names are unique; {twice} occur twice; rename a key column")
         flat |= new
-    table, buffer = pa.table(flat).replace_schema_metadata({PART: store.mark(index)}), io.BytesIO()
+    table, buffer = pa.table(flat).replace_schema_metadata({NAME: store.mark(index)}), io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
     files.write_bytes(f"{store.path}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.

@@ -32,8 +32,8 @@ from .spec import check_sealed, from_json, sealed, to_json
 
 FORMAT = "distrf-store 7"
 ZARR, PARTS, APPEND, MANIFEST = "zarr.json", "_spec.json", "append.json", "manifest"
-#: In the metadata of a part file: the name that it was given.
-PART = "distrf part"
+#: In the metadata of a Parquet file of ours: the name that it was given.
+NAME = "distrf name"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
 COMPARED = ("kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target")

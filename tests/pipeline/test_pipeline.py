@@ -22,7 +22,7 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.pipeline.options import Options, choose_learner
-from distrf.pipeline.sample import look_at, sample_targets
+from distrf.pipeline.sample import look_at, look_at_target
 from distrf.pipeline.training import BaselineWarning
 
 
@@ -110,6 +110,13 @@ def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng,
         y = da.from_array(y, chunks=100)
     with pytest.raises(InputError, match=r"is a classifier, but .*model='ridge'"):
         distrf.make_model(X, y, model=name)
+
+
+@pytest.mark.parametrize("model", ["huber", StreamingRidge(1e-3)])
+@pytest.mark.parametrize("labels", [[True, False], ["a", "b"]])
+def test_a_regressor_of_labels_is_refused(rng, model, labels):
+    with pytest.raises(InputError, match=r"is a regressor, but labels are .*ridge-classifier"):
+        distrf.make_model(rng.normal(size=(60, 2)), np.array(labels * 30), model=model)
 
 
 @pytest.mark.parametrize(
@@ -389,7 +396,7 @@ def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
         distrf.train(*((lazy_X, lazy_y) if lazy else (X, y)))
     if lazy:
         with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
-            sample_targets(lazy_y, 0, [0, 5, 13, 21])
+            look_at_target(lazy_y, 0, [0, 5, 13, 21])
 
 
 @pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")  # a linear model is better

@@ -280,4 +280,8 @@ def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
     (tmp_path / "b.csv").write_text("a,b\n1,x\n")
     open_table(tmp_path / "*.csv", scratch=tmp_path / "s")
     assert made.stat().st_mtime_ns == before
-    assert len(list((tmp_path / "s").iterdir())) == 3  # b of the first file became text
+    first, *others = sorted((tmp_path / "s").iterdir())
+    assert len(others) == 2  # b of the first file became text
+    first.write_bytes(others[0].read_bytes())
+    with pytest.raises(StoreError, match="its rows are those of another place"):
+        open_table(tmp_path / "*.csv", scratch=tmp_path / "s")
