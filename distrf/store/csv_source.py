@@ -72,6 +72,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
+        numbers = {c.name for c in asked if c.base == "number"} - text
         found = found_in(path, [converted(name) for name in names], names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
@@ -86,11 +87,14 @@ class CsvSource(TableSource):
             {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
             for schema in schemas
         ]
-        made = [converted(name, columns) for name, columns in zip(names, others, strict=True)]
-        return found_in(path, made, names) if any(others) else found
+        codes = [
+            {one.name for one in schema if one.name in numbers and is_text(one.type)} for schema in schemas
+        ]
+        made = [converted(*columns) for columns in zip(names, others, codes, strict=True)]
+        return found_in(path, made, names) if any(others + codes) else found
 
 
-def converted(name: str, text: Set[str] = frozenset()) -> str:
+def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -99,6 +103,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
         Path or URL.
     text : set of str
         Columns that are read as text, whatever they look like.
+    numbers : set of str
+        Columns of whole numbers whose leading zeros do not make codes of them.
 
     Returns
     -------
@@ -113,11 +119,12 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
+    spec |= {"numbers": sorted(numbers)} if numbers else {}
     place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
-    dialect = dialect_of(name, wanted)
+    dialect = replace(dialect_of(name, wanted), numbers=numbers)
     if files.is_local(place):
         with partial_file(root) as made:
             _convert(dialect, text, made, root)
@@ -231,6 +238,8 @@ class Dialect:
         Bytes before the first row that is no line of names.
     block : int
         Bytes that are parsed at a time: a row is not longer.
+    numbers : set of str
+        As of `converted`.
     """
 
     file: str
@@ -239,6 +248,7 @@ class Dialect:
     delimiter: str
     start: int
     block: int = _PIECE
+    numbers: Set[str] = frozenset()
 
     def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
         """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
@@ -454,7 +464,7 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
             other, code = (
                 pc.any(pc.match_substring_regex(texts[name], form)).as_py() for form in (_OTHER, _CODE)
             )
-            if (pa.types.is_integer(kind) and other) or (code and not other):
+            if (pa.types.is_integer(kind) and other) or (code and not other and name not in dialect.numbers):
                 types[name] = pa.string()
             elif pa.types.is_floating(kind) and not other:
                 types[name] = pa.uint64()
