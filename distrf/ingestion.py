@@ -27,8 +27,7 @@ from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
-from .store.csv_source import CsvSource
-from .store.formats import find_format, open_source
+from .store.formats import find_format, open_source, read_as
 from .store.matrix_files import SvmlightSource
 from .store.outputs import check_apart, hold
 from .store.row_source import RowSource, Selection, joined
@@ -111,8 +110,9 @@ def ingest(
         Replace a store of other data or options.
     append : bool, default=False
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
-        type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
+        type, and the options of CSV. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
+    {csv}
 
     Returns
     -------
@@ -206,10 +206,8 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
     target, columns = selection.target or old.target, old.columns or spec.get("columns")
     width = old.arrays["X"].tail[0] if svmlight else None  # the last columns may have no entry in these rows
     selection = replace(selection, target=target, columns=columns, zero_based=counted, n_features=width)
+    read_as(spec.get("csv", {}), source)
     part = _part(source, selection, order)  # before it is read
-    before, now = spec.get("csv", {}), said_format()
-    if CsvSource.recognises(source) and before != now:
-        raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
     X, y = _opened(source, selection)
     n, classes = X.shape[0], X.text_classes()
     _check_alike(old, X, y, classes)

@@ -23,7 +23,7 @@ from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
 from .plain_data import Codec, array_name
-from .record import Training, telling_columns
+from .record import Training
 from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
@@ -49,7 +49,8 @@ def save_model(
     Raises
     ------
     InputError
-        A class is not registered, an estimator is not fitted, or a parameter or a fitted attribute is not plain data.
+        A class is not registered, an estimator is not fitted, a parameter or a fitted attribute is not plain data, or weights are NaN
+        or infinite.
     SpecMismatchError
         `path` holds a model with another spec.
 
@@ -64,6 +65,11 @@ def save_model(
     >>> bool((loaded.coef_ == model.coef_).all())
     True
     """
+    for _, step in getattr(model, "steps", [("", model)]):
+        if not np.isfinite(getattr(step, "coef_", 0.0)).all():
+            raise InputError(
+                f"the weights of {type(step).__name__} are not all finite numbers; scale the rows and fit it again"
+            )
     arrays: dict[str, np.ndarray] = {}
     spec = {"distrf": __version__, "model": _encode_model(model, arrays), **details}
     write_model_folder(path, spec, arrays, overwrite)
@@ -134,8 +140,6 @@ def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model
     steps = [[name, _encode_model(step, arrays, f"{where}.{name}")] for name, step in model.steps]
     training = getattr(model, "training_", None)  # of those that distrf.train made
     record = {} if training is None else {"training": training.to_dict()}
-    columns = telling_columns(step for _, step in model.steps)
-    record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
     return {"$pipeline": steps, **record}
 
 

@@ -15,7 +15,6 @@ from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.planned import Phase
 from .store.frames import as_arrow, target_values
-from .store.text_forms import read_text
 
 #: Targets of a larger size are refused.
 _LARGEST = 1e140
@@ -87,7 +86,7 @@ class Targets:
         """Scores of shape (..., width) in the units of the targets. The centre is not added."""
         return scores if self.units is None else scores / self.units
 
-    def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> tuple[np.ndarray, float]:
+    def error_factors(self, weight: float, sums: np.ndarray, squares: np.ndarray) -> np.ndarray:
         """Factors on the squared errors of columns, by which each column counts alike.
 
         The mean over columns of factor x squared error, divided by the mean variance, is the mean of 1 - R^2.
@@ -99,16 +98,14 @@ class Targets:
 
         Returns
         -------
-        factors : array of shape (width,): ones for classes and for a single target, 0 for a target that does not vary
-        variance : float, mean variance of the columns
+        Array of shape (width,): ones for classes and for a single target, 0 for a target that does not vary.
         """
         mean, moments = sums / weight, squares / weight
         variance = np.maximum(moments - mean**2, 0.0)
         varies = variance > 1e-12 * moments + (1e-12 * self.centre) ** 2  # more than rounding leaves
         if self.classes is not None or self.width == 1 or not varies.any():
-            return np.ones(self.width), float(variance.mean())
-        counts = variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
-        return counts, float(variance.mean())
+            return np.ones(self.width)
+        return variance.mean() / np.where(varies, variance, np.inf) / varies.mean()
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
         known = ("distrf-targets", self.classes, self.centre, self.class_weight)
@@ -318,26 +315,6 @@ def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None)
         return Targets(None, otherwise, mean_weight=0.0)
     unit = weight_unit(mean := float(total) / y.shape[0])
     return Targets(None, np.atleast_1d(sums / total), weight_unit=unit, mean_weight=mean / unit)
-
-
-def read_numbers(y: Any, form: str) -> Any:
-    """Targets of text as the numbers that it writes; those that are numbers stay as they are, and a Dask array lazy.
-
-    form : of `distrf.store.text_forms.Found`
-
-    Raises InputError for a text that is none.
-    """
-    if y.dtype.kind not in "UO" or not form:
-        return y
-    if is_dask_collection(y):
-        return y.map_blocks(read_numbers, form, dtype=np.float64, meta=np.empty(0))
-    numbers = read_text(y, form)
-    if not (good := np.isfinite(numbers)).all():
-        raise InputError(
-            f"a target of numbers holds numbers alone, as the rows that were looked at; another is "
-            f"{str(y[int(good.argmin())])[:60]!r}; mend such rows, or drop them"
-        )
-    return numbers
 
 
 def refuse_unlike_targets(y: Any) -> None:

@@ -419,7 +419,7 @@ class LearnedMetric(FeatureEstimator):
             tried.append((loss, compared.alpha, system, map_))
         loss, alpha, system, map_ = min(tried, key=lambda one: one[0])
         sums = (part.sum(axis=0) for part in (system.state.targets, system.state.squares))
-        factors, _ = reduction.targets.error_factors(system.state.weight.sum(), *sums)
+        factors = reduction.targets.error_factors(system.state.weight.sum(), *sums)
         without = 0 if np.isfinite(loss) else None
         weights = next(system.solve([alpha], without)).weights * np.sqrt(factors)
         S, mean = system.moments(without)

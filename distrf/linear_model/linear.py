@@ -11,8 +11,8 @@ from sklearn.base import is_regressor
 from ..execution.planned import Costs, PlannedRows
 from ..folds import GivenFolds, given_folds
 from ..losses import LOSSES, Loss, losses_for
-from ..newton.descent import SLOPED, STEPS
-from ..newton.fit import HELD_OUT, Fitted, Newton, held_out_rule
+from ..newton.descent import SLOPED, STEPS, Descent
+from ..newton.fit import HELD_OUT, Newton, held_out_rule
 from ..newton.hessian import FACTORS
 from ..newton.line import LineReduction
 from ..newton.sample import sample_size
@@ -43,24 +43,24 @@ def fit_by_passes(
     *,
     calibrates: bool,
     choose_epsilon: bool = False,
-) -> Fitted:
+) -> tuple[Descent, Loss]:
     """Fit a model to [features, targets] or [features, targets, weights]: sets its weights, `gap_` and `n_iter_`.
 
     calibrates : whether fold 0 is held out, from which calibration learns; choose_epsilon : whether the width of the loss is chosen
     """
     rule = held_out_rule(folds, seed) if calibrates else ALL_ROWS
-    fitted = Newton(
+    descent, solution, loss = Newton(
         loss, given_alphas(model.alpha), choose_epsilon, bool(model.fit_intercept), float(model.tol),
         int(model.max_passes), seed, rule, model.checkpoint,
     ).fit(arrays, targets, folds)  # fmt: skip
     calibration = None
     if calibrates:
         rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
-        solutions = [fitted.solution, *[None] * (rule.n_sets - 1)]
+        solutions = [solution, *[None] * (rule.n_sets - 1)]
         calibration = learn_calibration(fold_scores(rows, targets, rule, solutions, seed), targets.classes)
-    model._set_solution(fitted.solution, targets, calibration)
-    model.gap_, model.n_iter_ = fitted.descent.gap, fitted.passes
-    return fitted
+    model._set_solution(solution, targets, calibration)
+    model.gap_, model.n_iter_ = descent.gap, descent.looks
+    return descent, loss
 
 
 def pass_costs(model: Any, rows: PlannedRows, loss: Loss, calibrates: bool) -> Costs:
@@ -179,11 +179,11 @@ class BaseLinear(LinearModel):
         epsilon, given = getattr(self, "epsilon", None), given_folds(X, folds)
         loss = loss_of(self.loss, targets, epsilon or "auto")
         arrays = [X, y] if weight is None else [X, y, weight]
-        fitted = fit_by_passes(
+        descent, loss = fit_by_passes(
             self, loss, arrays, targets, given, seed, calibrates=self._calibrates,
             choose_epsilon=epsilon == "auto" and self.loss == "huber",
         )  # fmt: skip
-        self.epsilon_, self.descent_ = fitted.loss.epsilon, fitted.descent.history
+        self.epsilon_, self.descent_ = loss.epsilon, descent.history
         self._finish(targets, y.ndim == 1)
         return self
 

@@ -18,7 +18,7 @@ from ..folds import GivenFolds, given_folds
 from ..losses import Squared
 from ..parameters import FLAG, FOLDER, SEED, estimator, number, one_of, param, whole
 from ..randomness import draw_seed
-from ..ridge.alphas import ALPHAS, are_compared, given_alphas, warn_if_lowest
+from ..ridge.alphas import ALPHAS, are_compared, given_alphas
 from ..ridge.gram import FoldRule, GramReduction, GramState
 from ..ridge.kept_state import KeptState, check_same_weights
 from ..ridge.normal_equations import (  # fmt: skip
@@ -71,7 +71,7 @@ class BaseRidge(LinearModel):
         1e-1 times the energy of the features (their mean square about the mean, about 1 for Fourier
         features). It adds decades while the best one is at an edge, and the half decades beside the best.
         Each alpha costs one factorisation of a D x D matrix for each fold and no further pass. Where no row
-        can be held out, "auto" is 1e-3. A warning says where rounding allows no alpha small enough.
+        can be held out, "auto" is 1e-3.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which has no penalty.
     cv : int or {"auto", "holdout"}, default="auto"
@@ -314,8 +314,6 @@ class BaseRidge(LinearModel):
             compared = Compared(alphas[0], alphas, None)
         else:
             compared = compare_alphas(system, alphas, reduction)
-            if alphas is None and compared.errors is not None:
-                warn_if_lowest(compared.alphas, compared.errors, compared.variance)
         solution = _checked(next(system.solve([compared.alpha])))
         without = without_folds(system, reduction, compared.alpha) if self.calibrate else []
         return _Solved(solution, compared.alphas, compared.errors, reduction.rule, without)

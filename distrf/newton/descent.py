@@ -39,12 +39,13 @@ class Descent:
     """What a descent has come to.
 
     weights : array of shape (P, C); value : the objective there; gap : estimate of (value - minimum) / value, see `unit` of `descend`
-    history : for each look at the rows "loss" and "gap"
+    looks : at the rows, those of failed steps included; history : for each look at the rows "loss" and "gap"
     """
 
     weights: np.ndarray
     value: float
     gap: float
+    looks: int = 1
     history: list[dict[str, float]] = field(default_factory=list)
 
 
@@ -60,6 +61,7 @@ def descend(
     shifts: bool = False,
     quadratic: bool = False,
     exact: bool = False,
+    doubt: Callable[[np.ndarray, np.ndarray, float], float] = lambda weights, slope, gap: 0.0,
     remark: Callable[[Descent], None] = lambda _: None,
 ) -> Descent:
     """Minimise from some weights on, until the estimated gap is at most `tol`, or for `most` looks at the rows.
@@ -83,11 +85,14 @@ def descend(
         Whether the loss is a quadratic: one point then tells the lowest of its line, and no step fails.
     exact : bool
         Whether the Hessian is that of all rows. Its direction is then right, and a failed step only too long.
+    doubt : callable, optional
+        How much the loss may fall from some weights, where it has some gradient and a parabola has some gap. The descent does not end
+        before that, too, is at most `tol`.
     remark : callable, optional
         Called with what the descent has come to after each look.
     """
     weights = _centred(weights, shifts)
-    points, looks = objective(weights, None, (0.0,), 1), 1
+    points = objective(weights, None, (0.0,), 1)
     P, Q, level, age, sloped = hessian(weights, 0.0), None, 0, 0, 1 if quadratic else SLOPED
     # Where rows of large weight are not in the sample, the others are a lesser share of all rows than of the sample.
     caution = _CAUTION * max(1.0, points.weight / P.rows.total)
@@ -100,10 +105,12 @@ def descend(
             del P, Q  # before there are others
             P, Q, age = hessian(now.weights, 0.0), None, 0
             direction, gap = _newton(P, pairs, slope, size / caution)
+        if gap <= tol:
+            gap = max(gap, doubt(now.weights, slope, gap) / size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})
         remark(now)
-        if gap <= tol or looks >= most:
+        if gap <= tol or now.looks >= most:
             return now
         failed, steps = exact, STEPS[:1] if quadratic else STEPS
         while True:
@@ -111,13 +118,14 @@ def descend(
                 Q = Q or hessian(now.weights, _DAMPING * 10.0 ** (level - 1))
                 direction = _newton(Q, pairs, slope, size)[0]
             direction = _centred(direction, shifts)
-            points, looks = objective(now.weights, direction, steps, sloped), looks + 1
+            points = objective(now.weights, direction, steps, sloped)
+            now.looks += 1
             best = int(np.argmin(points.losses[:sloped]))
             length = _to_lowest(points, now.value, slope, direction) if quadratic else steps[best]
             if points.losses[best] < now.value:
                 break
             lower, failures = points.losses.min() < now.value, 1 if exact else _FAILURES
-            if looks >= most or quadratic or (level >= failures and not lower):
+            if now.looks >= most or quadratic or (level >= failures and not lower):
                 return now
             if exact and lower:
                 steps = tuple(steps[int(np.argmin(points.losses))] * t for t in STEPS)

@@ -24,7 +24,7 @@ from ..ridge.gram import ALL_ROWS, FIRST_GIVEN, FoldRule
 from ..ridge.normal_equations import Solution
 from ..sgd.alpha import sample_alpha
 from ..sgd.rows import Rows, open_checkpoint
-from ..sgd.spectrum import UNLIKE, column_range, with_epsilon
+from ..sgd.spectrum import check_sizes, far_means, target_units_of, with_epsilon
 from ..targets import Targets
 from .descent import Descent, descend, penalised
 from .hessian import SampledHessian, SampledRows
@@ -34,6 +34,8 @@ from .sample import draw_sample
 #: Gap at which the pilot ends, the most steps that it takes, and the factor below which it renews its Hessian. On the sample a step
 #: costs less than a Hessian, and one for all outputs is enough: of 26 classes the pilot takes 7 s for 46.
 _PILOT: dict[str, Any] = {"tol": 3e-4, "most": 200, "slow": 1.2, "exact": True}
+#: How near the descent of `doubt` on the sample comes to its least, as a share of the gap, and the most steps that it takes.
+_NEAR, _LOOKS = 0.1, 30
 #: One of so many folds is held out for calibration.
 HELD_OUT = 10
 #: Gaps are shares of the loss, or where that is less of this share of the loss without weights.
@@ -43,20 +45,8 @@ _TINY = float(np.finfo(float).tiny)
 _TURNED = 3_000
 #: Damping of so much takes the largest second derivative of the loss for that of each row.
 _WHOLE = 100.0
-#: Products are made in float64 where a column's mean is so many times its standard deviation, or columns are so unlike.
-_FAR = 10.0
-#: Eigenvalues of columns that are smaller by this factor are lost in rounding, and alpha with them.
+#: Sizes of columns that are smaller by this factor are lost in rounding, and alpha with them.
 _LOST = 1e6
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """solution : Solution; loss : with its epsilon; passes : over all rows"""
-
-    descent: Descent
-    solution: Solution
-    loss: Loss
-    passes: int
 
 
 @dataclass(frozen=True)
@@ -79,8 +69,13 @@ class Newton:
     rule: FoldRule = ALL_ROWS
     checkpoint: str | os.PathLike[str] | None = None
 
-    def fit(self, arrays: Sequence[Any], targets: Targets, folds: GivenFolds | None = None) -> Fitted:
-        """Fit to [features, targets] or [features, targets, weights]. Alpha is chosen by fold 0 of the sample, or a third."""
+    def fit(
+        self, arrays: Sequence[Any], targets: Targets, folds: GivenFolds | None = None
+    ) -> tuple[Descent, Solution, Loss]:
+        """The descent over [features, targets] or [features, targets, weights], its solution, and the loss with its epsilon.
+
+        Alpha is chosen by fold 0 of the sample, or a third.
+        """
         rows = Rows.of(arrays[0], arrays[1], arrays[2] if len(arrays) > 2 else None, folds)
         steps = self._steps(rows, targets)
         passed = [*arrays, folds.values] if folds is not None and self.rule.given else list(arrays)
@@ -104,7 +99,6 @@ class Newton:
             state = steps.once(lambda: run_pass(reduction, passed, label=label[0], block_rows=block))
             if not state[0] > 0:
                 raise InputError("sample_weight must not be zero everywhere")
-            passes[0] += 1
             return penalised(reduction.points(state), W, d, t, alpha, self.intercept)
 
         start = np.zeros((D + self.intercept, targets.width))
@@ -112,28 +106,46 @@ class Newton:
         def hessian(W: np.ndarray, damping: float) -> SampledHessian:
             return SampledHessian(sample, loss, alpha, W, damping, min(1.0, damping / _WHOLE) ** 2)
 
-        def common(W: np.ndarray, damping: float) -> SampledHessian:  # its sample is all rows
-            return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=True)
+        def alone(
+            W: np.ndarray, damping: float, shared: bool = False
+        ) -> SampledHessian:  # the sample is all rows
+            return SampledHessian(sample, loss, alpha, W, least=float(damping > 0), shared=shared)
 
-        label, passes, block = ["gradient"], [0], rows_per_block(row_bytes(arrays[0]))
+        def doubt(W: np.ndarray, slope: np.ndarray, gap: float) -> float:
+            """What the loss of the sample is above its least, once it is tilted to have the gradient that all rows have here."""
+            tilt = slope - over_sample(W, None, (0.0,), 1).slopes[0]
+
+            def tilted(V: np.ndarray, d: np.ndarray | None, t: tuple[float, ...], slopes: int) -> Points:
+                points = over_sample(V, d, t, slopes)
+                points.slopes += tilt
+                points.losses += [float((tilt * (V - W - (0.0 if d is None else s * d))).sum()) for s in t]
+                return points
+
+            low = fall(tilted, W, alone, **_PILOT | {"tol": _NEAR * gap, "most": _LOOKS})
+            return low.history[0]["loss"] - low.value + low.gap * abs(low.value)
+
+        label, block = ["gradient"], rows_per_block(row_bytes(arrays[0]))
 
         def remark(now: Descent) -> None:
             label[0] = f"gradient|loss {now.value:.4g}, gap {now.gap:.1g}"
 
         unit = _UNIT * float(over_sample(start, None, (0.0,), 1).losses[0])
         fall = partial(descend, unit=unit, shifts=loss.shift_free, quadratic=isinstance(loss, Squared))
-        pilot = fall(over_sample, start, common, **_PILOT)
-        found = fall(over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark)
+        pilot = fall(over_sample, start, partial(alone, shared=True), **_PILOT)
+        more = {} if isinstance(loss, Squared) else {"doubt": doubt}
+        found = fall(
+            over_rows, pilot.weights, hessian, tol=self.tol, most=self.max_passes, remark=remark, **more
+        )
         if not np.isfinite(found.weights).all():
             raise InputError("weights are no longer numbers: scale rows and targets, or raise alpha")
         if found.gap > self.tol:
-            self._warn_unfinished(found.gap, passes[0])
+            self._warn_unfinished(found.gap, found.looks)
         weights = targets.decode(found.weights)
         intercept = weights[-1] if self.intercept else np.zeros(targets.width)
         intercept = intercept - (0.0 if shift is None else shift @ weights[:D])
         epsilon = chosen["epsilon"] if units is None else chosen["epsilon"] / units
         loss = replace(self.loss, epsilon=_plain(epsilon)) if self.choose_epsilon else self.loss
-        return Fitted(found, Solution(alpha, weights[:D], intercept), loss, passes[0])
+        return found, Solution(alpha, weights[:D], intercept), loss
 
     def _warn_unfinished(self, gap: float, passes: int) -> None:
         warnings.warn(
@@ -144,38 +156,22 @@ class Newton:
         )
 
     def _chosen(self, sample: SampledRows, rows: Rows, targets: Targets) -> dict[str, np.ndarray]:
-        """Penalty, epsilon, units of targets, shift, and whether products are made in float64, chosen on the sample.
-
-        Of several targets each has a spread of 1: else the gap would be that of the widest.
-        """
+        """Penalty, epsilon, units of targets, shift, and whether products are made in float64, chosen on the sample."""
         Z, Y, weight = sample.Z, sample.Y, sample.weight
-        units, loss = np.ones(Y.shape[1]), self.loss
-        if targets.classes is None and len(units) > 1:
-            spread = np.sqrt(weight @ (Y - weight @ Y) ** 2)
-            units = np.where(spread > 0, 1.0 / np.where(spread > 0, spread, 1.0), 1.0)
+        units, loss = None if targets.classes is not None else target_units_of(Y, weight), self.loss
+        if units is not None:
             Y, loss = Y * units, replace(loss, epsilon=loss.epsilon * units)
         if self.choose_epsilon:  # one for each target
             epsilons = [with_epsilon(self.loss, column[:, None], weight).epsilon for column in Y.T]
             loss = replace(loss, epsilon=np.array(epsilons) if len(epsilons) > 1 else epsilons[0])
-        low, high = (1.0, 1.0) if sp.issparse(Z) else column_range(Z)
+        apart, unlike = (1.0, False) if sp.issparse(Z) else check_sizes(Z, None, _LOST, 8)
         alpha = self.alphas[0] if self.alphas and len(self.alphas) == 1 else None
         if alpha is None:
-            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss, low / max(high, _TINY))
-            if high > _LOST * low:
-                warnings.warn(
-                    f"columns have sizes from {low:.2g} to {high:.2g}: the alpha that is chosen is too large for the small ones; put "
-                    "StreamingScaler before it, or give alpha", ConvergenceWarning, stacklevel=7,
-                )  # fmt: skip
-        mean = sample.means(weight[:, None])[:, 0]
-        if sp.issparse(Z):
-            squares = np.asarray(Z.multiply(Z).T @ weight)
-        else:
-            squares = np.einsum("i,ij,ij->j", weight, Z, Z, dtype=np.float64)
-        spread = np.sqrt(np.maximum(squares - mean**2, 0.0))
-        far = bool((np.abs(mean) > _FAR * spread).any())
+            alpha = self._sampled_alpha(replace(sample, Y=Y), sum(rows.blocks), loss, apart)
+        mean, far = far_means(Z, weight)
         shift = mean if far and self.intercept and not rows.sparse else np.zeros(rows.n_features)
-        exact = far or high > UNLIKE * low
-        made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": exact, "shift": shift, "units": units}
+        units = np.ones(Y.shape[1]) if units is None else units
+        made = {"alpha": alpha, "epsilon": loss.epsilon, "exact": far or unlike, "shift": shift, "units": units}
         return {name: np.asarray(value) for name, value in made.items()}
 
     def _sampled_alpha(self, sample: SampledRows, n: int, loss: Loss, apart: float) -> float:

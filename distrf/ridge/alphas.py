@@ -10,7 +10,6 @@ worse (0.010). Number code.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -70,24 +69,6 @@ def best_alpha(alphas: Sequence[float], errors: Sequence[float] | np.ndarray) ->
     """The alpha of least error. Of several with the same error, the largest one."""
     least = min(errors)
     return max(a for a, e in zip(alphas, errors, strict=True) if e <= least + _TIE * abs(least))
-
-
-def warn_if_lowest(alphas: Sequence[float], errors: Sequence[float] | np.ndarray, variance: float) -> None:
-    """Warn if the best alpha of a search is the smallest one that rounding allows, and errors still fall towards it.
-
-    variance : the error of a constant prediction. Below a hundredth of it no warning is due
-    """
-    order = np.argsort(alphas)
-    least, second = (errors[i] for i in order[:2])
-    if best_alpha(alphas, errors) == alphas[order[0]] and 0.01 * variance < least < 0.99 * second:
-        warnings.warn(
-            f"alpha={min(alphas):g} is the smallest that was compared, since rounding and passes allow none below it, and "
-            f"errors still fall there, to {least / variance:.2g} of the variance. Smaller ones are allowed by rows in float64 "
-            "where they are float32. If columns have unlike units, scale them with StreamingScaler; if features are "
-            "too smooth for these rows, take a shorter length scale",
-            RuntimeWarning,
-            stacklevel=4,
-        )
 
 
 def search(

@@ -194,13 +194,11 @@ class Compared:
     """The result of a comparison: the alpha taken, and all alphas compared with their errors.
 
     errors : mean squared error of each alpha on held-out rows; None if none were compared
-    variance : the error of a constant prediction
     """
 
     alpha: float
     alphas: list[float]
     errors: np.ndarray | None
-    variance: float = 0.0
 
 
 def compare_alphas(
@@ -225,7 +223,7 @@ def compare_alphas(
         return Compared(alone, [alone], None)
 
     state = system.state
-    counts, variance = reduction.targets.error_factors(
+    counts = reduction.targets.error_factors(
         weights.sum(), state.targets.sum(axis=0), state.squares.sum(axis=0)
     )
 
@@ -246,7 +244,7 @@ def compare_alphas(
         energy = system.energy()
         lost = max(system.rounding_floor(), system.n_features * np.finfo(np.float64).eps * energy)
         alphas, cv_errors = search(errors, energy, lost)
-    return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors, variance)
+    return Compared(best_alpha(alphas, cv_errors), alphas, cv_errors)
 
 
 def without_folds(system: NormalEquations, reduction: GramReduction, alpha: float) -> list[Solution | None]:

@@ -27,8 +27,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import eigh, eigvalsh, lu, qr
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.linalg import eigh, lu, qr
+from scipy.sparse.linalg import svds
 
 from ..randomness import variates
 
@@ -120,22 +120,6 @@ def most_directions(requested: int | None, rows: int, width: int) -> int:
     return min(width, _MOST_DIRECTIONS) if min(rows, width) > _MANY_FEATURES else min(rows, width)
 
 
-def intercept_scale(Z: np.ndarray) -> float:
-    """The value of the constant column whose weight is the intercept: the square root of lambda_1.
-
-    With it the intercept learns as fast as the fastest direction, and steps get shorter by a factor of two at most.
-    """
-    v = np.ones(Z.shape[1]) / np.sqrt(Z.shape[1])
-    value = 0.0
-    for _ in range(10):
-        u = Z.T @ (Z @ v.astype(Z.dtype))
-        value = float(np.linalg.norm(u.astype(np.float64)))
-        if value == 0:
-            return 1.0
-        v = u / value
-    return float(np.sqrt(value / len(Z)))
-
-
 @dataclass(frozen=True)
 class SampledRows:
     """The rows from which a preconditioner is made, each times the square root of its weight (mean weight 1).
@@ -158,11 +142,9 @@ def split_rows(
     rows: np.ndarray, together: int = 1, whole: bool = False, longest: float = np.inf
 ) -> SampledRows:
     """Two thirds of the sampled rows give the directions, the other third tests them; `together` neighbours are one draw."""
-    if whole:
-        return SampledRows(rows, None, whole, longest)
     held, unseen = (np.arange(len(rows)) // together) % 3 == 2, together / len(rows)
-    if len(rows) < 3:
-        return SampledRows(rows, None, whole, longest, unseen)
+    if whole or len(rows) < 3:
+        return SampledRows(rows, None, whole, longest, 0.0 if whole else unseen)
     return SampledRows(rows[~held], rows[held], whole, longest, unseen)
 
 
@@ -214,29 +196,17 @@ def _measured(P: Preconditioner, sample: SampledRows, alpha: float, seed: int) -
 
 
 def deflated_curvature(rows: np.ndarray, P: Preconditioner, seed: int) -> float:
-    """The largest eigenvalue of P^(1/2) (rows' rows / r) P^(1/2), to about one percent (Lanczos)."""
-    r, width = rows.shape
-    Q = P.directions
-    root = (1.0 - np.sqrt(1.0 - P.shrink)).astype(Q.dtype)
+    """The largest eigenvalue of P^(1/2) (rows' rows / r) P^(1/2), to about one percent."""
+    root = (1.0 - np.sqrt(1.0 - P.shrink)).astype(rows.dtype)
+    return largest_eigenvalue(rows - (rows @ P.directions * root) @ P.directions.T, seed)
 
-    def half(x: np.ndarray) -> np.ndarray:
-        return x - Q @ (root * (Q.T @ x)) if len(root) else x
 
-    def apply(x: np.ndarray) -> np.ndarray:
-        y = half(np.asarray(x, dtype=rows.dtype).ravel())
-        return half(rows.T @ (rows @ y)).astype(np.float64) / r
-
-    if width <= _LANCZOS_ABOVE:
-        matrix = np.stack([apply(e) for e in np.eye(width)])
-        return max(float(eigvalsh((matrix + matrix.T) / 2)[-1]), 0.0)
-    if not np.abs(rows).max() > 0:
-        return 0.0
-    first = variates(seed, "sgd curvature", 0, width, "normal")
-    operator = LinearOperator((width, width), matvec=apply, dtype=np.float64)
-    try:
-        return max(float(eigsh(operator, k=1, tol=1e-2, v0=first, return_eigenvectors=False)[0]), 0.0)
-    except ArpackNoConvergence as stopped:
-        return max([0.0, *stopped.eigenvalues]) or float(np.einsum("ij,ij->", rows, rows) / r)
+def largest_eigenvalue(Z: np.ndarray, seed: int) -> float:
+    """That of Z'Z / s, to about one percent (Lanczos)."""
+    if min(Z.shape) <= _LANCZOS_ABOVE or not Z.any():
+        return float(np.linalg.norm(Z.astype(np.float64), 2)) ** 2 / len(Z)
+    first = variates(seed, "sgd curvature", 0, min(Z.shape), "normal")
+    return float(svds(Z, 1, tol=1e-2, v0=first, return_singular_vectors=False)[0]) ** 2 / len(Z)
 
 
 def top_directions(Z: np.ndarray, k: int, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 from ..errors import InputError
@@ -21,7 +22,7 @@ from ..targets import Targets
 from .alpha import sample_alpha
 from .preconditioner import (
     Preconditioner,
-    intercept_scale,
+    largest_eigenvalue,
     make_preconditioner,
     most_directions,
     sample_size,
@@ -115,17 +116,20 @@ def measure_spectrum(
     Z, y, weight, folds = rows.sample(sample_size(n, rows.n_features), seed)
     Y, weight = targets.encode(y, weight)
     weight = weight if weight is None or weight.sum() > 0 else None
-    target_units = None if targets.classes is not None else _target_units(Y, weight)
+    target_units = None if targets.classes is not None else target_units_of(Y, weight)
     if target_units is not None:
         Y, loss = Y * target_units, replace(loss, epsilon=loss.epsilon * target_units)
     loss = with_epsilon(loss, Y, weight) if choose_epsilon else loss
     smoothness = loss.curvature(1.0 if targets.classes is not None else _spread(Y, weight))
-    shift = _shift(Z, weight) if intercept and not rows.sparse else None
+    mean, far = far_means(Z, weight)
+    shift = mean if far and intercept and not rows.sparse else None
     Z = Z if shift is None else Z - shift.astype(Z.dtype)
-    apart = _check_sizes(Z, shift)
+    apart, _ = check_sizes(Z, shift)
     if alpha is None:
         alpha = sample_alpha(Z, Y, weight, n, seed, folds, loss, smoothness, apart)
-    constant = intercept_scale(weighted_rows(Z, weight, 0.0)) if intercept else 0.0
+    # The constant column whose weight is the intercept: so it learns as fast as the fastest direction, and steps are halved at most.
+    constant = float(np.sqrt(largest_eigenvalue(weighted_rows(Z, weight, 0.0), seed))) or 1.0
+    constant = constant if intercept else 0.0
     largest = 1.0 if targets.class_weight is None else targets.class_weight.max() / targets.weight_unit
     largest = largest if len(rows.arrays) == 2 else np.inf  # that of the rows is not known
     longest = (rows.longest + constant**2) * largest / targets.mean_weight
@@ -146,35 +150,35 @@ def measure_spectrum(
     )  # fmt: skip
 
 
-def column_range(Z: np.ndarray, shift: np.ndarray | None = None, share: float = 0.0) -> tuple[float, float]:
-    """The least and the largest of the sizes of columns, each that of its largest entry; columns of zeros have none.
+def check_sizes(
+    Z: np.ndarray, shift: np.ndarray | None, warned: float = UNLIKE, stacklevel: int = 6
+) -> tuple[float, bool]:
+    """The size of the smallest column over that of the largest, and whether that is less than 1 / UNLIKE of many columns.
 
-    Neither have constant columns, of which subtracting a shift left what rounding is. Of many columns a share of the smallest is
-    left out.
+    Their sizes are those of their largest entries; columns of zeros have none, and constant ones, of which subtracting a shift left
+    what rounding is. Refuses extreme sizes, and warns of sizes that are as unlike as `warned`. Of many columns a share of the smallest is
+    left out then.
     """
     sizes = np.maximum(Z.max(axis=0), -Z.min(axis=0)).astype(np.float64)
     sizes = np.sort(sizes[sizes > (0.0 if shift is None else 4.0 * np.finfo(Z.dtype).eps * np.abs(shift))])
-    return (float(sizes[int(share * len(sizes))]), float(sizes[-1])) if len(sizes) else (0.0, 0.0)
-
-
-def _check_sizes(Z: np.ndarray, shift: np.ndarray | None) -> float:
-    """The size of the smallest column over that of the largest. Refuses extreme sizes, and warns of unlike ones."""
-    least, high = column_range(Z, shift)
-    if high and not 1.0 / _EXTREME < high < _EXTREME:
+    if not len(sizes):
+        return 1.0, False
+    low, high = sizes[int(_FEW * len(sizes))], sizes[-1]
+    if not 1.0 / _EXTREME < high < _EXTREME:
         raise InputError(
             f"the largest features must lie between {1.0 / _EXTREME:g} and {_EXTREME:g} in size, so that sums of their squares are "
             f"numbers; got {high:.3g}; scale the columns, as StreamingScaler does"
         )
-    if high > UNLIKE * (low := column_range(Z, shift, _FEW)[0]):
+    if high > warned * low:
         warnings.warn(
-            f"columns have sizes from {low:.2g} to {high:.2g}: SGD learns slowly from the small ones; put StreamingScaler before it",
+            f"columns have sizes from {low:.2g} to {high:.2g}: little is learned from the small ones; put StreamingScaler before it",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=stacklevel,
         )
-    return least / high if high else 1.0
+    return float(sizes[0] / high), bool(high > UNLIKE * low)
 
 
-def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
+def target_units_of(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
     """Powers of two, shape (C,), by which targets get about the largest spread among them; None if spreads are alike.
 
     One length of steps, one epsilon and one sum of losses then suit all targets.
@@ -185,11 +189,15 @@ def _target_units(Y: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None
     return units if (units > 1).any() else None
 
 
-def _shift(Z: np.ndarray, weight: np.ndarray | None) -> np.ndarray | None:
-    """The column means, if one is so far from zero that rounding would hide the variation of its column; else None."""
-    mean = np.average(Z, axis=0, weights=weight).astype(np.float64)
-    spread = np.sqrt(np.average((Z - mean) ** 2, axis=0, weights=weight))
-    return mean if (np.abs(mean) > _FAR * spread).any() else None
+def far_means(Z: Any, weight: np.ndarray | None) -> tuple[np.ndarray, bool]:
+    """The means of columns, and whether one is so far from zero that rounding would hide the variation of its column."""
+    w = np.ones(Z.shape[0]) if weight is None else weight
+    if sp.issparse(Z):
+        mean, squares = Z.T @ w / w.sum(), Z.multiply(Z).T @ w / w.sum()
+    else:
+        mean = np.einsum("i,ij->j", w, Z, dtype=np.float64) / w.sum()
+        squares = np.einsum("i,ij,ij->j", w, Z, Z, dtype=np.float64) / w.sum()
+    return mean, bool((np.abs(mean) > _FAR * np.sqrt(np.maximum(squares - mean**2, 0.0))).any())
 
 
 def with_epsilon(loss: Loss, Y: np.ndarray, weight: np.ndarray | None) -> Loss:

@@ -73,7 +73,8 @@ class CsvSource(TableSource):
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
         numbers = {c.name for c in asked if c.base == "number"} - text
-        found = found_in(path, [converted(name) for name in names], names)
+        made = [converted(name) for name in names]
+        found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -83,15 +84,12 @@ class CsvSource(TableSource):
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
         text |= merged(found.schemas)[1].keys()
-        others = [
-            {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
-            for schema in schemas
-        ]
-        codes = [
-            {one.name for one in schema if one.name in numbers and is_text(one.type)} for schema in schemas
-        ]
-        made = [converted(*columns) for columns in zip(names, others, codes, strict=True)]
-        return found_in(path, made, names) if any(others + codes) else found
+        again = []
+        for name, schema in zip(names, schemas, strict=True):
+            others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
+            codes = {one.name for one in schema if is_text(one.type)}
+            again.append(converted(name, (text - numbers) & others, numbers & codes))
+        return found if again == made else found_in(path, again, names)
 
 
 def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = frozenset()) -> str:

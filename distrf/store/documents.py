@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, InUseError, StoreError
+from ..errors import InUseError, StoreError
 from . import files
 from .outputs import hold
 from .spec import check_sealed, from_json, require_same, sealed, to_json
@@ -160,14 +160,8 @@ class Document:
 
 
 def _storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Arrays in a dtype and an order that are the same everywhere. Raises InputError for what is not plain data."""
+    """Arrays in a dtype and an order that are the same everywhere."""
     found = {name: np.asarray(value, order="C") for name, value in arrays.items()}
-    for name, array in found.items():
-        if array.dtype.kind not in "biufcU" or array.dtype.char in "gG":
-            raise InputError(
-                f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
-                "it first (pickled objects are never written)"
-            )
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in found.items()}
 
 

@@ -30,6 +30,7 @@ from .table_schema import (
     base_of,
     decoded,
     drift,
+    is_text,
 )
 from .text_forms import read_text
 
@@ -70,7 +71,7 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base == "empty":
         return np.full(len(values), MISSING)
     if column.base == "text":
-        return text_codes(values if base == "text" else _digits(decoded(values), column.name))
+        return _by_distinct(values, _hashes, column.name)
     if base == "number" and column.stamps:
         values, base = decoded(values).cast(pa.large_string()), "text"
     if base == "text":
@@ -92,7 +93,7 @@ def _numbers(values: pa.ChunkedArray, narrow: bool) -> np.ndarray:
     return numbers
 
 
-def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _digits(values: pa.Array, name: str) -> pa.Array:
     """Integers as text. pandas makes floats of those among which some are missing, and rounds them beyond 2^53."""
     try:
         if pa.types.is_floating(values.type):
@@ -121,27 +122,21 @@ def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     return seconds
 
 
-def text_codes(column: pa.ChunkedArray) -> np.ndarray:
-    """The codes of texts, of shape (rows,): the high 52 bits of BLAKE2b of their UTF-8 bytes, or `MISSING`."""
-    return _by_distinct(column, _hashes)
-
-
 def _hashes(texts: pa.Array) -> np.ndarray:
-    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in _bytes(texts))
+    """The high 52 bits of BLAKE2b of the UTF-8 bytes of texts."""
+    texts = texts.cast(pa.large_binary()).to_pylist()
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return (np.frombuffer(digests, ">u8") >> 12).astype(np.float64)
 
 
-def _bytes(texts: pa.Array) -> list[bytes]:
-    return texts.cast(pa.large_binary()).to_pylist()
-
-
-def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
-    """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
+def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray], name: str) -> np.ndarray:
+    """A number for each text of a column, or whole number, computed once for each that occurs; `MISSING` of nulls and empty texts."""
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
     found = pc.dictionary_encode(decoded(column)).combine_chunks()
-    texts = found.dictionary.cast(pa.large_string())
-    there = pc.greater(pc.binary_length(texts), 0)
+    texts = found.dictionary
+    texts = (texts if is_text(texts.type) else _digits(texts, name)).cast(pa.large_string())
+    there = pc.greater(pc.binary_length(texts), 0).fill_null(False)
     table = np.full(len(texts) + 1, MISSING)  # nulls come last
     table[np.flatnonzero(there)] = numbers(texts.filter(there))
     return table[found.indices.fill_null(len(texts)).to_numpy()]
@@ -151,7 +146,7 @@ def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     """The numbers that texts write; where the column held times, each must be one, with a time zone or without as there."""
     zone = {None: "", True: "+", False: "-"}[column.zoned]
     form = column.form or ("clock:" if column.base == "clock" else f"date:ymd{zone}")
-    numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD))
+    numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD), column.name)
     if not column.form and (numbers == UNREAD).any():
         wrong = decoded(values).cast(pa.large_binary()).filter(pa.array(numbers == UNREAD))[0].as_py()
         raise InputError(

@@ -65,6 +65,7 @@ def column_facts(
     table: pa.Table,
     schema: TableSchema,
     said: Mapping[str, str] | None = None,
+    guessed: bool = False,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -75,6 +76,8 @@ def column_facts(
     schema : TableSchema
     said : mapping of str to str, optional
         What columns are said to be.
+    guessed : bool
+        Whether types are guessed, as of CSV: text of whole numbers is then no text on purpose, but has others among them.
     """
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
@@ -83,7 +86,7 @@ def column_facts(
         text = column.base == "text" and not column.digits
         if (number and kind == "date") or (text and kind in (None, "number", "date")):
             found = find_form(raw.cast(pa.large_string()), kind)
-        if found is not None and found.doubt == CODES and kind == "number":
+        if found is not None and found.doubt == CODES and (guessed or kind == "number"):
             found = replace(found, doubt="")
         if text and found is not None and found.base == "number":
             read = replace(column, base="number", form=found.form)

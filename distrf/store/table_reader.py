@@ -173,7 +173,7 @@ class TableRows:
                         files.check_state(group.origin, group.state, remote=True)
                     low, high = max(first - group.first, 0), min(last - group.first, group.rows)
                     for row, table in self._pieces(file, group, low, high, most or group.rows):
-                        yield TablePart(computable(table), group.first + row, group.where)
+                        yield TablePart(table, group.first + row, group.where)
 
     def _pieces(
         self, file: pq.ParquetFile, group: Group, low: int, high: int, most: int
@@ -185,38 +185,34 @@ class TableRows:
         """
         known, named = set(file.schema_arrow.names), [*self.columns, *filter(None, [self.labelled])]
         column = {f"{name}_{i}": name for name in known & self.lists.keys() for i in range(self.lists[name])}
-        wanted = {name: column.get(name, name) for name in named}
-        there = list(dict.fromkeys(name for name in wanted.values() if name in known))
-        first, last, whole = low, high, file.metadata.row_group(group.number).num_rows
-        if self.labelled:
-            first, last = 0, whole
-        pieces: Iterator[tuple[int, pa.Table]]
-        if there and most < last - first:
-            pieces = _batches(file, group, there, most, first, last)
+        held = {name: column.get(name, name) for name in named}
+        there = list(dict.fromkeys(name for name in held.values() if name in known))
+        there = there or file.schema_arrow.names[:1]  # it tells how many rows there are
+        start, stop = low, high
+        if self.labelled:  # how many rows are left out before is not known
+            start, stop = 0, file.metadata.row_group(group.number).num_rows
+        if most < stop - start:
+            tables = _batches(file, group, there, most, start, stop)
         else:
             step = 1 if files.is_local(group.file) else _COLUMNS
-            tables = [
-                _rows(file, group, there[i : i + step], first, last, whole) for i in range(0, len(there), step)
-            ]
-            columns = {name: table.column(name) for table in tables for name in table.column_names}
-            pieces = iter([(first, pa.table(columns))])
-        done = 0
-        for row, table in pieces:
-            rows, values = table.num_rows if there else last - first, dict(group.values)
-            if column:
-                table = spread(table, self.lists)
-            columns = {
-                name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
-                for name, held in wanted.items()
-            }
-            table = pa.table(columns)
-            if self.labelled:
-                table = table.filter(present(table.column(self.labelled))).select(self.columns)
-                row, done = done, done + len(table)
-                if done <= low or row >= high:
-                    continue
-                row, table = max(row, low), table.slice(max(0, low - row), high - max(row, low))
-            yield row, table
+            some = [_rows(file, group, there[i : i + step], start, stop) for i in range(0, len(there), step)]
+            tables = iter(
+                [pa.table({name: table.column(name) for table in some for name in table.column_names})]
+            )
+        made = (self._made(table, held, dict(group.values)) for table in tables)
+        for row, table in _between(made, low - start, high - start):
+            yield start + row, table
+
+    def _made(self, table: pa.Table, held: Mapping[str, str], values: Mapping[str, Any]) -> pa.Table:
+        """The columns, of which the file has those in which they are `held`, and its folders the values of others, of some rows of it."""
+        rows, known = len(table), set(table.column_names)
+        table = computable(spread(table, self.lists) if self.lists else table)
+        columns = {
+            name: table.column(name) if at in known else pa.repeat(pa.scalar(values.get(name)), rows)
+            for name, at in held.items()
+        }
+        table = pa.table(columns)
+        return table.filter(present(columns[self.labelled])).select(self.columns) if self.labelled else table
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -321,26 +317,32 @@ def side_by_side(columns: Iterable[np.ndarray], shape: tuple[int, int], dtype: n
     return out
 
 
-def _batches(
-    file: pq.ParquetFile, group: Group, columns: list[str], most: int, low: int, high: int
-) -> Iterator[tuple[int, pa.Table]]:
-    """Of the rows low:high of a row group the columns, at most so many rows at a time, each behind its first row."""
+def _between(tables: Iterable[pa.Table], low: int, high: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows low:high of neighbouring ones, each table behind the number of its first row."""
     row = 0
-    for batch in file.iter_batches(most, row_groups=[group.number], columns=columns, use_threads=False):
-        start, stop = max(0, low - row), min(high - row, len(batch))
+    for table in tables:
+        start, stop = max(0, low - row), min(high - row, len(table))
         if start < stop:
-            yield row + start, pa.Table.from_batches([batch.slice(start, stop - start)])
-        row += len(batch)
+            yield row + start, table.slice(start, stop - start)
+        row += len(table)
         if row >= high:
             return
 
 
-def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int, whole: int) -> pa.Table:
-    """The rows low:high of a row group that has so many."""
-    if (low, high) == (0, whole):
+def _batches(
+    file: pq.ParquetFile, group: Group, columns: list[str], most: int, low: int, high: int
+) -> Iterator[pa.Table]:
+    """Of the rows low:high of a row group the columns, at most so many rows at a time."""
+    batches = file.iter_batches(most, row_groups=[group.number], columns=columns, use_threads=False)
+    return (table for _, table in _between((pa.Table.from_batches([one]) for one in batches), low, high))
+
+
+def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int) -> pa.Table:
+    """The rows low:high of a row group."""
+    if (low, high) == (0, file.metadata.row_group(group.number).num_rows):
         return file.read_row_group(group.number, columns=columns, use_threads=False)
     size = min(_BATCH_ROWS, max(1, (high - low) // 4))  # a slice holds its batch
-    return pa.concat_tables(table for _, table in _batches(file, group, columns, size, low, high))
+    return pa.concat_tables(_batches(file, group, columns, size, low, high))
 
 
 def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, where: str) -> None:
@@ -405,18 +407,13 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     for _, _, lengths, _ in looks:
         lists = lengths | lists  # the first file that has a column says how long its lists are
     folders = file_lists.folder_values(origins, path)
-    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
-    keys = list(dict.fromkeys(key for values in folders for key in values))
+    more = list(pa.array(folders).type)
     groups: list[Group] = []
     schemas, row = [], 0
     for name, origin, (metadata, kinds, _, state), values in zip(names, origins, looks, folders, strict=True):
         schema = spread_schema(computable(kinds.empty_table()).schema, lists)
-        more = [
-            pa.field(key, pa.int64() if key in whole else pa.string())
-            for key in keys
-            if key not in schema.names
-        ]
-        schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
+        new = [one for one in more if one.name not in schema.names]
+        schemas.append((origin, pa.schema([*schema, *new], schema.metadata)))
         for number in range(metadata.num_row_groups):
             if count := metadata.row_group(number).num_rows:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
@@ -463,13 +460,11 @@ def spread(rows: pa.Table, lists: Mapping[str, int]) -> pa.Table:
     """Rows whose lists are columns. Raises InputError for a list of another length."""
     columns = []
     for one, column in zip(rows.schema, rows.columns, strict=True):
-        if not (length := lists.get(one.name, 0)):
-            columns.append(column)
-            continue
-        if set(pc.unique(pc.list_value_length(column).drop_null()).to_pylist()) - {length}:
+        length = lists.get(one.name, 0)
+        if length and pc.all(pc.equal(pc.list_value_length(column), length)).as_py() is False:
             raise InputError(
                 f"lists of numbers are columns where they have one length; column {one.name!r} has not {length} numbers in some "
                 "rows; cut them, or leave the column out with exclude="
             )
-        columns += [pc.list_element(column, i) for i in range(length)]
+        columns += [pc.list_element(column, i) for i in range(length)] or [column]
     return pa.table(columns, schema=spread_schema(rows.schema, lists))

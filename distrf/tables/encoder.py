@@ -34,6 +34,7 @@ from ..parameters import (
     whole,
 )
 from ..randomness import draw_seed
+from ..store.csv_source import CsvSource
 from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema, listed
 from ..targets import Targets, as_columns, class_targets, regression_targets
@@ -422,7 +423,8 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    facts = column_facts(table.sample(), table.schema, said)
+    guessed = isinstance(getattr(table.place, "source", None), CsvSource)
+    facts = column_facts(table.sample(), table.schema, said, guessed)
     kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)

@@ -117,7 +117,7 @@ def infer_kinds(
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
-        unread = bool(caution and (fact.infinite or fact.found))
+        unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
         kinds = [_as_number(kind) if "ascending" in kind.why and kind.lost else kind for kind in kinds]
@@ -159,13 +159,13 @@ def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
         return f"column {column.name!r} has floating-point numbers beyond 2^53: integers that were rounded to one are one level"
     if fact.found is None or not column.form or not (fact.found.stray or fact.found.doubt):
         return ""
-    stray = f"not {fact.found.stray[:60]!r}" if fact.found.stray else ""
+    stray = f"not {fact.found.stray[:60]!r}: such texts count as missing" if fact.found.stray else ""
     doubts = " and ".join(filter(None, [stray, fact.found.doubt]))
     otherwise = f"say kinds={ {column.name: 'category'} } for levels"
     if fact.found.doubt:
         numbers = f"{otherwise}, 'number' for numbers"
         otherwise = numbers if fact.found.doubt == CODES else f"write it otherwise, or {otherwise}"
-    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}; texts that are none count as missing"
+    return f"column {column.name!r} is {fact.found.words}, but {doubts}; {otherwise}"
 
 
 def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:

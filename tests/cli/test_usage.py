@@ -45,7 +45,7 @@ TRAIN = [
     ("--set map__random_state=3", "has: kernel, .*got 'random_state'"),
     ("--map tefm --set map__base__n_components=0", "map__base__n_components must be an integer >= 1, got 0"),
     ("--map tefm --set map__base__base=1", "the map, RandomFourierFeatures, has: .*got 'base'"),
-    ("--seed -1", "random_state must be an integer >= 0, got -1"),
+    ("--seed -1", "random_state must be an integer >= 0"),
     (f"--seed {BIG}", "random_state must be an integer between"),
     ("--alpha 1e-6,x", "alpha must be .*finite numbers >= 0"),
     ("--set model__cv=1", "model__cv must be an integer >= 2, 'holdout' or 'auto', got 1"),

@@ -9,7 +9,7 @@ from distrf.sgd import preconditioner
 from distrf.sgd.preconditioner import (
     SampledRows,
     deflated_curvature,
-    intercept_scale,
+    largest_eigenvalue,
     make_preconditioner,
     top_directions,
     weighted_rows,
@@ -145,10 +145,11 @@ def test_weights_are_repeated_rows():
     np.testing.assert_allclose(A.T @ A / len(A), B.T @ B / len(B))
 
 
-def test_intercept_scale_is_the_largest_singular_value():
-    Z = rows()
-    assert intercept_scale(Z) == pytest.approx(np.linalg.norm(Z, 2) / 20, rel=1e-2)
-    assert intercept_scale(np.zeros((4, 3))) == 1.0
+@pytest.mark.parametrize("shape", [(400, 30), (60, 40)])
+def test_the_largest_eigenvalue(shape):
+    Z = rows(*shape)
+    assert largest_eigenvalue(Z, 0) == pytest.approx(np.linalg.norm(Z, 2) ** 2 / shape[0], rel=1e-2)
+    assert largest_eigenvalue(np.zeros(shape), 0) == 0.0
 
 
 def test_rows_of_zeros():
