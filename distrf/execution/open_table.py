@@ -21,7 +21,7 @@ from ..store.files import normalise
 from ..store.frames import as_arrow
 from ..store.row_source import Selection
 from ..store.table_codes import coded
-from ..store.table_schema import TableSchema, drift, present, target_dtype
+from ..store.table_schema import TableSchema, base_of, drift, present, target_dtype
 from ..store.table_source import TableSource, chosen_names, lay_out
 from .labelled import block_values, is_frame, partition_blocks
 from .open_rows import lazy_rows
@@ -254,7 +254,10 @@ def _open_frame(data: Any, selection: Selection) -> Table:
     layout = _layout(name, [(name, table.schema)], selection)
     target, n = selection.target, len(table)
     if selection.labelled and target is not None:
-        table = table.filter(present(table.column(target)))
+        able = [
+            j for j, one in enumerate(table.schema) if base_of(one.type)
+        ]  # Arrow filters not all of the others
+        table = table.select(able).filter(present(table.column(target)))
     _require_rows(len(table), n - len(table), name, target)
     y = None if target is None else frames.target_values(table, target)
     place = _Frame((len(table),), layout.schema, table)

@@ -72,6 +72,7 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
+        numbers = {c.name for c in asked if c.base == "number"} - text
         made = [converted(name) for name in names]
         found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
@@ -86,11 +87,12 @@ class CsvSource(TableSource):
         again = []
         for name, schema in zip(names, schemas, strict=True):
             others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
-            again.append(converted(name, text & others))
+            codes = {one.name for one in schema if is_text(one.type)}
+            again.append(converted(name, (text - numbers) & others, numbers & codes))
         return found if again == made else found_in(path, again, names)
 
 
-def converted(name: str, text: Set[str] = frozenset()) -> str:
+def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -99,6 +101,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
         Path or URL.
     text : set of str
         Columns that are read as text, whatever they look like.
+    numbers : set of str
+        Columns of whole numbers whose leading zeros do not make codes of them.
 
     Returns
     -------
@@ -113,11 +117,12 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
+    spec |= {"numbers": sorted(numbers)} if numbers else {}
     place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
-    dialect = dialect_of(name, wanted)
+    dialect = replace(dialect_of(name, wanted), numbers=numbers)
     if files.is_local(place):
         with partial_file(root) as made:
             _convert(dialect, text, made, root)
@@ -231,6 +236,8 @@ class Dialect:
         Bytes before the first row that is no line of names.
     block : int
         Bytes that are parsed at a time: a row is not longer.
+    numbers : set of str
+        As of `converted`.
     """
 
     file: str
@@ -239,6 +246,7 @@ class Dialect:
     delimiter: str
     start: int
     block: int = _PIECE
+    numbers: Set[str] = frozenset()
 
     def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
         """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
@@ -454,7 +462,7 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
             other, code = (
                 pc.any(pc.match_substring_regex(texts[name], form)).as_py() for form in (_OTHER, _CODE)
             )
-            if (pa.types.is_integer(kind) and other) or (code and not other):
+            if (pa.types.is_integer(kind) and other) or (code and not other and name not in dialect.numbers):
                 types[name] = pa.string()
             elif pa.types.is_floating(kind) and not other:
                 types[name] = pa.uint64()

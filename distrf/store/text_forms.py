@@ -324,6 +324,8 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     """
     texts = pc.unique(pc.ascii_trim_whitespace(_arrow(column).cast(pa.large_string())))
     texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
+    if kind == "number":  # who says so wants no codes: leading zeros say nothing
+        texts = pc.replace_substring_regex(texts, r"^([+-]?)0+(\d)", r"\1\2")
     if not len(texts):
         return None
     for name, (found, find, read) in FORMS.items():

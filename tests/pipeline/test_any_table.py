@@ -279,6 +279,10 @@ def test_text_views(rng, frame_of, tmp_path):
     assert [part["value"] for part in scores["slices"]] == ["x", "yy", "z", "missing"]
     parquet.write_table(pa.table(columns), path := tmp_path / "a.parquet")
     same = distrf.train(path, target="y", map=None).predict(frame).tolist()
+    nested = pa.StructArray.from_arrays([texts], ["t"])  # which Arrow does not filter
+    gaps = pa.table(columns | {"nested": nested, "y": pa.array([None, "no", "yes"] * 40)})
+    with pytest.warns(UserWarning, match="'nested'"), pytest.warns(ColumnWarning, match="40 of 120 rows"):
+        distrf.train(gaps, target="y", map=None, drop_missing_target=True)
     assert same == distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
 
 

@@ -76,6 +76,16 @@ LATE = {
 }
 
 
+def test_codes_of_digits_are_numbers_where_numbers_are_asked_for(tmp_path):
+    numbers = np.arange(120) * 37 % 90
+    pd.DataFrame({"n": numbers, "y": numbers * 1.0}).to_csv(tmp_path / "plain.csv", index=False)
+    (tmp_path / "padded.csv").write_text("n,y\n" + "".join(f"{n:03},{n}.0\n" for n in numbers))
+    for name, said in (("plain", {}), ("padded", {"n": "number"})):
+        model = distrf.train(tmp_path / f"{name}.csv", target="y", map=None, kinds=said)
+        for rows in ("plain", "padded"):
+            np.testing.assert_allclose(distrf.predict(model, tmp_path / f"{rows}.csv"), numbers, atol=0.1)
+
+
 @pytest.mark.parametrize("where", ["file", "folder"])
 def test_a_type_holds_all_values(tmp_path, where):
     """Of a long file, and of a folder with one file that has the first values and one that has the other."""
