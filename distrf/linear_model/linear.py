@@ -114,7 +114,8 @@ class BaseLinear(LinearModel):
     alpha_ : float
         The strength of the penalty in use.
     gap_ : float
-        Estimate of (F - least F) / F, of the preconditioned gradient; of several targets each in units of its spread.
+        Estimate of (F - least F) / F, of the preconditioned gradient and of the sample; of several targets each in units of about the
+        largest spread. Where F is less than 1e-4 of the loss without weights, a share of that.
     descent_ : list of dict
         For each step "loss" (with penalty) and "gap".
     n_iter_ : int

@@ -105,7 +105,7 @@ def descend(
             del P, Q  # before there are others
             P, Q, age = hessian(now.weights, 0.0), None, 0
             direction, gap = _newton(P, pairs, slope, size / caution)
-        if gap <= tol:
+        if gap <= tol and not quadratic:
             gap = max(gap, doubt(now.weights, slope, gap) / size)
         now.gap = gap = min(gap, abs(now.value) / size)  # no loss is below 0
         now.history.append({"loss": now.value, "gap": gap})

@@ -98,6 +98,15 @@ def heavy_weights(rng):
     return StreamingLinearClassifier("logistic", alpha=1e-4), Z, labels(Z, rng), {"sample_weight": weight}, 400
 
 
+def few_of_a_class(rng):
+    """The loss of a rare class is no parabola yet where that of the others has all but ended."""
+    Z = rng.normal(size=(4000, 16))
+    scores = Z @ rng.normal(size=(16, 5)) / 4 + 0.1 * rng.normal(size=(4000, 5))
+    y = 1 + scores[:, 1:].argmax(axis=1)
+    y[np.argsort(scores[:, 0] + 0.3 * rng.normal(size=4000))[-7:]] = 0
+    return StreamingLinearClassifier("squared_hinge", alpha=4e-5), Z, y, None, 2400
+
+
 #: {name: (problem, most passes)}
 PROBLEMS = {
     "uint8 Dask rows, squared": (whole_numbers, 5),
@@ -110,6 +119,7 @@ PROBLEMS = {
     "16 positives of 4,000, logistic": (few_positives, 50),
     "Student t(1.2) columns, squared": (heavy_tails, 20),
     "two rows of weight 1e5, logistic": (heavy_weights, 45),
+    "7 rows of a class, squared hinge": (few_of_a_class, 20),
 }
 
 
