@@ -35,7 +35,7 @@ from .judge import (
     ridge,
     softmax_losses,
     softmax_scores,
-)  # fmt: skip
+)
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that in a learned metric while it gains.
