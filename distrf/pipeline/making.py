@@ -340,15 +340,16 @@ class _Making:
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
-            length, why = best.length, f"{best.multiple:g} times the rule"
+            # Columns of all rows are not those of the sample.
+            table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
+            own = replace(best, metrics=()) if table else best
+            near = own.near if own.metrics else 1.0
+            length, why = near * best.length, f"{near * (best.multiple or 1.0):.3g} times the rule"
             if self._plenty:
                 times = _SHORTER_METRIC if learned else _SHORTER
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
-            # Columns of all rows are not those of the sample.
-            table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
-            settings = replace(best, metrics=()) if table else best
-            map_.set_params(**settings.settings(map_.scale_parameter(), length))
+            map_.set_params(**replace(own, length=length, near=1.0).settings(map_.scale_parameter()))
             self.note("length_scale", length, why)
         if learned:
             why, D, seed = "the sample", map_.n_components, self.options.random_state

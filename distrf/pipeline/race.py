@@ -35,7 +35,7 @@ from .judge import (
     ridge,
     softmax_losses,
     softmax_scores,
-)  # fmt: skip
+)
 from .sample import Sample
 
 #: What the length scale of a rule is multiplied by, and that in a learned metric while it gains.
@@ -75,16 +75,12 @@ class Candidate:
     rounds: int = 0
     near: float = 1.0
 
-    def settings(self, name: str, length: float | None = None, split: int | None = None) -> dict[str, Any]:
-        """Parameters of a map in the metric of one split, or the mean of all.
-
-        name : of the length scale; length : None is that of the candidate
-        """
-        length = length or self.length
-        if length is None or not self.metrics:
-            return {} if length is None else {name: length}
+    def settings(self, name: str, split: int | None = None) -> dict[str, Any]:
+        """Parameters of a map, whose length scale has that name, in the metric of one split, or the mean of all."""
+        if self.length is None or not self.metrics:
+            return {} if self.length is None else {name: self.length}
         metric = np.mean(self.metrics, axis=0) if split is None else self.metrics[split]
-        length = self.near * length
+        length = self.near * self.length
         return {name: length / np.sqrt(metric)} if metric.ndim == 1 else {name: length, "metric": metric}
 
     def in_metrics(self, judged: Judged) -> list[Candidate]:
@@ -197,7 +193,7 @@ class Race:
             return X * np.float32(1.0 / self.scales[candidate.units]), None
         trial = clone(self.map_) if D is None else self._trial(D)
         trial.set_params(**dict.fromkeys({"checkpoint"} & trial.get_params().keys()))
-        trial.set_params(**candidate.settings(trial.scale_parameter(), split=split))
+        trial.set_params(**candidate.settings(trial.scale_parameter(), split))
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
         return dense(map_(X)).astype(np.float32, copy=False), trial.map_
