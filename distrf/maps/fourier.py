@@ -183,11 +183,11 @@ class FourierMap(SeededMap):
         keep_csr = projector.accepts_sparse and (root is None or root.ndim < 2)
         alone = max(start // per, paired)  # the first of those that have none
         # Drawn for all tiles at once: that takes longer than the cosines of a tile.
-        offsets = self.offsets(alone, max(-(-stop // per), alone))
-        cast = None if root is None else cache(root.astype)
+        offsets = cache(self.offsets(alone, max(-(-stop // per), alone)).astype)
+        cast, sizes = None if root is None else cache(root.astype), self._column_sizes
         for begin, end in projector.weight_blocks(start // per, -(-stop // per), dtype.itemsize):
             for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
-                tile = phase_tile(X, a, b, self._column_sizes, dtype, keep_csr)
+                tile = phase_tile(X, a, b, sizes, dtype, keep_csr)
                 kind = tile.dtype
                 if cast is not None:
                     tile = times_root(tile, cast(kind))
@@ -199,7 +199,7 @@ class FourierMap(SeededMap):
                         )
                     if both < phases.shape[1]:
                         others, at = np.ascontiguousarray(phases[:, both:]), first + both - alone
-                        added = offsets[at : at + others.shape[1]].astype(kind)
+                        added = offsets(kind)[at : at + others.shape[1]]
                         cos_offset(others, added, out[a:b], (first + both) * per - start, amplitude)
 
     @property
