@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import atexit
 import csv
-import functools
 import io
 import itertools
-import os
 import re
 import shutil
 import tempfile
@@ -15,6 +13,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any
 
 import pyarrow as pa
@@ -26,13 +25,11 @@ from ..errors import InputError, StoreError
 from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
-from .outputs import partial_file
 from .row_source import Selection
 from .spec import fingerprint_of_spec
 from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
 from .table_source import Found, TableSource, found_in
 from .text_forms import NUMBER
-from .zarr_layout import NAME
 
 #: Values that are missing: the words of pandas, quoted or not.
 NULLS = (*pa.csv.ConvertOptions().null_values, "<NA>", "None")
@@ -119,17 +116,10 @@ def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = froze
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
     spec |= {"numbers": sorted(numbers)} if numbers else {}
     place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
-    fs, root = files.filesystem(place)
-    if fs.exists(root):
-        return place
-    dialect = replace(dialect_of(name, wanted), numbers=numbers)
-    if files.is_local(place):
-        with partial_file(root) as made:
-            _convert(dialect, text, made, root)
-        return place
-    with tempfile.NamedTemporaryFile() as file:
-        _convert(dialect, text, file.name, root)
-        fs.put_file(file.name, root)
+    if not files.exists(place):
+        files.write_file(
+            place, partial(_convert, dialect=replace(dialect_of(name, wanted), numbers=numbers), text=text)
+        )
     return place
 
 
@@ -144,15 +134,15 @@ def _temporary() -> str:
     return folder
 
 
-@functools.cache
+@cache
 def _own_folder() -> str:
     folder = tempfile.mkdtemp(prefix="distrf-csv-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
-def _convert(dialect: Dialect, text: Set[str], out: str, called: str) -> None:
-    """Write the rows as Parquet, which will be called so.
+def _convert(file: Any, dialect: Dialect, text: Set[str]) -> None:
+    """Write the rows as Parquet.
 
     Where a value is not of the type of its column, from the start with types that hold it and its block. Others do not become text
     by a guess: Arrow reads more than it guesses.
@@ -162,7 +152,7 @@ def _convert(dialect: Dialect, text: Set[str], out: str, called: str) -> None:
         while True:
             try:
                 columns = types | dict.fromkeys(text & types.keys(), pa.string())
-                return _write(dialect, columns, out, called)
+                return _write(dialect, columns, file)
             except pa.ArrowInvalid as error:
                 if (fault := _FAULT.match(str(error))) is None:
                     raise
@@ -178,16 +168,18 @@ def _convert(dialect: Dialect, text: Set[str], out: str, called: str) -> None:
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error) or dialect.block >= _LARGEST_ROW:
             raise _refused(error, dialect.file) from None
-    _convert(replace(dialect, block=_LARGEST_ROW), text, out, called)
+    _convert(file, replace(dialect, block=_LARGEST_ROW), text)
 
 
-def _write(dialect: Dialect, types: dict[str, pa.DataType], out: str, called: str) -> None:
+def _write(dialect: Dialect, types: dict[str, pa.DataType], out: Any) -> None:
+    out.seek(0)
+    out.truncate()
     tell, size, done = current_listener(), 0, 0
     if not dialect.file.lower().endswith(file_lists.PACKED[1:]):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)
-    schema = pa.schema(list(types.items()), {NAME: os.path.basename(called)})
+    schema = pa.schema(list(types.items()))
     texts = [name for name, kind in types.items() if is_text(kind)]
     options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
     held = schema.empty_table()

@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import socket
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -313,8 +314,10 @@ def write_file(path: str, write: Callable[[Any], Any]) -> None:
     """Write a file that appears whole or not at all, by a function that is called with it open."""
     if not is_local(path):
         fs, root = filesystem(path)
-        with fs.open(root, "wb") as file:
+        with tempfile.NamedTemporaryFile() as file:
             write(file)
+            file.flush()
+            fs.put_file(file.name, root)
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}.partial"

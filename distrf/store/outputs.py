@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import re
-import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
@@ -160,23 +159,3 @@ def _lock(path: str) -> Any:
         if os.path.exists(path):
             return lock
         lock.release()  # its owner has removed it meanwhile
-
-
-@contextmanager
-def partial_file(path: str) -> Iterator[str]:
-    """A name to write a local file under, which then gets its own in one step. What a killed job left there is written anew.
-
-    Parameters
-    ----------
-    path : str
-        Of the file, whose bytes are the same whoever writes it.
-    """
-    made = f"{path}.partial"
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(hold(made))
-        except InUseError:  # another job writes it too
-            made = f"{path}.{uuid.uuid4().hex}.partial"
-        stack.callback(Path(made).unlink, missing_ok=True)
-        yield made
-        os.replace(made, path)

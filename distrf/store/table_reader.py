@@ -47,8 +47,8 @@ _TRANSPOSED = 4
 _COLUMNS = 16
 #: Rows that tell how long lists are.
 _LOOKED_AT = 1000
-#: Names of files that we wrote: parts, and what was CSV. Others are renamed at will.
-_OURS = re.compile(r"(part-\d{6,}|[0-9a-f]{32})\.parquet")
+#: Names of files that we wrote. Others are renamed at will.
+_OURS = re.compile(r"part-\d{6,}\.parquet")
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
 
