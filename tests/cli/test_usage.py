@@ -125,9 +125,9 @@ OTHERS = [
     ("demo --rows 10 -D x", 2, "n_components must be an integer"),
     ("tune {d}/rows.zarr", 2, "Missing argument"),
     ("tune {d}/rows.zarr {o} --grid map__gamma=0.1,x", 2, "map__gamma must be a finite number > 0 or None, got 'x'"),
-    ("tune {d}/rows.zarr {o} --grid gama=1", 2, "RandomFourierFeatures, has: .*got 'gama' .did you mean 'gamma'"),
+    ("tune {d}/rows.zarr {o} --grid map__gama=1", 2, "RandomFourierFeatures, has: .*got 'gama' .did you mean 'gamma'"),
     ("tune {d}/rows.zarr {o} --grid alpha=abc", 2, "alpha must be one or more finite numbers .*got 'abc'"),
-    ("tune {d}/rows.zarr {o} --map none --grid gamma=1", 1, "map='none' has no features and no parameters; leave gamma out"),
+    ("tune {d}/rows.zarr {o} --map none --grid map__gamma=1", 1, "map='none' has no features and no parameters; leave gamma out"),
     (f"tune {{d}}/rows.zarr {{o}} {SGD} --grid alpha=1 --set model__cv=3", 2, "has: .*got 'cv'"),
 ]  # fmt: skip
 LINES = [(f"train {{d}}/rows.zarr {{o}} {words}", 2, said) for words, said in TRAIN]
