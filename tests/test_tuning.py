@@ -139,7 +139,7 @@ SPOILED[:, 3] = np.nan
         (X, Y[:50], GRID, {}, "as many rows as X, got 50 and 1437"),
         (X[:9], Y[:9], GRID, {}, "tune needs rows to hold out.*got 9"),
         (SPOILED, Y, GRID, {}, "X must be finite"),
-        (X, np.zeros(len(X), int), GRID, {}, "targets that differ"),
+        (X, np.zeros(len(X), int), GRID, {}, "at least 2 classes"),
         (X, Y, {"n_components": [64, 2**32]}, {}, "tune"),
     ],
 )  # fmt: skip
