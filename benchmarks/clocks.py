@@ -21,7 +21,6 @@ def in_turn(
     calls: dict[str, Callable[[], Any]],
     rounds: int,
     before: Callable[[], Any] = lambda: None,
-    of: Callable[[list[float]], float] = statistics.median,
 ) -> dict[str, float]:
     """Processor seconds of each call, the median of its rounds. All take their turn in a round; the first, to warm up, does not count.
 
@@ -38,4 +37,4 @@ def in_turn(
     finally:
         weight_cache.max_bytes = usual
         weight_cache.clear()
-    return {name: of(values[1:]) for name, values in taken.items()}
+    return {name: statistics.median(values[1:]) for name, values in taken.items()}

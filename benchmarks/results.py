@@ -25,11 +25,9 @@ PACKAGES = ("distrf", "numpy", "scipy", "scikit-learn", "numba", "dask", "distri
 def machine() -> dict[str, Any]:
     """{what: value}: processor, cores, memory, threads of BLAS, Python and the packages that numbers depend on."""
     memory = round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    threads, python = os.environ.get("OPENBLAS_NUM_THREADS", "all"), platform.python_version()
     found: dict[str, Any] = {"processor": processor(), "cores": os.cpu_count(), "GiB": memory}
-    found |= {
-        "BLAS threads": os.environ.get("OPENBLAS_NUM_THREADS", "all"),
-        "python": platform.python_version(),
-    }
+    found |= {"BLAS threads": threads, "python": python}
     found |= {name: importlib.metadata.version(name) for name in PACKAGES}
     return found | {"distrf": " at ".join(part for part in (found["distrf"], commit()) if part)}
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.decomposition import TruncatedSVD
 from sklearn.kernel_approximation import RBFSampler
-from sklearn.pipeline import make_pipeline
 
-import distrf
-from benchmarks import results
-from benchmarks.benchmark import Part, Record, Run, grid, lines, where
+from benchmarks.benchmark import Part, Record, Run, grid, lines
 from benchmarks.clocks import in_turn
 from distrf.kernels import Gaussian
 from distrf.maps import FourierMap
@@ -68,49 +63,6 @@ def narrow(run: Run) -> Iterator[Record]:
                 yield {"n": n, "D": D, "d": d, "dtype": dtype, "auto": chosen, **seconds}
 
 
-def pairs(run: Run) -> Iterator[tuple[str, Callable[[], Any], Callable[[], Any]]]:
-    """Ours and scikit-learn's, on drawn float32 rows: Table 1 of `scrf_2015` on fewer rows, features into a store, a subspace."""
-    D = run.pick(8192, 256)
-    for d in run.pick((512, 1024, 2048, 4096), (64,)):
-        X = np.random.default_rng(0).uniform(size=(run.pick(2000, 50), d)).astype(np.float32)
-        map_ = FourierMap(d, D, Gaussian(), float(np.sqrt(2 * d)), "circulant", "offset", 0)
-        peer = RBFSampler(gamma=0.25 / d, n_components=D, random_state=0).fit(X)
-        yield f"SCRF, d = {d:,}", partial(map_, X), partial(peer.transform, X)
-    X = np.random.default_rng(0).normal(size=(run.pick(20_000, 200), 64)).astype(np.float32)
-    ours = distrf.RandomFourierFeatures(gamma=0.01, n_components=D // 4, random_state=0).fit(X)
-    peer = RBFSampler(gamma=0.01, n_components=D // 4, random_state=0).fit(X)
-    yield (
-        "featurize, d = 64",
-        lambda: stored(lambda path: distrf.featurize(ours, X, f"{path}.zarr")),
-        lambda: stored(lambda path: np.save(f"{path}.npy", peer.transform(X))),
-    )
-    base = distrf.RandomFourierFeatures(gamma=0.01, n_components=D // 8, random_state=0)
-    finder = distrf.TEFM(base, n_components=16, solver="finder", n_iter=2, random_state=0)
-    sampler = RBFSampler(gamma=0.01, n_components=D // 8, random_state=0)
-    svd = make_pipeline(sampler, TruncatedSVD(16, n_iter=2, random_state=0))
-    yield "TEFM, 16 directions", partial(finder.fit, X), partial(svd.fit, X)
-
-
-def stored(call: Callable[[str], Any]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        call(f"{folder}/made")
-
-
-def guard(run: Run) -> Iterator[Record]:
-    """How many times as fast as scikit-learn, beside commit aea275b (of one kind of processor): least processor seconds of runs that take
-    turns. A ratio is to be at least .9 of what it was.
-    """
-    for what, ours, theirs in pairs(run):
-        if not run.has(what=what):
-            yield {"what": what, **in_turn({"ours": ours, "theirs": theirs}, run.pick(5, 1), of=min)}
-
-
-def was(r: Record) -> str:
-    """The ratio of the frozen run."""
-    frozen = where(results.read(results.FOLDER / "frozen.json")["parts"]["speed"]["records"], what=r["what"])
-    return f"{frozen[0]['theirs'] / frozen[0]['ours']:.2f}" if frozen else ""
-
-
 PARTS = (
     Part(wide, grid(
         lambda r: f"{r['d']:,}, {r['dtype']}, RBFSampler {1e3 * r['RBFSampler']:.0f} ms", "{projection}",
@@ -120,5 +72,4 @@ PARTS = (
         "D": "{D:,}", "d": "{d}", "auto": "`{auto}`",
         **{name: lambda r, name=name: f"{r['n'] * r['D'] / r[name] / 1e9:.2f}" for name in PROJECTIONS},
     })([record for record in records if record["dtype"] == "float32"]), data=False),
-    Part(guard, lines({"": "{what}", "aea275b": was, "now": lambda r: f"{r['theirs'] / r['ours']:.2f}"}), data=False, resumes=True),
 )  # fmt: skip

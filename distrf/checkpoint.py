@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from .errors import SpecMismatchError, StoreError
-from .store import files, is_model_folder
+from .errors import SpecMismatchError
+from .store import files
 from .store.documents import Document
-from .store.spec import differences, from_json, to_json
+from .store.spec import from_json, require_same, to_json
 
 #: How many rows, and how many targets, a checkpoint keeps. A resumed job compares them with its own data.
 COMPARED_ROWS, COMPARED_TARGETS = 16, 256
@@ -68,18 +68,12 @@ class Checkpoint:
         self._earlier = True
         if self.path is None:
             return
-        if is_model_folder(self.path):
-            raise StoreError(f"{self.path!r} holds a model, not a checkpoint; choose another folder")
         found = self._document.existing()
         if found is None:
             return
         spec = from_json(found["spec"])
-        if changed := differences(spec["job"], self.job):
-            raise SpecMismatchError(
-                f"the checkpoint {self.path!r} is of another job; old -> new: "
-                + "; ".join(changed[:8])
-                + "; give the options it was started with, choose another folder, or remove it"
-            )
+        remedy = "give the options it was started with, choose another folder, or remove it"
+        require_same(self.path, spec["job"], self.job, False, "is the checkpoint of another job", remedy)
         self._records, self._done, self._numbers = found["arrays"], spec["steps"], spec["state"]
         for step in sorted(self._records.keys() - {"state"}, key=int):
             self.arrays |= self._read(step)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import importlib
 import os
 import signal
@@ -84,16 +83,11 @@ def connect(
     patience = dask.config.get("distrf.workers-timeout", 30.0) if timeout is None else timeout
     timeout = 30.0 if timeout is None else timeout
     cluster = os.fspath(cluster or "local")
-    check_memory_limit(memory_limit, cluster)
-    spec: dict[str, Any] = {}
+    spec = asked_spec(cluster, memory_limit, n_workers)
     with (stack := Connection()):
         if cluster == "none":
             stack.enter_context(dask.config.set(scheduler="threads"))
-            return _opened(stack, None)
-        if cluster == "local":
-            spec = {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
-        elif "://" not in cluster:
-            spec = read_cluster_spec(cluster)
+            return stack.pop_all()
         certificates = tls_settings(tls or spec.get("tls"))
         stack.enter_context(dask.config.set(certificates))
         if certificates and spec:
@@ -103,16 +97,29 @@ def connect(
         # An adaptive cluster starts some workers only when there are tasks: those cannot be waited for.
         least = 1 if spec.get("adapt") is None else spec["adapt"].get("minimum", 0)
         _wait(client, **{"workers": least, "timeout": patience} | spec.get("wait", {}))
-        return _opened(stack, client)
+        connection = stack.pop_all()
+        connection.client = client
+        return connection
 
 
-def _opened(stack: Connection, client: Any) -> Connection:
-    """The connection, which the end of Python closes where nobody else does."""
-    made = stack.pop_all()
-    made.client = client
-    atexit.register(made.close)
-    made.callback(atexit.unregister, made.close)
-    return made
+def asked_spec(
+    cluster: str, memory_limit: str | int | None = None, n_workers: int | None = None
+) -> dict[str, Any]:
+    """The spec of the cluster that `connect` would start; {} where it starts none.
+
+    Raises
+    ------
+    InputError
+        The file is missing or malformed, or the memory limit is no number of bytes, or of other workers, which have their own.
+    """
+    if cluster == "local":
+        return {"class": "distributed.LocalCluster", "arguments": local_arguments(memory_limit, n_workers)}
+    if memory_limit is not None:
+        raise InputError(
+            f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
+            "out, or set it where workers are started (`memory_limit` below `arguments` of a spec file)"
+        )
+    return {} if cluster == "none" or "://" in cluster else read_cluster_spec(cluster)
 
 
 def local_arguments(memory_limit: str | int | None = None, n_workers: int | None = None) -> dict[str, Any]:
@@ -150,15 +157,6 @@ def _share(arguments: dict[str, Any]) -> int:
     """Memory of one worker of a LocalCluster: an equal part of what this process leaves, if they are others."""
     have = machine_memory() - CLIENT_BYTES * arguments.get("processes", True)
     return max(have // arguments["n_workers"], 2**20)  # 0 would be no limit
-
-
-def check_memory_limit(memory_limit: str | int | None, cluster: str | os.PathLike[str] | None) -> None:
-    """Raise InputError for a memory limit of other workers than those of `connect()`: they have their own."""
-    if memory_limit is not None and os.fspath(cluster or "local") != "local":
-        raise InputError(
-            f"a memory limit ({memory_limit}) is for local workers; cluster={cluster} has its own, which is respected; leave it "
-            "out, or set it where workers are started (`memory_limit` below `arguments` of a spec file)"
-        )
 
 
 def tls_settings(folder: str | os.PathLike[str] | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 class DistrfError(Exception):
     """Base of every error that distrf raises on purpose."""
+
+    def __str__(self) -> str:
+        return re.sub(
+            r"\s*\n\s*", " ", super().__str__()
+        ).strip()  # libraries, whose words we pass on, write several lines
 
 
 class InputError(DistrfError, ValueError):
@@ -42,6 +48,11 @@ def rows_from(first: int) -> Iterator[None]:
     except RowError as error:
         error.row += first
         raise
+
+
+def brief(error: Exception) -> str:
+    """What a library raised, and the beginning of its words in one line: of damaged files it may quote whole arrays."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
 
 
 def warn(text: str, category: type[Warning]) -> None:

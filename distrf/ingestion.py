@@ -13,12 +13,11 @@ import os
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from fsspec.implementations.local import LocalFileSystem
 
 from distrf import __version__
 
@@ -28,10 +27,9 @@ from .progress import current_listener
 from .randomness import row_words
 from .store import file_lists, files, writer
 from .store.csv_format import reads_csv, said_format
-from .store.csv_source import CsvSource
-from .store.formats import find_format, open_source
+from .store.formats import find_format, open_source, read_as
 from .store.matrix_files import SvmlightSource
-from .store.outputs import check_apart, check_writable, hold
+from .store.outputs import check_apart, hold
 from .store.row_source import RowSource, Selection, joined
 from .store.spec import content_of_files
 from .store.writer import existing_store
@@ -112,8 +110,9 @@ def ingest(
         Replace a store of other data or options.
     append : bool, default=False
         Append the rows to the store that is there, in its blocks. The store says how rows are read: columns and
-        type. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
+        type, and the options of CSV. Labels that it does not know join its classes; `shuffle` orders the new rows alone.
         Until all is written the store has its old rows, and so it has for those that opened it before.
+    {csv}
 
     Returns
     -------
@@ -132,21 +131,24 @@ def ingest(
     """
     source, out = files.normalise(source), files.normalise(out)
     order = int(seed) if shuffle else None
-    check_writable(out)
-    check_apart(out, [source])
-    existing_store(out)  # refuses a path that holds something else
     selection = Selection(
         target=target, columns=columns, split=split, n_features=n_features, zero_based=zero_based
     )
-    how = {"block_rows": block_rows, "dtype": dtype}
-    if not append:
-        with hold(out):
-            return _create(source, out, selection, order, overwrite=overwrite, **how)
-    given = {"columns": columns, **how, "n_features": n_features}
-    if said := [name for name, value in given.items() if value is not None] + ["overwrite"] * overwrite:
+    given = {
+        "columns": columns,
+        "block_rows": block_rows,
+        "dtype": dtype,
+        "n_features": n_features,
+        "overwrite": overwrite or None,
+    }
+    if append and (said := [name for name, value in given.items() if value is not None]):
         raise InputError(f"append=True adds rows as the store has them; leave out {', '.join(said)}")
+    check_apart(out, [source])
     with hold(out):
-        return _append(source, out, selection, order)
+        existing_store(out)  # refuses a path that holds something else
+        if append:
+            return _append(source, out, selection, order)
+        return _create(source, out, selection, order, dtype=dtype, block_rows=block_rows, overwrite=overwrite)
 
 
 def _part(source: str, selection: Selection, order: int | None) -> dict[str, Any]:
@@ -166,30 +168,35 @@ def _create(
     dtype: Any, block_rows: int | None, overwrite: bool,
 ) -> StoreInfo:  # fmt: skip
     """Write the rows of a table as a row store, or go on with it."""
-    rows = Prepared.open(source, selection, dtype)
+    X, y = _opened(source, selection)
+    (n, d), dtype, classes = X.shape, np.dtype(dtype or X.dtype), X.text_classes()
+    sparse = X.sparse and 4 * X.nbytes <= n * d * (X.dtype.itemsize + 4)
+    arrays: dict[str, Any] = {"X": ((d,), dtype)}
+    if y is not None:
+        arrays["y"] = (y.shape[1:], y.dtype if classes is None else np.int32)
     spec: dict[str, Any] = {
         "source": _part(source, selection, order),
         "columns": None if selection.columns is None else list(selection.columns),
     }
     # How text is read, for an append.
-    how = {"zero_based": getattr(rows.source, "zero_based", None), "csv": said_format() or None}
+    how = {"zero_based": getattr(X, "zero_based", None), "csv": said_format() or None}
     spec |= {name: value for name, value in how.items() if value is not None}
     if block_rows is None:
-        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // rows.row_bytes, max(4096, rows.n_rows // 16)))
-        block_rows = min(max(1, rows.n_rows), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
+        row_bytes = max(1, X.nbytes // max(1, n) if sparse else d * dtype.itemsize)
+        near = max(1, min(BLOCK_ROWS, BLOCK_BYTES // row_bytes, max(4096, n // 16)))
+        block_rows = min(max(1, n), 1 << (near.bit_length() - 1))  # a power of two: splits evenly
     contents = StoreInfo.of(
-        rows.arrays, rows.n_rows, block_rows, kind="rows", spec=spec, classes=rows.classes, columns=rows.source.columns,
-        target=selection.target, sparse=["X"] if rows.sparse else [], provenance={"source": source, "distrf": __version__},
+        arrays, n, block_rows, kind="rows", spec=spec, classes=classes, columns=X.columns, target=selection.target,
+        sparse=["X"] if sparse else [], provenance={"source": source, "distrf": __version__},
     )  # fmt: skip
-    return _write(rows, writer.create(out, contents, overwrite=overwrite), order)
+    return _write(X, y, writer.create(out, contents, overwrite=overwrite), order)
 
 
 def _append(source: str, out: str, selection: Selection, order: int | None) -> StoreInfo:
     """Append the rows of a table to a row store, which says how they are read; see `distrf.ingest`."""
     old = writer.appendable(out)
-    X, spec = old.arrays["X"], old.spec
-    dtype, d, counted = np.dtype(X.dtype), X.tail[0], selection.zero_based
-    if counted is None and SvmlightSource.recognises(source):
+    spec, svmlight, counted = old.spec, SvmlightSource.recognises(source), selection.zero_based
+    if counted is None and svmlight:
         if "zero_based" not in spec:
             raise InputError(
                 f"{old.path!r} does not say how indices of svmlight text are counted, since it was made from other files; give "
@@ -197,182 +204,100 @@ def _append(source: str, out: str, selection: Selection, order: int | None) -> S
             )
         counted = spec["zero_based"]
     target, columns = selection.target or old.target, old.columns or spec.get("columns")
-    selection = replace(selection, target=target, columns=columns, zero_based=counted)
+    width = old.arrays["X"].tail[0] if svmlight else None  # the last columns may have no entry in these rows
+    selection = replace(selection, target=target, columns=columns, zero_based=counted, n_features=width)
+    read_as(spec.get("csv", {}), source)
     part = _part(source, selection, order)  # before it is read
-    before, now = spec.get("csv", {}), said_format()
-    if CsvSource.recognises(source) and before != now:
-        raise InputError(f"{old.path!r} has rows of CSV that was read with {before}, got {now}; give the same")
-    rows = Prepared.open(source, selection, dtype if dtype.kind == "f" else None, X.sparse)
-    if rows.source.sparse and rows.width < d:  # the last columns have no entry in these rows
-        rows = replace(rows, width=d)
-    _check_alike(old, rows)
+    X, y = _opened(source, selection)
+    n, classes = X.shape[0], X.text_classes()
+    _check_alike(old, X, y, classes)
     parts = spec.get("parts") or [{"fingerprint": old.versions[0], "rows": old.n_rows}]
     for other in (spec.get("source") or {"fingerprint": None}, *parts):
         if other["fingerprint"] == part["fingerprint"] and other.get("content") in (None, part["content"]):
             raise SpecMismatchError(f"{out!r} has these rows already, and would have them twice; append others")
-    spec = spec | {"parts": [*parts, {**part, "rows": rows.n_rows}]}
-    classes = None if rows.classes is None else list(dict.fromkeys([*(old.classes or ()), *rows.classes]))
-    longer = replace(old, n_rows=old.n_rows + rows.n_rows, spec=spec, classes=classes)
-    return _write(replace(rows, classes=classes), writer.begin_append(out, longer), order)
+    spec = spec | {"parts": [*parts, {**part, "rows": n}]}
+    classes = None if classes is None else list(dict.fromkeys([*(old.classes or ()), *classes]))
+    longer = replace(old, n_rows=old.n_rows + n, spec=spec, classes=classes)
+    return _write(X, y, writer.begin_append(out, longer), order)
 
 
-def _check_alike(old: StoreInfo, rows: Prepared) -> None:
+def _opened(path: str, selection: Selection) -> tuple[RowSource, RowSource | None]:
+    """Rows and their targets."""
+    X = open_source(path, selection)
+    y = X.target_source()
+    for source in (X, y):
+        if source is not None:
+            source.check_missing()
+    return X, y
+
+
+def _check_alike(old: StoreInfo, X: RowSource, y: RowSource | None, classes: list[str] | None) -> None:
     """Raise InputError for rows that cannot stand behind those of a store."""
-    if rows.n_rows < 1:
-        raise InputError(f"an append has at least one row, got {rows.n_rows}")
+    if X.shape[0] < 1:
+        raise InputError(f"an append has at least one row, got {X.shape[0]}")
     has: dict[str, Any] = {name: item.tail for name, item in old.arrays.items()}
-    new: dict[str, Any] = {name: tail for name, (tail, _) in rows.arrays.items()}
-    for arrays, classes in ((has, old.classes), (new, rows.classes)):
-        arrays["labels"] = "numbers" if classes is None else "text"
+    new: dict[str, Any] = {"X": X.shape[1:]} | ({} if y is None else {"y": y.shape[1:]})
+    for arrays, names in ((has, old.classes), (new, classes)):
+        arrays["labels"] = "numbers" if names is None else "text"
     if has != new:
         raise InputError(
             f"rows of {old.path!r} have arrays of the shapes {has}, the new ones {new}; convert them first"
         )
 
 
-def _write(rows: Prepared, info: StoreInfo, seed: int | None) -> StoreInfo:
+def _write(X: RowSource, y: RowSource | None, info: StoreInfo, seed: int | None) -> StoreInfo:
     """Write the pending blocks of a store, or of an append to it, and finish it. `seed` is of the order of the rows."""
-    pending = set(writer.pending_blocks(info.path, store_id=info.id))
+    pending, n = set(info.pending), X.shape[0]
     if pending:
         listener, label = current_listener(), "ingest" if info.first_row is None else "append"
-        pieces = rows.read()
+        pieces = _pieces(X, y, info)
         if seed is not None:
-            pieces = shuffled(pieces, rows.n_rows * (rows.row_bytes + 16), seed, scratch_of(info.path))
+            pieces = shuffled(pieces, X.nbytes + 16 * n, seed, scratch_of(info.path))
         with closing(_with_old_rows(info, pieces)) as pieces:
-            for index, (X, y) in enumerate(reblock(pieces, info.block_rows), info.first_block):
+            for index, (rows, targets) in enumerate(reblock(pieces, info.block_rows), info.first_block):
                 if index in pending:
-                    block = {"X": X} if y is None else {"X": X, "y": y}
+                    block = {"X": rows} if targets is None else {"X": rows, "y": targets}
                     writer.write_block(info.path, index, block, store_id=info.id)
                 if listener is not None:
-                    listener(label, info.bounds(index)[1] - (info.first_row or 0), rows.n_rows)
+                    listener(label, info.bounds(index)[1] - (info.first_row or 0), n)
     return writer.finish(info.path, store_id=info.id)
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """Rows that can be read again and again, in order, as pieces of any size.
+def _pieces(source: RowSource, labels: RowSource | None, info: StoreInfo) -> Pieces:
+    """Rows as a store keeps them, in pieces of any size.
 
-    Parameters
-    ----------
-    source : RowSource
-    labels : RowSource, optional
-    sparse : bool
-        Whether X is CSR.
-    dtype : numpy.dtype
-        Of X.
-    width : int
-        Columns of X.
-    entries : int
-        Mean entries of a row of X.
-    classes : list of str, optional
-        Class names of text labels, which become int32 codes.
+    Raises InputError at a value that is not finite, or if rows are missing at the end.
     """
-
-    source: RowSource
-    labels: RowSource | None
-    sparse: bool
-    dtype: np.dtype
-    width: int
-    entries: int
-    classes: list[str] | None = None
-
-    @classmethod
-    def open(cls, path: str, selection: Selection, dtype: Any = None, sparse: bool | None = None) -> Prepared:
-        """The rows at a path.
-
-        Parameters
-        ----------
-        path : str
-            Normalised.
-        selection : Selection
-        dtype : optional
-            Another floating-point type.
-        sparse : bool, optional
-            Whether they become CSR. None: those that are, and of which at most a quarter is stored.
-
-        Returns
-        -------
-        Prepared
-
-        Raises
-        ------
-        StoreError
-            Nothing can be read there.
-        InputError
-            There are no such columns, target or split.
-        """
-        X = open_source(path, selection)
-        (n, d), labels = X.shape, X.target_source()
-        for source in (X, labels):
-            if source is not None:
-                source.check_missing()
-        stored = X.nbytes // (X.dtype.itemsize + 4) if X.sparse else n * d
-        csr = X.sparse and 4 * stored <= n * d if sparse is None else sparse
-        entries = max(1, stored // max(1, n)) if csr else d
-        return cls(X, labels, csr, np.dtype(dtype or X.dtype), d, entries, X.text_classes())
-
-    @property
-    def n_rows(self) -> int:
-        """All rows."""
-        return self.source.shape[0]
-
-    @property
-    def row_bytes(self) -> int:
-        """Mean bytes of a row of X."""
-        return self.entries * (self.dtype.itemsize + (4 if self.sparse else 0))
-
-    @property
-    def arrays(self) -> dict[str, tuple[tuple[int, ...], Any]]:
-        """Shape of a row, and type, of X and y."""
-        arrays: dict[str, tuple[tuple[int, ...], Any]] = {"X": ((self.width,), self.dtype)}
-        if self.labels is not None:
-            coded = self.classes is not None
-            arrays["y"] = (self.labels.shape[1:], np.dtype(np.int32) if coded else self.labels.dtype)
-        return arrays
-
-    def read(self) -> Pieces:
-        """The rows as the store keeps them.
-
-        Raises
-        ------
-        InputError
-            At a value that is not finite, or if rows are missing at the end.
-        """
-        row, names = 0, np.asarray(self.classes or [])
-        order = np.argsort(names)  # those of an append come last
-        wanted = max(1, PIECE_BYTES // (self.width * self.dtype.itemsize))
-        for rows, y in self.source.stream(self.labels, wanted):
-            X = self._converted(rows)
-            if self.sparse:
-                bad = first_not_finite(X)
-            else:  # NaN of dense rows are missing values
-                infinite = np.isinf(X)
-                bad = first_entry(X, infinite) if infinite.any() else None
-            if bad is not None:
-                i, j, value = bad
-                name = f" ({self.source.columns[j]!r})" if self.source.columns else ""
-                raise InputError(
-                    f"values must be finite; row {row + i}, column {j}{name} is {value} in {self.dtype}; clean the data"
-                )
-            if y is not None and self.classes is not None:
-                y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
-            if y is not None and (bad := first_not_finite(y)):
-                raise InputError(
-                    f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row"
-                )
-            row += X.shape[0]
-            yield X, y
-        if row != self.n_rows:
+    row, sparse, dtype = 0, info.arrays["X"].sparse, np.dtype(info.arrays["X"].dtype)
+    names = np.asarray(info.classes or [])
+    order = np.argsort(names)  # those of an append come last
+    wanted = max(1, PIECE_BYTES // (source.shape[1] * dtype.itemsize))
+    for X, y in source.stream(labels, wanted):
+        X = sp.csr_array(X) if sparse else X.toarray() if sp.issparse(X) else X
+        if dtype.kind == "f":
+            with np.errstate(over="ignore"):  # an overflow is reported with its row
+                X = X.astype(dtype, copy=False)
+        if sparse:
+            bad = first_not_finite(X)
+        else:  # NaN of dense rows are missing values
+            infinite = np.isinf(X)
+            bad = first_entry(X, infinite) if infinite.any() else None
+        if bad is not None:
+            i, j, value = bad
+            name = f" ({source.columns[j]!r})" if source.columns else ""
             raise InputError(
-                f"the source changed while it was read: {self.n_rows} rows were counted, {row} were read; start again"
+                f"values must be finite; row {row + i}, column {j}{name} is {value} in {dtype}; clean the data"
             )
-
-    def _converted(self, X: Any) -> Any:
-        if sp.issparse(X):
-            X = sp.csr_array((X.data, X.indices, X.indptr), shape=(X.shape[0], self.width))
-        X = X.toarray() if sp.issparse(X) and not self.sparse else sp.csr_array(X) if self.sparse else X
-        with np.errstate(over="ignore"):  # an overflow is reported with its row
-            return X.astype(self.dtype, copy=False)
+        if y is not None and info.classes is not None:
+            y = order[np.searchsorted(names, y, sorter=order)].astype(np.int32)
+        if y is not None and (bad := first_not_finite(y)):
+            raise InputError(f"targets must be finite; row {row + bad[0]} has NaN or infinity; remove the row")
+        row += X.shape[0]
+        yield X, y
+    if row != source.shape[0]:
+        raise InputError(
+            f"the source changed while it was read: {source.shape[0]} rows were counted, {row} were read; start again"
+        )
 
 
 def _with_old_rows(info: StoreInfo, pieces: Pieces) -> Pieces:
@@ -432,15 +357,14 @@ def shuffled(pieces: Pieces, n_bytes: int, seed: int, folder: str) -> Pieces:
             yield [row_words(seed, row, last), np.arange(row, last), X, *([] if y is None else [y])]
             row = last
 
-    local = LocalFileSystem()
-    files.remove(local, folder)  # what a killed process left
+    files.remove(folder)  # what a killed process left
     os.makedirs(folder)
     try:
         for words, numbers, X, *labels in _sorted(records(), n_bytes, (0, 1 << 64), f"{folder}/0"):
             order = np.lexsort((numbers, words))
             yield X[order], labels[0][order] if labels else None
     finally:
-        files.remove(local, folder)
+        files.remove(folder)
 
 
 def _sorted(records: Iterator[_Record], n_bytes: int, words: tuple[int, int], place: str) -> Iterator[_Record]:

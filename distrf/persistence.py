@@ -23,7 +23,7 @@ from .maps import FeatureMap, map_from_spec
 from .maps.base import arrays_fingerprint
 from .maps.transformers import CODEC as TRANSFORMER_CODEC
 from .plain_data import Codec, array_name
-from .record import Training, telling_columns
+from .record import Training
 from .registry import SAVABLE, load_plugins
 from .ridge.kept_state import KeptState
 from .store import existing_model_folder, read_model_folder, read_spec, write_model_folder
@@ -138,8 +138,6 @@ def _encode_model(model: Any, arrays: dict[str, np.ndarray], where: str = "model
     steps = [[name, _encode_model(step, arrays, f"{where}.{name}")] for name, step in model.steps]
     training = getattr(model, "training_", None)  # of those that distrf.train made
     record = {} if training is None else {"training": training.to_dict()}
-    columns = telling_columns(step for _, step in model.steps)
-    record |= {"telling columns": columns} if columns else {}  # to be read without loading the model
     return {"$pipeline": steps, **record}
 
 

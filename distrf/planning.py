@@ -24,7 +24,7 @@ from .parameters import NONE, one_of, ruled, whole
 from .pipeline.evaluating import empty_sums
 from .pipeline.options import auto_components
 from .pipeline.rows import Rows, open_input
-from .pipeline.sample import Target, as_rows, look_at_target, see_target
+from .pipeline.sample import Target, as_rows, look_at_target
 from .projections.base import CACHE_BYTES
 from .scores.passes import ROW_FLOPS, SumsReduction
 from .store.csv_format import reads_csv
@@ -167,6 +167,7 @@ def plan(
         As of `distrf.connect`.
     tls : str, PathLike or None, default=None
         As of `distrf.connect`.
+    {csv}
 
     Returns
     -------
@@ -239,21 +240,19 @@ def plan_job(job: str, steps: Sequence[Any], rows: PlannedRows) -> Plan:
         total += Costs(notes=(note,))
     total += final
     if job == "train":
-        total = _with_choices(total, rows, model)
+        total = _with_choices(total, rows, steps)
     return Plan(
         job, rows.n, rows.blocks, rows.block_rows, total.phases, rows.nbytes, total.written,
         total.memory, total.client_bytes, rows.workers, list(total.notes),
     )  # fmt: skip
 
 
-def planned_target(y: Any, known: int, seed: int = 0, model: Any = "auto") -> Target:
+def planned_target(y: Any, known: int, seed: int = 0) -> Target:
     """What a plan knows of a target: by labels of a few blocks, or of none where `known` says the number of classes.
 
-    Then whole numbers and texts are taken for labels, and no rows are looked at. Text that writes numbers is read as `train` reads it.
+    Then whole numbers and texts are taken for labels, and no rows are looked at.
     """
     if y is not None and not known:
-        if y.dtype.kind == "U":
-            return see_target(y, seed, model, {})[2]
         blocks = None
         if is_dask_collection(y):
             blocks = np.unique(np.linspace(0, y.numblocks[0] - 1, _BLOCKS).astype(int)).tolist()
@@ -312,7 +311,7 @@ def _with_size(step: Any, D: int) -> Any:
 
 def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     """The costs of writing features or predictions block by block, or of adding up scores."""
-    state = empty_sums(model, ("decisions", "rows"), rows.n, None).nbytes if job == "evaluate" else 0
+    state = empty_sums(model, (), rows.n).nbytes if job == "evaluate" else 0
     block = rows.block_rows * rows.entries * rows.itemsize
     # Zarr holds the compressed bytes of a block twice: as its codec gives them, and with their checksum behind.
     scratch = 2 * block if job == "featurize" else block + 2 * rows.block_rows * rows.outputs * rows.itemsize
@@ -325,10 +324,12 @@ def _writing(job: str, rows: PlannedRows, model: Any) -> Costs:
     return Costs((rows.passes(1, reduction),), written, memory)
 
 
-def _with_choices(costs: Costs, rows: PlannedRows, model: Any) -> Costs:
+def _with_choices(costs: Costs, rows: PlannedRows, steps: Sequence[Any]) -> Costs:
     """The costs of `train`: samples are read first; of labels it may take another model than ridge."""
     note = "choices read a sample of at most 6,000 rows and 10,000 targets, from all blocks at most"
-    note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(model)
+    note += "; labels may be fitted by up to 50 passes of the logistic loss" * is_classifier(steps[-1])
+    if any(getattr(step, "numbers", "") == "auto" for step in steps):
+        note += "; encodings of numbers are chosen, and with their width what projection 'auto' takes"
     of_rows, of_targets = (rows.sample_costs(size).phases[0] for size in (6_000, 10_000))
     phases = of_rows, replace(of_targets, sweeps=0.0), *costs.phases
     return replace(costs, phases=phases, notes=(*costs.notes, note))
@@ -354,16 +355,12 @@ def planned_workers(
         return Workers.of_client(None)
     from dask.system import CPU_COUNT
 
-    from .cluster import check_memory_limit, connect, local_arguments, read_cluster_spec
+    from .cluster import asked_spec, connect
 
-    check_memory_limit(memory_limit, cluster)
-    if cluster is not None and "://" in os.fspath(cluster):
+    spec = asked_spec(os.fspath(cluster or "local"), memory_limit)
+    if not spec:
         with connect(cluster, tls=tls) as client:
             return Workers.of_client(client)
-    if cluster in (None, "local"):
-        spec: dict[str, Any] = {"class": "LocalCluster", "arguments": local_arguments(memory_limit)}
-    else:
-        spec = read_cluster_spec(cluster)
     arguments = spec["arguments"]
     count = int(arguments.get("n_workers") or CPU_COUNT)
     threads = int(arguments.get("threads_per_worker") or 1)

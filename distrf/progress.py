@@ -175,20 +175,13 @@ class Lines:
     """A listener that says in lines how far the work is, every ten seconds at most."""
 
     def __init__(self, say: Callable[[str], None]):
-        self._say = say
-        self._begun: dict[str, float] = {}
-        self._spoke = time.monotonic()
+        self._say, self._spoke = say, time.monotonic()
 
     def __call__(self, label: str, done: int, total: int) -> None:
-        (name, remark), now = split_label(label), time.monotonic()
-        begun = self._begun[name] = self._begun.get(name, now) if done else now
-        if done and now - self._spoke >= EVERY:
-            self._spoke = now
-            parts = [f"{done:,} of {total:,} rows"]
-            if now - begun > 0.1:
-                rate = done / (now - begun)
-                parts += [f"{rate:,.0f} rows/s"] + [f"{(total - done) / rate:,.0f} s left"] * (done < total)
-            self._say(f"{name}: {', '.join([*parts, remark] if remark else parts)}")
+        if done and time.monotonic() - self._spoke >= EVERY:
+            self._spoke = time.monotonic()
+            name, remark = split_label(label)
+            self._say(f"{name}: {done:,} of {total:,} rows" + f", {remark}" * bool(remark))
 
 
 _logged = Lines(_LOG.info)

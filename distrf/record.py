@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -47,7 +46,6 @@ class Training:
     baseline : comparisons with a linear model and a constant; empty for a pipeline that is not trained
     warnings : what was found wrong
     target : the column of the table that was learned, None for rows without names
-    form : how the text of the target writes its numbers; empty where it is none
     csv : what was said of the CSV that was read, see `distrf.store.csv_format`; empty where nothing was
     dropped : whether rows of a table without a target were to be left out
     candidates : of the last rung of the race, each with its loss on held-out rows, and the constant
@@ -57,7 +55,6 @@ class Training:
     baseline: tuple[Comparison, ...] = ()
     warnings: tuple[str, ...] = field(default=())
     target: str | None = None
-    form: str = ""
     csv: Mapping[str, Any] = field(default_factory=dict)
     dropped: bool = False
     candidates: tuple[tuple[str, float], ...] = ()
@@ -97,26 +94,5 @@ def pipeline_facts(pipeline: Any) -> dict[str, Any]:
     for step in reversed(list(pipeline)):
         if hasattr(step, "facts"):
             facts |= step.facts()
-    if columns := telling_columns(pipeline):
-        facts["telling_columns"] = columns
     training = getattr(pipeline, "training_", None)
     return facts if training is None else facts | training.to_dict()
-
-
-def telling_columns(pipeline: Any) -> str:
-    """The columns that count most in a metric that a step of a fitted pipeline learned, with their shares; "" without one."""
-    names: Any = None
-    for step in pipeline:
-        learned = getattr(step, "base_", step)
-        if hasattr(learned, "rounds_"):
-            names = getattr(step, "feature_names_in_", names)
-            names = [f"x{j}" for j in range(len(learned.columns_))] if names is None else names
-            shares: Counter[str] = Counter()
-            for name, share in zip(names, learned.columns_.tolist(), strict=True):
-                shares[str(name)] += share
-            return ", ".join(f"{name} {share:.0%}" for name, share in shares.most_common(5))
-        if hasattr(step, "source_names"):
-            names = step.source_names()
-        elif step != "passthrough":
-            names = step.get_feature_names_out(names) if hasattr(step, "get_feature_names_out") else None
-    return ""

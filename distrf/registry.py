@@ -85,7 +85,7 @@ MODELS: dict[str, Kind] = {
 
 
 def register_map(name: str, estimator: type[FeatureEstimator], *maps: type[FeatureMap]) -> None:
-    """Make a map known by name: to `train`, the command line and its job files, plans and model folders.
+    """Make a map known by name: to `train`, the command line, plans and model folders.
 
     Parameters
     ----------

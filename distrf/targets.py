@@ -15,7 +15,6 @@ from .execution.labelled import plain_rows
 from .execution.passes import count_segments, run_pass
 from .execution.planned import Phase
 from .store.frames import as_arrow, target_values
-from .store.text_forms import read_text
 
 #: Targets of a larger size are refused.
 _LARGEST = 1e140
@@ -316,26 +315,6 @@ def regression_targets(y: Any, weight: Any, otherwise: np.ndarray | None = None)
         return Targets(None, otherwise, mean_weight=0.0)
     unit = weight_unit(mean := float(total) / y.shape[0])
     return Targets(None, np.atleast_1d(sums / total), weight_unit=unit, mean_weight=mean / unit)
-
-
-def read_numbers(y: Any, form: str) -> Any:
-    """Targets of text as the numbers that it writes; those that are numbers stay as they are, and a Dask array lazy.
-
-    form : of `distrf.store.text_forms.Found`
-
-    Raises InputError for a text that is none.
-    """
-    if y.dtype.kind not in "UO" or not form:
-        return y
-    if is_dask_collection(y):
-        return y.map_blocks(read_numbers, form, dtype=np.float64, meta=np.empty(0))
-    numbers = read_text(y, form)
-    if not (good := np.isfinite(numbers)).all():
-        raise InputError(
-            f"a target of numbers holds numbers alone, as the rows that were looked at; another is "
-            f"{str(y[int(good.argmin())])[:60]!r}; mend such rows, or drop them"
-        )
-    return numbers
 
 
 def refuse_unlike_targets(y: Any) -> None:

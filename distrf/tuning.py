@@ -6,26 +6,26 @@ import itertools
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
-from inspect import signature
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from .errors import InputError
-from .execution.labelled import plain_rows
 from .execution.memory import check_client
 from .parameters import FLAG, read, whole
-from .pipeline.making import can_judge, prepare, told_apart
-from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, split_for, unfitted_map
-from .pipeline.rows import Rows, open_training, rows_with_target
-from .pipeline.sample import as_rows, as_targets, read_sample, see_target
-from .pipeline.training import Outputs, fit_prepared, job_of, train
+from .pipeline.making import can_judge, look, prepare
+from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, unfitted_map
+from .pipeline.rows import around_job, open_training
+from .pipeline.training import Outputs, fit_prepared, job_of
 from .randomness import draw_seed
 from .store.csv_format import reads_csv
 
 __all__ = ["Trial", "Tuned", "tune"]
+
+#: Options of their own, and the parameters of steps that they are.
+_OWN = {"alpha": "model__alpha", "n_components": "map__n_components"}
 
 
 @dataclass(frozen=True)
@@ -38,17 +38,13 @@ class Trial:
         Its values.
     score : float
         R^2, or of labels the negative log loss, of the best of its race, on the held-out rows.
-    seconds : float
-        Of the race.
     """
 
     parameters: dict[str, Any]
     score: float
-    seconds: float
 
     def __str__(self) -> str:
-        values = ", ".join(f"{name} {value}" for name, value in self.parameters.items())
-        return f"{values}: score {self.score:.4f}, {self.seconds:.2f} s"
+        return f"{', '.join(f'{n} {value}' for n, value in self.parameters.items())}: score {self.score:.4f}"
 
 
 @dataclass(frozen=True)
@@ -57,10 +53,10 @@ class Tuned:
 
     Attributes
     ----------
-    best : Trial
-        The winner.
     trials : list of Trial
         All, in the order of the grid.
+    best : Trial
+        The winner.
     metric : str
         What the scores are: "negative log loss" or "R²".
     judged : str
@@ -69,16 +65,17 @@ class Tuned:
         The best, trained on all rows.
     """
 
-    best: Trial
     trials: list[Trial]
     metric: str
     judged: str
     model: Pipeline
 
+    best = property(lambda self: max(self.trials, key=lambda trial: trial.score))
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON."""
         plain = {"metric": self.metric, "judged": self.judged, "notes": self.notes}
-        return {"best": vars(self.best), "trials": [vars(trial) for trial in self.trials], **plain}
+        return {"best": asdict(self.best), "trials": [asdict(trial) for trial in self.trials], **plain}
 
     @property
     def notes(self) -> list[str]:
@@ -116,15 +113,15 @@ def tune(
     y : array or Dask array of shape (n,) or (n, C), or None, default=None
         Targets.
     grid : mapping of str to list or str
-        Values of "alpha" and of parameters of the map by name ("n_components", "length_scale", "base__gamma"), as in
-        scikit-learn's grid search, of a scaling ("scale__divisor") or a table ("table__numbers"); a text stands for values
-        between commas.
+        Values of "alpha" and "n_components", and of parameters of steps, as `set` of `distrf.train` names them:
+        "map__length_scale", "scale__divisor", "table__numbers". A text stands for values between commas.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to.
     overwrite : bool, default=False
         Replace what is in `out`.
     say : callable or None, default=None
         Called with a line about each point.
+    {csv}
     **options : dict
         Other options of `distrf.train`, but for `resume`.
 
@@ -142,51 +139,39 @@ def tune(
         A trial does not fit into memory.
     """
     FLAG.check("overwrite", overwrite)
-    for name in options.keys() - signature(train).parameters.keys() | options.keys() & {"resume"}:
-        raise TypeError(f"tune() got an unexpected keyword argument {name!r}")
-    start = time.perf_counter()
-    options["random_state"] = seed = draw_seed(options.get("random_state", 0))
+    start, seed = time.perf_counter(), draw_seed(options.pop("random_state", 0))
     of_model = {field.name: options.pop(field.name) for field in fields(Options) if field.name in options}
-    asked, rows = Options(**of_model), X
+    of_model["random_state"] = seed
+    asked = Options(**of_model)
     points = _points(grid, asked)
-    if not isinstance(X, Rows):
-        rows = open_training(X, y, numbers=asked.numbers, **options)
+    rows = open_training(X, y, numbers=asked.numbers, **options)
     outputs = Outputs(None if out is None else os.fspath(out), overwrite=overwrite)
     outputs.check_places(rows.path)
-    if rows.y is None:
-        rows_with_target(rows, "training")  # which says what to do
-    X = as_rows(rows.X)
-    read_y, form, target = see_target(plain_rows(rows.y, "y"), seed, asked.model, rows.seen)
-    y, weight = as_targets(X, read_y), plain_rows(rows.weights, "sample_weight")
-    asked = asked.with_encoder(rows.encoder)
-    split = split_for(X, y, asked, target=target, **rows.held)
-    sample = read_sample(X, y, seed, weight, rows.encoder is not None, split)
+    y, asked = rows.targets("training"), asked.with_encoder(rows.encoder)
+    known = look(rows.X, y, asked, rows.weights, rows.held)
+    sample, target = known.sample, known.target
     if not can_judge(sample):
         raise InputError(
             f"tune needs rows to hold out, and targets that differ, got {len(sample.y)} rows of positive weight in its sample"
         )
-    target = told_apart(target, sample, asked, split)
-    made = [Options(**of_model | _options_of(of_model, point)).with_encoder(rows.encoder) for point in points]
+    made = [Options(**_at(point, of_model)).with_encoder(rows.encoder) for point in points]
     for one in made:  # what is wrong is found before anything runs
         asked_scaler(one)
         map_, n = unfitted_map(one, is_classifier(choose_learner(one, target)[0]), seed), len(sample.y)
         D = int(getattr(map_, "n_components", None) or 1)
         check_client(12 * n * D + 16 * min(n, D) ** 2, "tune")
     trials: list[Trial] = []
-    with outputs.held():
+    with outputs.held(), around_job.get()("tune", None, rows):
         for point, one in zip(points, made, strict=True):
-            started = time.perf_counter()
-            prepared = prepare(X, y, one, weight, target, split=split, sample=sample, as_asked=True)
+            prepared = prepare(known, one, as_asked=True)
             (judged,) = prepared[0].training_.baseline
-            score = judged.chosen if judged.what == "R²" else -judged.chosen
-            trials.append(Trial(point, score, round(time.perf_counter() - started, 3)))
+            trials.append(Trial(point, judged.chosen if judged.what == "R²" else -judged.chosen))
             (say or str)(f"  {trials[-1]}")
             if max(trials, key=lambda trial: trial.score) is trials[-1]:
-                best, winner = (*prepared, rows, read_y, form, outputs), one
+                best, winner = (*prepared, rows, y, outputs), one
         job = job_of(rows.description, winner) if outputs.out is not None else {}
         model = fit_prepared(*best, job, bool(options.get("drop_missing_target", False)), start)
-    metric = "R²" if judged.what == "R²" else "negative log loss"
-    return Tuned(max(trials, key=lambda trial: trial.score), trials, metric, judged.rows, model)
+    return Tuned(trials, "R²" if judged.what == "R²" else "negative log loss", judged.rows, model)
 
 
 def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
@@ -195,19 +180,15 @@ def _points(grid: Any, asked: Options) -> list[dict[str, Any]]:
         raise InputError(
             f"grid has values by name, {{'n_components': [1024, 4096]}}, got {grid!r}; what it does not name `train` chooses"
         )
+    said = {f"{step}__{name}": value for step in STEPS for name, value in asked.of(step).items()}
     values: dict[str, list[Any]] = {}
     for name, given in grid.items():
-        step, parameter = _step_of(name)
-        if (step, parameter) in map(_step_of, values):
-            raise InputError(f"{name} is in grid= by another name, too; leave one out")
-        if step == "model" and parameter != "alpha":
+        if name.startswith("model__"):
             raise InputError(
                 f"grid has alpha and parameters of the map, the scaling or the table, not {name!r}: ridge judges, whatever the model is"
             )
-        if parameter in asked.of(step):
-            raise InputError(
-                f"{name} is in grid= and is {asked.of(step)[parameter]!r} by an option; leave one out"
-            )
+        if (full := _OWN.get(name, name)) in said:
+            raise InputError(f"{name} is in grid= and is {said[full]!r} by an option; leave one out")
         values[name] = _values(given)
         if not values[name]:
             raise InputError(f"tune needs at least one value for each parameter, got {name}={given!r}")
@@ -221,14 +202,8 @@ def _values(given: Any) -> list[Any]:
     return [read(value, whole(0)) for value in (given if isinstance(given, (list, tuple, range)) else [given])]
 
 
-def _step_of(name: str) -> tuple[str, str]:
-    """The step, and its parameter, that a name in a grid is of: of the map where it names no step."""
-    step, _, parameter = ("model__alpha" if name == "alpha" else str(name)).partition("__")
-    return (step, parameter) if step in STEPS and parameter else ("map", str(name))
-
-
-def _options_of(options: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a point: as `set` has them, but for alpha and n_components, which are options of their own."""
-    own = {name: point[name] for name in ("alpha", "n_components") if name in point}
-    of_steps = {"__".join(_step_of(name)): value for name, value in point.items() if name not in own}
-    return own | {"set": {**(options.get("set") or {}), **of_steps}}
+def _at(point: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options at a point: what has no option of its own is a parameter of a step, which `set` has."""
+    own = {name: value for name, value in point.items() if name in _OWN}
+    steps = {name: value for name, value in point.items() if name not in _OWN}
+    return {**options, **own, "set": {**(options.get("set") or {}), **steps}}

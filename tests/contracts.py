@@ -11,8 +11,11 @@ import scipy.sparse as sp
 from dask.base import tokenize
 
 from distrf.errors import InputError, SpecMismatchError
+from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
 from distrf.maps import FeatureMap, map_from_spec
 
+#: Shift-invariant kernels, which all tests of kernels, projections and Fourier maps go through: a new one is one more here.
+SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
 EPS = {np.dtype(np.float32): 2.0**-24, np.dtype(np.float64): 2.0**-53}
 
 

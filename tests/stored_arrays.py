@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import zarr
 
 from distrf import open_rows
-from distrf.store import StoreInfo, create, finish, pending_blocks, write_block
+from distrf.store import StoreInfo, create, finish, write_block
 
 
 def fill(path, arrays, block_rows=10, *, overwrite=False, **options):
@@ -48,4 +48,4 @@ def stored_array(path, name):
 def create_parts(path, spec, n_blocks, **options):
     """The id of a folder of part files, and the blocks that it lacks."""
     begun = create(path, StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), **options)
-    return begun.id, pending_blocks(path)
+    return begun.id, begun.pending

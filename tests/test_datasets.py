@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits
 
-from distrf.datasets import distort_digits, expanded_digits, load_digits_split
+from distrf.datasets import expanded_digits, load_digits_split
+from distrf.datasets.digits import distorted
 
 
 def test_split__is_stratified_seeded_and_whole():
@@ -27,13 +28,12 @@ def test_split__is_stratified_seeded_and_whole():
 
 def test_expanded__shows_each_digit_once_a_cycle():
     X, y, *_ = load_digits_split(1)
-    Z, labels = (a.compute() for a in expanded_digits(2 * 1437, seed=1, strength=0.0))
+    Z, labels = (a.compute() for a in expanded_digits(2 * 1437, seed=1))
+    np.testing.assert_array_equal(labels, [*y, *y])
     for cycle in (slice(0, 1437), slice(1437, 2874)):
-        order = np.lexsort(np.column_stack([Z[cycle], labels[cycle]]).T)
-        expected = np.lexsort(np.column_stack([X, y]).T)
-        np.testing.assert_allclose(Z[cycle][order], X[expected], atol=1e-6)
-        np.testing.assert_array_equal(labels[cycle][order], y[expected])
-    assert not np.array_equal(labels[:1437], labels[1437:])
+        near = ((Z[cycle, None] - X[None, :200]) ** 2).sum(axis=2).argmin(axis=1)
+        assert (near[:200] == np.arange(200)).mean() > 0.4  # of 200, by chance one
+    assert not np.array_equal(Z[:1437], Z[1437:])
 
 
 @pytest.mark.parametrize(("n_rows", "block_rows"), [(9_000, 4_096), (8_193, 5_000), (50, 1)])
@@ -52,7 +52,7 @@ def test_distort__maps_a_plane_to_a_plane():
     inner = np.zeros((8, 8), dtype=bool)
     inner[2:6, 2:6] = True  # reads no pixel outside the image
     for row in range(20):
-        image = distort_digits(plane, (row, row + 1), seed=5).reshape(8, 8)
+        image = distorted(np.repeat(plane, 32, axis=0).astype(np.float32), row, row + 1, 5).reshape(8, 8)
         fitted, residual, *_ = np.linalg.lstsq(
             np.column_stack([xx[inner], yy[inner], np.ones(16)]), image[inner], rcond=None
         )
@@ -63,7 +63,7 @@ def test_distort__maps_a_plane_to_a_plane():
 
 def test_distort__stays_in_range_and_keeps_the_ink():
     X, *_ = load_digits_split(0)
-    Z = distort_digits(X, (0, 5000))
+    Z = distorted(X, 0, 5000, 0)
     assert Z.dtype == np.float32
     assert Z.min() >= 0
     assert Z.max() <= 1

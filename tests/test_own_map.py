@@ -66,8 +66,7 @@ def test_on_the_command_line(cli, store, tmp_path):
     assert json.loads(cli("plan", store, *words, "--json").out)["fits"]
     cli("featurize", store, tmp_path / "f.zarr", *words, "--quiet", cluster=True)
     assert json.loads(cli("inspect", tmp_path / "f.zarr", "--json").out)["spec"]["map"]["bias"] == 0.5
-    (tmp_path / "job.yaml").write_text("X: rows.zarr\nout: m\nmap: relu\nset: {map__bias: 0.5}\nquiet: true\n")
-    cli("train", "--job", tmp_path / "job.yaml", cluster=True)
+    cli("train", store, tmp_path / "m", *words[:-2], "--quiet", cluster=True)
     assert distrf.load_model(tmp_path / "m").named_steps["model"].n_features_in_ > 4
     assert json.loads(cli("evaluate", tmp_path / "m", store, "--json", cluster=True).out)["r2"] > 0.9
     printed = cli("plan", store, "--map", "fourier", "--set", "map__bias=0.5", code=2)

@@ -15,11 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import typer
-import yaml
 
 from distrf import ingest
 from distrf.cli.app import app
-from distrf.cli.options import load_job
 from distrf.datasets import load_digits_split
 
 ROOT = Path(__file__).parents[1]
@@ -60,15 +58,6 @@ def test_command_lines_parse(page, line):
         for option in (*p.opts, *p.secondary_opts)
     }
     assert {word for word in words[1:] if re.match(r"--?[A-Za-z]", word)} <= known | {"--help"}
-
-
-JOBS = [(page.relative_to(ROOT), block) for page in PAGES for block in blocks(page, "yaml") if "\nX: " in block]
-
-
-@pytest.mark.parametrize(("page", "job"), JOBS, ids=[f"{p}-{i}" for i, (p, _) in enumerate(JOBS)])
-def test_job_files_are_jobs(page, job, tmp_path):
-    (tmp_path / "job.yaml").write_text(job)
-    assert load_job(str(tmp_path / "job.yaml"), COMMANDS[yaml.safe_load(job)["command"]])["out"]
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/guide/commands.md"])

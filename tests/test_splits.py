@@ -180,7 +180,7 @@ def test_tune_judges_by_new_groups():
     found = {
         kind: tune(
             rows, y, map=RandomFourierFeatures(n_components=128, random_state=0), scale=None, model="ridge",
-            grid={"length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
+            grid={"map__length_scale": [0.5, 2.0], "alpha": [1e-6, 1e-2]}, split=kind, by=by,
         )
         for kind, by in (("random", None), ("group", group))
     }  # fmt: skip

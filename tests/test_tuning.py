@@ -25,7 +25,7 @@ from distrf.pipeline.sample import read_sample
 pytestmark = pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")
 X, Y, *_ = load_digits_split(0)
 NUMBERS = (X[:, 20] + X[:, 30] ** 2).astype(float)
-GRID = {"length_scale": [0.2, 2.0, 40.0], "n_components": [32, 128]}
+GRID = {"map__length_scale": [0.2, 2.0, 40.0], "n_components": [32, 128]}
 
 
 def search(X, y, grid, model="ridge", map_=None, **options):
@@ -42,7 +42,7 @@ def plain(tuned):
 def test_the_best_of_the_grid_wins_and_is_trained(tmp_path, model):
     """The middle of three length scales, by far; the model of the argument is not fitted."""
     tuned = search(X, Y, GRID | {"alpha": [1e-4]}, model, out=tmp_path / "m")
-    assert tuned.best.parameters == {"length_scale": 2.0, "n_components": 128, "alpha": 1e-4}
+    assert tuned.best.parameters == {"map__length_scale": 2.0, "n_components": 128, "alpha": 1e-4}
     assert len(tuned.trials) == 6
     assert (tuned.metric, tuned.judged) == ("negative log loss", "1,437 held-out rows of a sample (ridge)")
     assert not hasattr(model, "coef_")
@@ -52,15 +52,15 @@ def test_the_best_of_the_grid_wins_and_is_trained(tmp_path, model):
 
 def test_scores_are_those_of_a_model_fitted_by_hand():
     """Of as many features, and with the penalty, that were asked for, more than `train` judges by itself."""
-    tuned = search(X, NUMBERS, {"n_components": [64, 1536], "alpha": [1e-5, 1e-2], "length_scale": [3.0]})
+    tuned = search(X, NUMBERS, {"n_components": [64, 1536], "alpha": [1e-5, 1e-2], "map__length_scale": [3.0]})
     sample = read_sample(X, NUMBERS, 0)
     assert tuned.metric == "R²"
     for trial in tuned.trials:
         predicted, held = np.empty(len(X)), np.concatenate([held for _, held in sample.splits])
         point = dict(trial.parameters)
-        alpha = point.pop("alpha")
+        alpha, length_scale = point.pop("alpha"), point.pop("map__length_scale")
         for rest, out in sample.splits:
-            map_ = RandomFourierFeatures(random_state=1, **point).fit(sample.X[rest])
+            map_ = RandomFourierFeatures(length_scale=length_scale, random_state=1, **point).fit(sample.X[rest])
             model = StreamingRidge(alpha).fit(map_.transform(sample.X[rest]), sample.y[rest])
             predicted[out] = model.predict(map_.transform(sample.X[out]))
         assert trial.score == pytest.approx(r2_score(sample.y[held], predicted[held]), abs=2e-3)
@@ -83,12 +83,12 @@ def test_a_map_that_learns_from_targets_learns_from_training_rows():
     """Of targets without a rule nothing is found."""
     noise = np.random.default_rng(0).permutation(NUMBERS)
     map_ = CompactNonlinearMap(objective="squared", n_components=8, n_epochs=2, random_state=0)
-    assert search(X, noise, {"length_scale": [4.0]}, map_=map_, n_components=8).best.score < 0.05
+    assert search(X, noise, {"map__length_scale": [4.0]}, map_=map_, n_components=8).best.score < 0.05
 
 
 def test_the_same_anywhere(client):
     """Lazy or in memory, in whatever chunks: one seed, one result."""
-    few, grid = (X[:500], Y[:500]), {"length_scale": [0.2, 2.0], "n_components": [32]}
+    few, grid = (X[:500], Y[:500]), {"map__length_scale": [0.2, 2.0], "n_components": [32]}
     lazy = [da.from_array(a, chunks=(100, *a.shape[1:])) for a in few]
     on_workers, said = search(*lazy, grid, "ridge-classifier"), []
     here = search(*few, grid, "ridge-classifier", say=said.append)
@@ -100,7 +100,7 @@ def test_the_same_anywhere(client):
 
 def test_the_end_of_a_list_is_said():
     lengths = [[length] * 63 + [1.0] for length in (2.0, 3.0, 4.0)]  # lists have no largest one
-    tuned = search(X, NUMBERS, {"alpha": "1e-6,1e-2,9", "n_components": "6.4e1", "length_scale": lengths})
+    tuned = search(X, NUMBERS, {"alpha": "1e-6,1e-2,9", "n_components": "6.4e1", "map__length_scale": lengths})
     assert tuned.notes == ["alpha 1e-06 is the smallest that was tried; better ones may lie beyond"]
 
 
@@ -125,20 +125,21 @@ SPOILED[:, 3] = np.nan
 @pytest.mark.parametrize(
     ("X", "y", "grid", "options", "message"),
     [
-        (X, Y, {"length_scale": []}, {}, "at least one value"),
+        (X, Y, {"map__length_scale": []}, {}, "at least one value"),
         (X, Y, {}, {}, "grid has values by name"),
         (X, Y, "alpha=1", {}, "grid has values by name.*got 'alpha=1'"),
-        (X, Y, {"length": [1]}, {}, "has: .*got 'length'"),
+        (X, Y, {"length_scale": [1]}, {}, "parameters of steps, map__NAME.*got 'length_scale'"),
+        (X, Y, {"map__length": [1]}, {}, "has: .*got 'length'"),
         (X, Y, {"model__cv": [3, 5]}, {}, "not 'model__cv': ridge judges"),
         (X, Y, {"alpha": [-1.0]}, {}, "alpha must be"),
         (X, Y, {"alpha": [1.0]}, {"alpha": 2.0}, "alpha is in grid= and is 2.0 by an option"),
-        (X, Y, {"length_scale": [1.0], "map__length_scale": [2.0]}, {}, "map__length_scale is in grid= by another name"),
+        (X, Y, {"n_components": [1], "map__n_components": [2]}, {}, "n_components and map__n_components of set are one option"),
         (X, Y, {"map__gamma": [1.0]}, {"set": {"map__gamma": 2.0}}, "map__gamma is in grid= and is 2.0"),
         (X, None, GRID, {}, "needs a target"),
         (X, Y[:50], GRID, {}, "as many rows as X, got 50 and 1437"),
         (X[:9], Y[:9], GRID, {}, "tune needs rows to hold out.*got 9"),
         (SPOILED, Y, GRID, {}, "X must be finite"),
-        (X, np.zeros(len(X), int), GRID, {}, "targets that differ"),
+        (X, np.zeros(len(X), int), GRID, {}, "at least 2 classes.*1 class"),
         (X, Y, {"n_components": [64, 2**32]}, {}, "tune"),
     ],
 )  # fmt: skip

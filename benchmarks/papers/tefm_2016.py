@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from benchmarks import data
-from benchmarks.benchmark import Cell, Part, Record, Run, Table, grid, pm, spread
+from benchmarks.benchmark import Part, Record, Run, grid, pm, spread
 from benchmarks.clocks import cpu
 from distrf import TEFM, RandomFourierFeatures, StreamingRidge
 from distrf.compiled.walsh_hadamard import walsh_hadamard
@@ -150,13 +150,8 @@ def regression(run: Run) -> Iterator[Record]:
                 yield record | times | {"alpha": near[label]}
 
 
-def shown(cell: Cell) -> Table:
-    """A line for each set and width; the file has the algorithms as printed too, which are no longer measured."""
-    table = grid("{set}, l = {l:,}", "{method}", cell)
-    return lambda records: table([r for r in records if "printed" not in r["method"]])
-
-
+LINE, COLUMN = "{set}, l = {l:,}", "{method}"
 PARTS = (
-    Part(figure1, shown(pm(3))),
-    Part(regression, shown(lambda r: f"{pm(4)(r)} ({r['mapping'] + r['training']:.3g} s)")),
+    Part(figure1, grid(LINE, COLUMN, pm(3))),
+    Part(regression, grid(LINE, COLUMN, lambda r: f"{pm(4)(r)} ({r['mapping'] + r['training']:.3g} s)")),
 )

@@ -42,18 +42,14 @@ class Rows:
     def __len__(self) -> int:
         return len(self._file("X"))
 
-    def array(self, name: str) -> np.ndarray:
-        """All rows of a file."""
-        return np.array(self._file(name))
-
-    def block(self, name: str, first: int, last: int) -> np.ndarray:
-        """Some rows. The file is closed after: pages of an open one would count as memory of the process."""
+    def array(self, name: str, first: int | None = None, last: int | None = None) -> np.ndarray:
+        """All rows of a file, or some. The file is closed after: pages of an open one would count as memory of the process."""
         return np.array(self._file(name)[first:last])
 
     def blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """X and y, block by block."""
         for first in range(0, len(self), BLOCK):
-            yield self.block("X", first, first + BLOCK), self.block("y", first, first + BLOCK)
+            yield self.array("X", first, first + BLOCK), self.array("y", first, first + BLOCK)
 
     def lazy(self, name: str) -> Any:
         """A Dask array whose tasks read a block each."""
@@ -69,7 +65,7 @@ class Rows:
 
 def _read(rows: Rows, name: str, block_info: Any = None) -> np.ndarray:
     first, last = block_info[None]["array-location"][0]
-    return rows.block(name, first, last)
+    return rows.array(name, first, last)
 
 
 def cpu() -> float:
@@ -145,7 +141,7 @@ def in_blocks(make: Callable[[Options], Any]) -> Call:
     """Of a Dask array."""
 
     def means(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
-        made = make(o).fit(rows.block("X", 0, 2))
+        made = make(o).fit(rows.array("X", 0, 2))
         return made.transform(rows.lazy("X")).mean(axis=0).compute(), made.transform
 
     return means
@@ -153,7 +149,7 @@ def in_blocks(make: Callable[[Options], Any]) -> Call:
 
 def sampler_loop(rows: Rows, o: Options) -> tuple[np.ndarray, Any]:
     """Block by block, by hand."""
-    made = sampler(o).fit(rows.block("X", 0, 2))
+    made = sampler(o).fit(rows.array("X", 0, 2))
     total = sum(made.transform(X).sum(axis=0, dtype=np.float64) for X, _ in rows.blocks())
     return total / len(rows), made.transform
 
@@ -210,7 +206,7 @@ def sgd_loop(average: bool) -> Call:
     """
 
     def fit(rows: Rows, o: Options) -> Any:
-        made, model = sampler(o).fit(rows.block("X", 0, 2)), sgd(o, average)
+        made, model = sampler(o).fit(rows.array("X", 0, 2)), sgd(o, average)
         for _ in range(EPOCHS):
             for X, y in rows.blocks():
                 model.partial_fit(made.transform(X), y, classes=[0, 1])
@@ -221,7 +217,7 @@ def sgd_loop(average: bool) -> Call:
 
 def dask_ml_sgd(rows: Rows, o: Options) -> Any:
     """ParallelPostFit says nothing of the number of features: a sum or product that asks for it fails."""
-    made, X = sampler(o).fit(rows.block("X", 0, 2)), rows.lazy("X")
+    made, X = sampler(o).fit(rows.array("X", 0, 2)), rows.lazy("X")
     Z = X.map_blocks(made.transform, chunks=(X.chunks[0], (o.D,)), dtype=X.dtype)
     model = new("dask_ml.wrappers:Incremental", sgd(o), random_state=o.seed)
     model.fit(Z, rows.lazy("y"), classes=[0, 1])
@@ -301,21 +297,13 @@ JOBS: dict[str, dict[str, Method]] = {"features": FEATURES, "ridge": MODELS, "ta
 # ---- one of them --------------------------------------------------------------------------------------
 
 
-def gaussian(X: np.ndarray, o: Options) -> np.ndarray:
-    square = (X * X).sum(axis=1)
-    return np.exp(-o.gamma * np.maximum(square[:, None] + square - 2 * X @ X.T, 0))
-
-
-def polynomial(X: np.ndarray, o: Options) -> np.ndarray:
-    return (o.gamma * X @ X.T + 1) ** 2
-
-
 def kernel_error(method: str, transform: Any, rows: Rows, o: Options) -> float:
     """|K - Z Z'| / |K|, Frobenius."""
-    X = rows.block("X", 0, KERNEL_ROWS)
+    X = rows.array("X", 0, KERNEL_ROWS)
     Z = np.asarray(transform(X), dtype=np.float64)
     X = X.astype(np.float64)
-    K = (polynomial if "Sketch" in method else gaussian)(X, o)
+    name, more = ("polynomial", {"degree": 2, "coef0": 1}) if "Sketch" in method else ("rbf", {})
+    K = new(f"sklearn.metrics.pairwise:{name}_kernel", X, gamma=o.gamma, **more)
     return float(np.linalg.norm(K - Z @ Z.T) / np.linalg.norm(K))
 
 

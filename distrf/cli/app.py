@@ -68,18 +68,17 @@ def main() -> None:
 def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Make a function a command with these options, and those that all have.
 
-    It gets the Session, its arguments, and `given`: {option: value} of those that were typed or stand in the job file.
+    It gets the Session, its arguments, and `given`: {option: value} of those that were typed.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
         hints = get_type_hints(function, include_extras=True)
         arguments = list(signature(function).parameters)[1:-1]
-        declared = {"ctx": typer.Context} | {name: hints[name] for name in arguments}
-        declared |= {name: OPTIONS[name] for name in (*names, *ALL)}
+        declared = {name: hints[name] for name in arguments} | {name: OPTIONS[name] for name in (*names, *ALL)}
 
         @functools.wraps(function)
-        def called(ctx: Any, **typed: Any) -> None:
-            given = given_options(ctx, typed)
+        def called(**typed: Any) -> None:
+            given = given_options(typed)
             csv, words = given.pop("csv", {}), [given.pop(name) for name in arguments]
             session = Session(**{name: given.pop(name) for name in ALL if name in given})
             with csv_reading(csv), session.hearing():
@@ -98,7 +97,7 @@ def command(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]
 def _default(kind: Any) -> Any:
     """False of a flag, None of another option; arguments have none."""
     typed = getattr(kind, "__origin__", str)
-    if typed is str or kind is typer.Context:
+    if typed is str:
         return Parameter.empty
     return False if typed is bool else None
 
@@ -122,13 +121,9 @@ def _reading(given: Given, *more: str) -> Given:
     return found | {names[name]: value for name, value in _of(given, *names).items()}
 
 
-def _asked(given: Given) -> Any:
-    """The options of `distrf.make_model`, checked."""
-    from ..parameters import checked, whole
-    from ..pipeline.options import Options
-
-    seed = checked("random_state", given.get("random_state", 0), whole(0))
-    return Options(**_of(given, *MODEL) | {"random_state": seed})
+def _training(function: Any, given: Given, *more: str) -> Given:
+    """The options of `distrf.train`, checked."""
+    return by_rules(function, _reading(given, *SPLIT) | _of(given, *MODEL, *more))
 
 
 @command("rows", "n_components", "out", "seed")
@@ -197,9 +192,10 @@ def featurize(session: Session, x: Rows, out: Parts, given: Given) -> None:
 
 def _featurizer(given: Given) -> Any:
     """The unfitted scaling and map; Fourier features of the columns as they are, where nothing is said."""
-    from ..pipeline.options import asked_scaler, chained, unfitted_map
+    from ..pipeline.options import Options, asked_scaler, chained, unfitted_map
+    from ..pipeline.training import train
 
-    options = _asked({"scale": "none"} | given)
+    options = Options(**{"scale": "none"} | by_rules(train, given))
     if options.scale == "auto":
         raise typer.BadParameter(
             "--scale auto is chosen by a target, which featurize has not; name a scaling, or none"
@@ -236,7 +232,7 @@ def inspect(session: Session, path: Place, given: Given) -> None:
 def plan(session: Session, x: Rows, given: Given) -> None:
     """Say what a training would take: tasks, bytes, memory.
 
-    Nothing runs, and but a few labels are read. It takes the job files of train too.
+    Nothing runs, and but a few labels are read.
 
     \b
     Examples:
@@ -245,12 +241,15 @@ def plan(session: Session, x: Rows, given: Given) -> None:
     """
     from .. import planning
     from ..pipeline.making import planned_pipeline
+    from ..pipeline.options import Options
     from ..pipeline.rows import open_training
+    from ..pipeline.training import train
 
-    options, sizes = _asked(given), by_rules(planning.plan, _of(given, "workers", "classes"))
+    options = Options(**_of(_training(train, given), *MODEL))
+    sizes = by_rules(planning.plan, _of(given, "workers", "classes"))
     data = open_training(x, numbers=options.numbers, **_reading(given, *SPLIT))
     known = sizes.get("classes") or len(data.info.classes or ())
-    target = planning.planned_target(data.rows()[1], known, options.random_state, options.model)
+    target = planning.planned_target(data.rows()[1], known, options.random_state)
     pipeline = planned_pipeline(data, options, target)
     if "workers" not in sizes:
         session.opened(data)
@@ -272,39 +271,23 @@ def train(session: Session, x: Rows, out: Out, given: Given) -> None:
       distrf train sales.parquet prices/ --target price
       distrf train data.zarr model/ --model svm -D 8192 --cluster local
     """
-    from ..pipeline.making import planned_pipeline
-    from ..pipeline.rows import open_training, rows_with_target
-    from ..pipeline.sample import see_target
     from ..pipeline.training import BaselineWarning, Outputs
     from ..pipeline.training import train as fit
     from ..record import pipeline_facts
 
-    asked, title = _asked(given), f"Training of {out}"
-    data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
-    outputs = Outputs(out, **_of(given, "resume", "overwrite"))
-    outputs.check_places(x)
+    options, title = _training(fit, given, "resume", "overwrite"), f"Training of {out}"
     session.report_to(given.get("report"), x, out)
-    target = see_target(rows_with_target(data, "training")[1], asked.random_state, asked.model, data.seen)[2]
-    pipeline = planned_pipeline(data, asked, target)
-    options = vars(asked) | _of(given, "drop_missing_target", "resume", "overwrite") | {"out": out}
-    result: Given = {"model": out, "rows": data.n}
-    sizes: Given = {"classes": len(data.info.classes or ()) or target.distinct}
-    sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
-    if outputs.done:
-        fit(data, **options)  # of this job, or an error
-        session.opened(data)
-        if session.report is not None:
-            session.planned("train", pipeline, data, **sizes, **session.where)
-        session.finish(result | {"done": True}, f"model {out} is done already", out, title)
-        return
-    with outputs.held(), session.connected("train", pipeline, data, **sizes), warnings.catch_warnings():
+    done = Outputs(out, **_of(options, "resume", "overwrite")).done
+    session.plan_jobs()
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", BaselineWarning)  # they are in the result
-        start = time.perf_counter()
-        fitted = fit(data, **options)
-        seconds = time.perf_counter() - start
-    found = pipeline_facts(fitted)
-    read = sum(entry["rows"] for entry in found.get("history", [{"rows": data.n}]))
-    result |= {"rows_per_second": read / seconds, **found}
+        fitted = fit(x, out=out, **options)
+    if done:  # of this job, or it were an error
+        session.finish({"model": out, "done": True}, f"model {out} is done already", out, title)
+        return
+    seconds, found = time.perf_counter() - session.began, pipeline_facts(fitted)
+    read = sum(entry["rows"] for entry in found.get("history", [{"rows": session.data.n}]))
+    result = {"model": out, "rows": session.data.n, "rows_per_second": read / seconds, **found}
     session.finish(result, console.training(f"model {out}", result), fitted, title)
 
 
@@ -318,20 +301,18 @@ def tune(session: Session, x: Rows, out: Out, given: Given) -> None:
     Examples:
       distrf tune data.zarr best/ --grid n_components=1024,8192
     """
-    from ..pipeline.rows import open_training
-    from ..pipeline.training import Outputs
+    from ..pipeline.training import train as fit
     from ..tuning import tune as search
 
-    asked = _asked(given)
-    data = open_training(x, numbers=asked.numbers, **_reading(given, *SPLIT))
-    Outputs(out, overwrite=given.get("overwrite", False)).check_places(x)
-    session.opened(data)
-    options = {"grid": {}, "out": out} | vars(asked) | _of(given, "grid", "overwrite", "drop_missing_target")
-    with session.on_cluster():
-        tuned = search(data, **options, say=session.say)
+    options = _training(fit, given, "overwrite")
+    session.plan_jobs()
+    tuned = search(x, grid=given.get("grid", {}), out=out, say=session.say, **options)
     lines = [f"best: {tuned.best}; {tuned.metric} on {tuned.judged}"]
     lines += [str(choice) for choice in tuned.model.training_.choices if choice.what == "split"]
-    lines += [*(f"note: {note}" for note in tuned.notes), f"model {out}, trained on all {data.n:,} rows"]
+    lines += [
+        *(f"note: {note}" for note in tuned.notes),
+        f"model {out}, trained on all {session.data.n:,} rows",
+    ]
     session.finish(tuned.to_dict() | {"model": out}, "\n".join(lines))
 
 
@@ -398,5 +379,5 @@ def evaluate(session: Session, model: Model, x: Rows, given: Given) -> None:
         shown, result = console.scores(title, found), dict(found) | {"model": model}
         if "importance" in given:
             lost = permutation_importance(trained, data)
-            result["importance"], shown = lost.to_dict(), f"{shown}\n\n{lost}"
+            result["importance"], shown = lost, f"{shown}\n\n{lost}"
     session.finish(result, shown, found, title)

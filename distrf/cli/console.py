@@ -31,7 +31,8 @@ class Session:
     """
 
     def __init__(self, *, quiet: bool = False, json: bool = False, **where: str):
-        self.started, self.quiet, self.json = time.perf_counter(), quiet, json
+        self.started = self.began = time.perf_counter()
+        self.quiet, self.json = quiet, json
         self.plan: Any = None
         self.data: Any = None
         self.report: str | None = None
@@ -82,17 +83,22 @@ class Session:
 
     @contextmanager
     def connected(self, job: str, pipeline: Any, data: Any, **more: Any) -> Iterator[None]:
-        """The cluster for a job on Rows. Raises MemoryPlanError before anything runs, or starts."""
+        """The cluster for a job on Rows. Raises MemoryPlanError before anything runs, or starts.
+
+        pipeline : or a function that makes it, for the plan; None is not planned
+        """
         self.opened(data)
-        if "://" not in os.fspath(self.where["cluster"] or ""):
+        pipeline = pipeline() if callable(pipeline) else pipeline
+        if pipeline is not None and "://" not in os.fspath(self.where["cluster"] or ""):
             self.planned(job, pipeline, data, **more, **self.where).check()
         with self.on_cluster():
-            if self.where["cluster"] != "none":
+            if pipeline is not None and self.where["cluster"] != "none":
                 self.planned(job, pipeline, data, **more).check()
+            self.began = time.perf_counter()
             yield
 
     def plan_jobs(self) -> None:
-        """From here on `predict`, `featurize` and `add_rows` are planned, and run on the cluster."""
+        """From here on what `around_job` is put around is planned, and runs on the cluster."""
         from ..pipeline.rows import around_job
 
         around_job.set(self.connected)

@@ -1,28 +1,13 @@
-"""Every option of the command line, declared once by the name of a parameter in Python; texts as values; job files."""
+"""Every option of the command line, declared once by the name of a parameter in Python, and texts as values."""
 
 from __future__ import annotations
 
 import csv
-import json
-import os
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
 import typer
-
-from ..errors import did_you_mean
-
-#: The metavar of what names a file, a folder or a URL: paths of a job file are relative to it.
-PATH = "PATH"
-PAIR = "NAME=VALUE"
-
-
-def _take_job(ctx: Any, param: Any, path: str | None) -> str | None:
-    """Let a job file say what is not typed: the callback of --job, which is read before all others."""
-    if path is not None and not ctx.resilient_parsing:
-        ctx.default_map = load_job(path, ctx.command)
-    return path
 
 
 def _text(help: str, metavar: str = "TEXT", *names: str, kind: Any = str | None, **more: Any) -> Any:
@@ -38,7 +23,7 @@ def _names(help: str) -> Any:
 
 
 def _pairs(help: str) -> Any:
-    return _text(help, PAIR, kind=list[str] | None)
+    return _text(help, "NAME=VALUE", kind=list[str] | None)
 
 
 def _flag(name: str, help: str, *short: str) -> Any:
@@ -67,7 +52,7 @@ OPTIONS: dict[str, Any] = {
     "set": _pairs("Other parameters: map__phase=offset, model__cv=5."),
     # of some commands
     "rows": _number("Rows to expand the training digits to."),
-    "out": _text("Folder for the files.", PATH),
+    "out": _text("Folder for the files.", "PATH"),
     "seed": _number("Seed of the shuffle, or of the distortions."),
     "shuffle": _flag("--shuffle", "Shuffle all rows (files sorted by date or class)."),
     "block_rows": _number("Rows of a block."),
@@ -80,19 +65,18 @@ OPTIONS: dict[str, Any] = {
     "classes": _number("Number of classes, where it is known."),
     "resume": _flag("--resume", "Go on where a job was stopped; done is success."),
     "overwrite": _flag("--overwrite", "Replace an output of other data or options."),
-    "report": _text("Write a page of figures and scores: report.html.", PATH),
+    "report": _text("Write a page of figures and scores: report.html.", "PATH"),
     "grid": _pairs("Values to search: alpha=1e-6,1e-4 map__gamma=1,2."),
     "keys": _names("Columns to write beside predictions, to Parquet."),
     "probabilities": _text("Write those of the classes: yes, no or auto."),
     "interval": _text("Write ends that hold this share of targets.", "SHARE", kind=float | None),
     "importance": _flag("--importance", "Also what is lost where a column is permuted."),
-    "like": _text("Folder of a map or model, taken as it was fitted.", PATH),
-    "save_map": _text("Folder to keep the fitted map in.", PATH),
+    "like": _text("Folder of a map or model, taken as it was fitted.", "PATH"),
+    "save_map": _text("Folder to keep the fitted map in.", "PATH"),
     # of all commands
-    "job": _text("YAML or JSON of what is not typed.", PATH, is_eager=True, callback=_take_job),
-    "cluster": _text("Scheduler address, spec file, local or none.", PATH),
+    "cluster": _text("Scheduler address, spec file, local or none.", "PATH"),
     "memory_limit": _text("Memory of one local worker, such as 4GiB.", "SIZE"),
-    "tls": _text("Folder of ca.pem, cert.pem and key.pem.", PATH),
+    "tls": _text("Folder of ca.pem, cert.pem and key.pem.", "PATH"),
     "quiet": _flag("--quiet", "Print warnings and errors only.", "-q"),
     "json": _flag("--json", "Print the result as JSON."),
 }
@@ -101,9 +85,7 @@ ROWS = ("target", "weight", "columns", "kind", "drop_missing_target", "csv")
 SPLIT = ("split", "by")
 MAP = ("map", "n_components", "scale", "random_state", "set")
 MODEL = ("model", "alpha", *MAP)
-ALL = ("job", "cluster", "memory_limit", "tls", "quiet", "json")
-#: What a job of `train` says of its outputs, which a plan does without.
-_OUTPUTS = ("out", "resume", "overwrite", "report")
+ALL = ("cluster", "memory_limit", "tls", "quiet", "json")
 
 
 # ---- texts as values ----
@@ -148,69 +130,16 @@ def csv_reading(said: Mapping[str, str]) -> AbstractContextManager[None]:
     return reading(CsvFormat(**by_rules(CsvFormat, said)))
 
 
-def given_options(ctx: Any, typed: Mapping[str, Any]) -> dict[str, Any]:
-    """{parameter: value} of what was typed or stands in the job file; lists of columns, and pairs as dictionaries."""
+def given_options(typed: Mapping[str, Any]) -> dict[str, Any]:
+    """{parameter: value} of what was typed; lists of columns, and pairs as dictionaries."""
     given = {}
     for name, value in typed.items():
         if isinstance(value, str) and (not value.strip() or "\0" in value):
             raise typer.BadParameter(f"{name} must not be empty, got {value!r}; give a value, or leave it out")
-        if name in ("csv", "grid", "kind", "set"):  # what is typed is added to what a job file says
-            value = pairs(name, [*(ctx.default_map or {}).get(name, ()), *(value or ())])
+        if name in ("csv", "grid", "kind", "set"):
+            value = pairs(name, value or ())
         elif isinstance(value, (list, tuple)) and value:
             value = column_names(name, value)
-        if (value and name != "job") or (value == 0 and value is not False):
+        if value or (value == 0 and value is not False):
             given[name] = value
     return given
-
-
-# ---- job files ----
-
-
-def load_job(path: str, command: Any) -> dict[str, Any]:
-    """{parameter: text, list of texts or flag} of a job file; its paths are made relative to where we are.
-
-    Raises BadParameter for what is no job of this command: no YAML, or an unknown key.
-    """
-    import yaml
-
-    from ..store import files
-
-    fs, root = files.filesystem(files.normalise(path))
-    try:
-        entries = yaml.safe_load(fs.cat_file(root))
-    except yaml.YAMLError as error:
-        raise typer.BadParameter(f"{path!r} is neither YAML nor JSON: {error}") from error
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise typer.BadParameter(f"no job file at {path!r}; check the path") from error
-    if not isinstance(entries, dict):
-        raise typer.BadParameter(f"a job file has NAME: VALUE on each line, {path!r} has not")
-    known = {p.name: p for p in command.params if p.name not in ("job", "help")}
-    entries = {str(key).replace("-", "_").lower(): value for key, value in entries.items() if value is not None}
-    named = entries.pop("command", command.name)
-    if command.name == "plan" and named in ("plan", "train"):
-        entries = {name: value for name, value in entries.items() if name not in _OUTPUTS}
-    elif named != command.name:
-        raise typer.BadParameter(f"{path!r} is a job of `distrf {named}`, not of `distrf {command.name}`")
-    for name in entries.keys() - known:
-        there = f"{did_you_mean(name, known)}; there are: {', '.join(known)}"
-        raise typer.BadParameter(f"a job of `distrf {command.name}` ({path!r}) has no {name!r}{there}")
-    return {name: _entry(value, known[name], os.path.dirname(path)) for name, value in entries.items()}
-
-
-def _entry(value: Any, parameter: Any, folder: str) -> Any:
-    """An entry as it would be typed; a column with commas is quoted, as it stands for itself."""
-    if isinstance(value, dict):
-        return [f"{name}={_text_of(one)}" for name, one in value.items()]
-    if parameter.multiple:
-        names = value if isinstance(value, list) else [value]
-        return ['"' + str(name).replace('"', '""') + '"' for name in names]
-    text = _text_of(value)
-    is_path = parameter.param_type_name == "argument" or parameter.metavar == PATH
-    if not is_path or "://" in text or (parameter.name == "cluster" and text in ("local", "none")):
-        return text
-    protocol, mark, inside = folder.rpartition("://")  # an object store takes ".." for a name
-    return f"{protocol}{mark}{os.path.normpath(os.path.join(inside, os.path.expanduser(text)))}"
-
-
-def _text_of(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=str)

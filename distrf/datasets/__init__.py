@@ -9,18 +9,16 @@ import dask.array as da
 import numpy as np
 
 from ..errors import InputError
-from .digits import SIDE, distort_digits, expanded_labels, expanded_rows, load_digits_split
+from .digits import SIDE, expanded_labels, expanded_rows, load_digits_split
 
-__all__ = ["distort_digits", "expanded_digits", "load_digits_split"]
+__all__ = ["expanded_digits", "load_digits_split"]
 
 
-def expanded_digits(
-    n_rows: int, seed: int = 0, block_rows: int = 16_384, *, strength: float = 1.0
-) -> tuple[da.Array, da.Array]:
+def expanded_digits(n_rows: int, seed: int = 0, block_rows: int = 16_384) -> tuple[da.Array, da.Array]:
     """Expand the training digits to `n_rows` rows by small seeded distortions, lazily.
 
-    The test digits of `load_digits_split(seed)` play no part. Row i depends on (seed, strength, i) alone,
-    whatever `block_rows` and `n_rows` are; see `distort_digits`.
+    The test digits of `load_digits_split(seed)` play no part. Row i shows the training digit i mod 1,437, rotated, scaled,
+    sheared and shifted a little; it depends on the seed and i alone, whatever `block_rows` and `n_rows` are.
 
     Parameters
     ----------
@@ -30,8 +28,6 @@ def expanded_digits(
         Seed of the split and of the distortions.
     block_rows : int, default=16384
         Rows of a block.
-    strength : float, default=1.0
-        Factor on the distortions.
 
     Returns
     -------
@@ -48,9 +44,7 @@ def expanded_digits(
     if n_rows < 1 or block_rows < 1:
         raise InputError(f"n_rows and block_rows must be at least 1, got {n_rows} and {block_rows}")
     rows = tuple(min(block_rows, n_rows - a) for a in range(0, n_rows, block_rows))
-    X = da.map_blocks(
-        _block, expanded_rows, seed, strength, chunks=(rows, (SIDE**2,)), meta=np.empty((0, 0), np.float32)
-    )
+    X = da.map_blocks(_block, expanded_rows, seed, chunks=(rows, (SIDE**2,)), meta=np.empty((0, 0), np.float32))
     y = da.map_blocks(_block, expanded_labels, seed, chunks=(rows,), meta=np.empty(0, np.int32))
     return X, y
 

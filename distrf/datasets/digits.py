@@ -13,7 +13,7 @@ SIDE = 8
 TEST_ROWS = 360
 #: Rows that share one block of random words; a fixed part of the definition of the expanded set.
 _LOGICAL = 4096
-#: Half-widths of the uniform distortions at strength 1: angle, scale, shear, and shift in pixels along both axes.
+#: Half-widths of the uniform distortions: angle, scale, shear, and shift in pixels along both axes.
 _WIDTHS = np.array([np.deg2rad(12.0), 0.10, 0.15, 0.5, 0.5])
 #: Rows distorted at once: the temporaries stay in cache.
 _TILE = 512
@@ -58,16 +58,6 @@ def load_digits_split(seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray
     return tuple(array.copy() for array in _split(seed))  # type: ignore[return-value]
 
 
-def source_rows(n_train: int, first: int, last: int, seed: int) -> np.ndarray:
-    """Training row behind each of the rows first:last of the expanded set: one shuffled cycle after another."""
-    cycle, place = np.divmod(np.arange(first, last), n_train)
-    out = np.empty(last - first, dtype=np.int64)
-    for c in np.unique(cycle):
-        inside = cycle == c
-        out[inside] = permutation(seed, "digits/order", int(c), n_train)[place[inside]]
-    return out
-
-
 def _draws(first: int, last: int, seed: int) -> np.ndarray:
     """Numbers uniform in (-1, 1) for rows first:last, shape (last - first, 5)."""
     blocks, d = range(first // _LOGICAL, -(-last // _LOGICAL)), len(_WIDTHS)
@@ -76,30 +66,26 @@ def _draws(first: int, last: int, seed: int) -> np.ndarray:
     return 2.0 * np.concatenate(words).reshape(-1, d)[skip : skip + last - first] - 1.0
 
 
-def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, strength: float = 1.0) -> np.ndarray:
-    """Make rows of the expanded set: training digits rotated, scaled, sheared and shifted a little.
+def distorted(images: np.ndarray, first: int, last: int, seed: int) -> np.ndarray:
+    """Rows first:last of the expanded set: row i shows image i mod n, rotated, scaled, sheared and shifted a little.
+
+    The distortions are uniform up to 12 degrees, 10 % of scale, a shear of 0.15 and a shift of 0.5 pixels. A row depends on the
+    seed and its number alone.
 
     Parameters
     ----------
-    X : array of shape (n, 64)
-        The training digits. Row i of the expanded set shows digit i mod n of the (i // n)-th shuffle of
-        them.
-    rows : tuple of (int, int)
+    images : float32 array of shape (n, 64)
+    first, last : int
         First row, and the one after the last.
-    seed : int, default=0
-        Seed of the distortions. A row depends on the seed and its number alone.
-    strength : float, default=1.0
-        Factor on the distortions. At 1 they are uniform up to 12 degrees, 10 % of scale, a shear of 0.15
-        and a shift of 0.5 pixels.
+    seed : int
 
     Returns
     -------
     array of shape (last - first, 64)
         Grey values, float32, bilinear between pixels and 0 outside the image.
     """
-    first, last = int(rows[0]), int(rows[1])
-    images, source = np.reshape(X, (-1, SIDE, SIDE)).astype(np.float32), source_rows(len(X), first, last, seed)
-    angle, scale, shear, dx, dy = (strength * _WIDTHS * _draws(first, last, seed)).T[..., None]
+    source = np.arange(first, last) % len(images)
+    angle, scale, shear, dx, dy = (_WIDTHS * _draws(first, last, seed)).T[..., None]
     cos, sin = np.cos(angle) / (1.0 + scale), np.sin(angle) / (1.0 + scale)
     y, x = np.indices((SIDE, SIDE)).reshape(2, -1) - (SIDE - 1) / 2
     out = np.empty((last - first, SIDE**2), dtype=np.float32)
@@ -110,16 +96,16 @@ def distort_digits(X: np.ndarray, rows: tuple[int, int], seed: int = 0, *, stren
         top = sin[t] * x + (sin[t] * shear[t] + cos[t]) * y + dy[t]
         places = np.stack([np.broadcast_to(source[t, None], left.shape), top, left])
         places[1:] += (SIDE - 1) / 2
-        map_coordinates(images, places, out[t], order=1, mode="grid-constant")
+        map_coordinates(images.reshape(-1, SIDE, SIDE), places, out[t], order=1, mode="grid-constant")
     return out
 
 
-def expanded_rows(first: int, last: int, seed: int, strength: float) -> np.ndarray:
+def expanded_rows(first: int, last: int, seed: int) -> np.ndarray:
     """Rows first:last of the expanded set, shape (last - first, 64)."""
-    return distort_digits(_split(seed)[0], (first, last), seed, strength=strength)
+    return distorted(_split(seed)[0], first, last, seed)
 
 
 def expanded_labels(first: int, last: int, seed: int) -> np.ndarray:
     """Labels of rows first:last of the expanded set, shape (last - first,)."""
     labels = _split(seed)[1]
-    return labels[source_rows(len(labels), first, last, seed)]
+    return labels[np.arange(first, last) % len(labels)]

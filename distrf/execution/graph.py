@@ -138,10 +138,9 @@ def graph_inputs(arrays: Iterable[Any]) -> list[str]:
 def input_version(arrays: Iterable[Any]) -> dict[str, str]:
     """{"version": a text that changes when a file that lazy arrays read is written anew}; {} where they read stores alone, which tell.
 
-    Size, time and inode, or what an object store says: to read all bytes for it would take the client longer than the job.
+    Size and time, or what an object store says: to read all bytes for it would take the client longer than the job.
     """
-    places = ((name, *files.filesystem(name)) for name in graph_inputs(arrays))
-    names = [name for name, fs, inner in places if fs.isfile(inner)]
+    names = [name for name in graph_inputs(arrays) if files.is_file(name)]
     return {"version": version_of(names)} if names else {}
 
 

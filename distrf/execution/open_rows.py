@@ -52,6 +52,7 @@ def open_rows(
     rows_per_block : int or None, default=None
         Zarr: a whole multiple of the chunk rows. Parquet, CSV: wanted size; row groups are merged or cut to come near it. None
         is the block of the store, else near 32 MiB of X.
+    {csv}
 
     Returns
     -------

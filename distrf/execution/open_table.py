@@ -1,8 +1,7 @@
-"""`open_table`: a table of columns of any type as lazy or in-memory coded rows; `open_labelled` its rows that have a target."""
+"""`open_table`: a table of columns of any type as lazy or in-memory coded rows."""
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,18 +14,17 @@ import numpy as np
 from dask.base import is_dask_collection
 
 from ..errors import InputError
-from ..parameters import COLUMNS, ruled
+from ..parameters import COLUMNS, FLAG, ruled
 from ..store import formats, frames
 from ..store.csv_format import reads_csv
 from ..store.files import normalise
 from ..store.frames import as_arrow
 from ..store.row_source import Selection
 from ..store.table_codes import coded
-from ..store.table_schema import TableSchema, drift, target_dtype
+from ..store.table_schema import TableSchema, base_of, drift, present, target_dtype
 from ..store.table_source import TableSource, chosen_names, lay_out
 from .labelled import block_values, is_frame, partition_blocks
-from .open_rows import lazy_rows, open_column
-from .row_blocks import align_rows
+from .open_rows import lazy_rows
 from .sampling import rows_of_blocks
 from .scheduler import computed
 
@@ -51,8 +49,8 @@ class Table:
         Where the files are; None for rows in memory and Dask DataFrames.
     place : object
         Who reads the rows.
-    present : (Dask array of bool, sequence of int) or None, default=None
-        Which rows of the files the table has, and how many in each block. None: all.
+    dropped : int, default=0
+        Rows without a target that were left out.
 
     Attributes
     ----------
@@ -74,7 +72,7 @@ class Table:
     target: str | None
     path: str | None
     place: Any = field(repr=False, compare=False)
-    present: tuple[da.Array, Sequence[int]] | None = field(default=None, repr=False, compare=False)
+    dropped: int = 0
 
     @property
     def d(self) -> int:
@@ -101,7 +99,7 @@ class Table:
             The table has no such columns, or a value cannot be read as `schema` says. Of a lazy array, when it is
             computed.
         """
-        return self.labelled_rows(self.place.rows(self.schema if schema is None else schema))
+        return self.place.rows(self.schema if schema is None else schema)
 
     def sample(self, n_rows: int = 4000) -> Any:
         """Some rows as they are, in their order, spread over the table.
@@ -120,29 +118,7 @@ class Table:
         """
         wanted, names = rows_of_blocks(self.place.lengths, n_rows), self.schema.names
         parts = computed(*self.place.parts(wanted, names))
-        return frames.one_table([(f"part {i} of a sample", part) for i, part in enumerate(parts)])
-
-    def labelled_rows(self, values: da.Array) -> da.Array:
-        """Of a column beside this table the rows that it has: some may have been left out.
-
-        Parameters
-        ----------
-        values : Dask array of shape (n, ...)
-            Of all rows of the files.
-
-        Returns
-        -------
-        Dask array
-            Those rows, in their order.
-        """
-        if self.present is None:
-            return values
-        there, counts = self.present
-        left = da.blockwise(
-            operator.getitem, range(values.ndim), values, range(values.ndim), there, (0,), dtype=values.dtype,
-            meta=values._meta, adjust_chunks={0: tuple(counts)},
-        )  # fmt: skip
-        return left.blocks[np.flatnonzero(counts).tolist()]
+        return frames.one_table(parts, self.place.types)
 
 
 def is_table(data: Any) -> bool:
@@ -167,7 +143,7 @@ def is_table(data: Any) -> bool:
 
 
 @reads_csv
-@ruled(columns=COLUMNS, exclude=COLUMNS)
+@ruled(columns=COLUMNS, exclude=COLUMNS, drop_missing_target=FLAG)
 def open_table(
     data: Any,
     *,
@@ -175,6 +151,7 @@ def open_table(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
     schema: TableSchema | None = None,
+    drop_missing_target: bool = False,
     rows_per_block: int | None = None,
 ) -> Table:
     """Open a table whose columns hold numbers, booleans, text, dates or times, with missing values.
@@ -194,8 +171,11 @@ def open_table(
     schema : TableSchema or None, default=None
         The features and what they are read as, of a table that was opened before: other columns are left out, and
         their order does not matter.
+    drop_missing_target : bool, default=False
+        Leave out the rows that have no target: null, NaN or an empty text.
     rows_per_block : int or None, default=None
         Of files: wanted rows of a block. None is near 32 MiB of coded rows.
+    {csv}
 
     Returns
     -------
@@ -237,6 +217,7 @@ def open_table(
         target=target,
         columns=columns,
         exclude=exclude or (),
+        labelled=drop_missing_target,
         rows_per_block=rows_per_block,
         coded=True if schema is None else schema,
     )
@@ -265,17 +246,29 @@ def _table_of(source: TableSource) -> Table:
     labels = source.target_source()
     y = None if labels is None else lazy_rows(labels)
     place = _Files(source.block_lengths, source.schema, source)
-    return Table(source.coded, y, source.shape[0], source.target, source.path, place)
+    return Table(source.coded, y, source.shape[0], source.target, source.path, place, source.dropped)
 
 
 def _open_frame(data: Any, selection: Selection) -> Table:
     table, name = as_arrow(data), type(data).__name__
     layout = _layout(name, [(name, table.schema)], selection)
-    if not len(table):
-        raise InputError(f"a table has rows; received a {name} without any; give one with rows")
-    y = None if selection.target is None else frames.target_values(table, selection.target)
+    target, n = selection.target, len(table)
+    if selection.labelled and target is not None:
+        able = [
+            j for j, one in enumerate(table.schema) if base_of(one.type)
+        ]  # Arrow filters not all of the others
+        table = table.select(able).filter(present(table.column(target)))
+    _require_rows(len(table), n - len(table), name, target)
+    y = None if target is None else frames.target_values(table, target)
     place = _Frame((len(table),), layout.schema, table)
-    return Table(layout.coded, y, len(table), selection.target, None, place)
+    return Table(layout.coded, y, len(table), target, None, place, n - len(table))
+
+
+def _require_rows(n: int, dropped: int, name: str, target: str | None) -> None:
+    if not n and dropped:
+        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+    if not n:
+        raise InputError(f"a table has rows; received a {name} without any; give one with rows")
 
 
 def _layout(name: str, schemas: Sequence[tuple[str, Any]], selection: Selection) -> Any:
@@ -366,13 +359,17 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
         label = "__index_level_0__"
     if label is not None and label not in data.columns:
         data = data.rename_axis(index=label).reset_index()[[*data.columns, label]]
-    names = chosen_names(_DASK, as_arrow(data._meta).schema, selection)
+    names, dropped = chosen_names(_DASK, as_arrow(data._meta).schema, selection), 0
+    if selection.labelled and target is not None:
+        column = next(data[label] for label in data.columns if str(label) == target)
+        absent = column.isna() | column.eq("")
+        if dropped := int(computed(absent.sum())[0]):
+            data = data[~absent]
     labels, needed = {str(label): label for label in data.columns}, [*names, *([target] if target else [])]
     blocks = partition_blocks(data[[labels[name] for name in needed if name in labels]], object, as_arrow)
     lengths, schemas, longest = zip(*block_values(frames.look_at, blocks, target), strict=True)
     filled = [i for i, rows in enumerate(lengths) if rows]
-    if not filled:
-        raise InputError("a table has rows; received a Dask DataFrame without any; give one with rows")
+    _require_rows(len(filled), dropped, "Dask DataFrame", target)
     found = [(f"partition {i}", schemas[i]) for i in filled]
     layout = _layout(_DASK, found, replace(selection, columns=selection.columns and names, exclude=()))
     blocks = da.Array(blocks.dask, blocks.name, (lengths,), dtype=object).blocks[filled]
@@ -380,80 +377,4 @@ def _open_partitions(data: Any, selection: Selection) -> Table:
     if target is not None:
         dtype = target_dtype(layout.schema.field(target).type, max(1, *longest))
         y = place.array("target", partial(frames.target_values, target=target, dtype=dtype), dtype)
-    return Table(layout.coded, y, sum(place.lengths), target, None, place)
-
-
-def open_labelled(data: Any, target: str, **given: Any) -> tuple[Table, int]:
-    """A table without its rows that have no target.
-
-    Parameters
-    ----------
-    data, target, **given
-        As of `open_table`.
-
-    Returns
-    -------
-    table : Table
-    dropped : int
-        Rows that have none: null, NaN or an empty text.
-
-    Raises
-    ------
-    InputError
-        As of `open_table`, or no row has a target.
-    """
-    if isinstance(data, (str, os.PathLike)):
-        return _open_labelled_files(os.fspath(data), target, given)
-    if is_dask_collection(data):
-        found = [data[label] for label in data.columns if str(label) == target]
-        absent = [column.isna() | column.eq("") for column in found]
-        missing = int(sum(computed(*(rows.sum() for rows in absent))))
-        return open_table(data[~absent[0]] if missing else data, target=target, **given), missing
-    rows = as_arrow(data)
-    if target not in rows.column_names:
-        return open_table(rows, target=target, **given), 0  # which is an error
-    kept = frames.present_rows(rows, target)
-    _require_rows(int(kept.sum()), target)
-    return open_table(rows.filter(kept), target=target, **given), int((~kept).sum())
-
-
-def _require_rows(n: int, target: str) -> None:
-    if not n:
-        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
-
-
-def _open_labelled_files(path: str, target: str, given: dict[str, Any]) -> tuple[Table, int]:
-    if given.get("columns") is None and "schema" not in given:
-        given = {**given, "exclude": [*(given.get("exclude") or ()), target]}
-    table = open_table(path, **given)
-    kind = open_table(path, columns=[target]).schema.columns[0]
-    if kind.base not in ("number", "boolean", "text"):
-        raise InputError(f"a target is numbers, booleans or text; {target!r} has type {kind.arrow}")
-    y: Any = open_column(path, target, columns=table.schema.names, coded=True)
-    y = align_rows(table.rows(), y, "the target")
-    looked = np.array(block_values(_look, y))
-    counts = looked[:, 0].tolist()
-    n = sum(counts)
-    _require_rows(n, target)
-    present = y.map_blocks(_present, dtype=bool, meta=np.empty(0, bool)), counts
-    left = replace(table, n=n, target=target, present=present)
-    dtype: Any = bool if kind.base == "boolean" else np.int64 if kind.whole else np.float64
-    if kind.base == "text":
-        dtype = f"<U{max(1, looked[:, 1].max())}"
-    return replace(left, y=left.labelled_rows(y).astype(dtype)), table.n - n
-
-
-def _present(y: np.ndarray) -> np.ndarray:
-    """Whether there are values. Runs on a worker."""
-    return (
-        np.array([v is not None and v == v and v != "" for v in y], bool)
-        if y.dtype.kind == "O"
-        else ~np.isnan(y)
-    )
-
-
-def _look(y: np.ndarray) -> tuple[int, int]:
-    """How many values there are, and the letters of the longest text. Runs on a worker."""
-    there = _present(y)
-    longest = max(map(len, y[there]), default=0) if y.dtype.kind == "O" else 0
-    return int(there.sum()), longest
+    return Table(layout.coded, y, sum(place.lengths), target, None, place, dropped)

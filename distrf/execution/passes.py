@@ -214,9 +214,7 @@ def _run_dask(
 
 def _sum(name: str, reduction: Reduction, blocks: Blocks, segments: Sequence[Task]) -> Delayed:
     """The sum of the states of all segments, whose tasks are marked as producers of data unless rows are held."""
-    graph: dict[Any, Any] = {}
-    for task in segments:
-        graph |= with_dependencies(task if blocks.held else as_producer(task), blocks.inputs, graph)
+    graph = with_dependencies([task if blocks.held else as_producer(task) for task in segments], blocks.inputs)
 
     def add(left: str, right: str) -> str:
         key = f"{name}-{len(graph)}"

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import dask
@@ -94,6 +95,7 @@ def rows_per_block(bytes_per_row: float) -> int:
     return max(1, int(target_block_bytes() / max(bytes_per_row, 1)))
 
 
+@cache
 def split_chunk(rows: int, limit: int) -> int:
     """Rows of the equal blocks that a chunk is cut into.
 
@@ -132,10 +134,8 @@ def split_rows(X: da.Array, limit: int) -> da.Array:
     Dask array
     """
     chunks: list[int] = []
-    usual = split_chunk(X.chunks[0][0], limit) if X.chunks[0][0] > limit else limit
     for rows in X.chunks[0]:
-        even = rows <= X.chunks[0][0] and X.chunks[0][0] > limit
-        step = max(rows, 1) if rows <= limit else usual if even else split_chunk(rows, limit)
+        step = max(rows, 1) if rows <= limit else split_chunk(max(rows, X.chunks[0][0]), limit)
         chunks.extend(min(step, rows - a) for a in range(0, rows, step))
     return X if tuple(chunks) == X.chunks[0] else _cut(X, chunks)
 

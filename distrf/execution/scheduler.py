@@ -10,12 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ContextDecorator, ExitStack, contextmanager, suppress
+from functools import cache
 from typing import Any
 
 import dask
 import dask.system
 from dask.delayed import Delayed
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from ..errors import ClusterError, DistrfError, InputError
 
@@ -198,5 +199,7 @@ class Shared(ContextDecorator):
                 self._made.close()
 
 
-#: Context of work in threads of this process.
-ONE_BLAS_THREAD = Shared(lambda: threadpool_limits(1))
+#: The libraries with threads of their own. Finding them takes some 30 ms.
+_libraries = cache(ThreadpoolController)
+#: Context of work in threads of this process. Several may be at work, and the number of threads of BLAS is that of the process.
+ONE_BLAS_THREAD = Shared(lambda: _libraries().limit(limits=1))

@@ -21,8 +21,9 @@ from typing import Any, Protocol, Self
 
 import cloudpickle
 from dask.array.optimization import optimize
-from dask.core import flatten
+from dask.core import flatten, toposort
 from dask.highlevelgraph import HighLevelGraph
+from dask.optimization import cull
 
 from ..errors import DistrfError, InputError
 from ..progress import report
@@ -104,16 +105,10 @@ class Blocks(ABC):
         return Task(key, reduce_blocks, reduction, Packed((maker, bool(learned), needs)), topic, *inputs)
 
 
-def with_dependencies(task: Task, nodes: Mapping[Any, Any], there: Collection[Any] = ()) -> dict[Any, Any]:
-    """The graph of a task: it, and those of the nodes that it needs, but for those that are there. Others are on the cluster."""
-    graph: dict[Any, Any] = {task.key: task}
-    stack = list(task.dependencies)
-    while stack:
-        key = stack.pop()
-        if key in nodes and key not in graph and key not in there:
-            graph[key] = nodes[key]
-            stack.extend(getattr(nodes[key], "dependencies", ()))
-    return graph
+def with_dependencies(tasks: Collection[Task], nodes: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The graph of some tasks: they, and those of the nodes that they need. What is no node is on the cluster."""
+    needed = {key for task in tasks for key in task.dependencies if key in nodes}
+    return {task.key: task for task in tasks} | cull(nodes, needed)[0]
 
 
 def reduce_blocks(reduction: Any, payload: Packed, topic: str | None, *inputs: Any) -> Any:
@@ -218,7 +213,8 @@ class BlockGraphs(Blocks):
             k: DataNode(k, v) for k, v in futures.items()
         }
         self._keys = [tuple(k[i] for k in keys) for i in range(len(keys[0]))]
-        self._order = [self._closure(keys) for keys in self._keys]
+        # The nodes that each block needs, each after its dependencies.
+        self._order = [toposort(*cull(self._nodes, list(keys))) for keys in self._keys]
         users: dict[Any, list[int]] = {}
         for i, order in enumerate(self._order):
             for key in order:
@@ -240,21 +236,6 @@ class BlockGraphs(Blocks):
         if len(self.edges) == 1 and n > _MOST_TIED:
             self.edges, self._order, self.held = range(n), [list(keys) for keys in self._keys], True
             self.inputs = {key: futures.get(key, self._nodes[key]) for key in users}
-
-    def _closure(self, keys: Sequence[Any]) -> list[Any]:
-        """All keys that `keys` depend on, and `keys` themselves; each after its dependencies."""
-        order: dict[Any, None] = {}
-        stack = [(key, False) for key in reversed(keys)]
-        while stack:
-            key, ready = stack.pop()
-            if key in order:
-                continue
-            if ready:
-                order[key] = None
-                continue
-            stack.append((key, True))
-            stack.extend((k, False) for k in sorted(self._nodes[key].dependencies, key=str) if k not in order)
-        return list(order)
 
     def _segment(self, first: int, last: int, starts: Sequence[int]) -> tuple[list[Any], GraphSegment]:
         blocks: list[_BlockGraph] = []

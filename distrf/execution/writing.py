@@ -112,7 +112,7 @@ def write_parts(
     if keys:
         blocks.append(align_rows(first, _key_rows(str(key_source), keys, columns), "keys"))
     info = store.create(path, store.StoreInfo.of({}, n_blocks, 1, kind="parts", spec=spec), overwrite=overwrite)
-    pending = store.pending_blocks(path, store_id=info.id)
+    pending = info.pending
     named = {name: tuple(headings.get(name, ())) for name in aligned}
     reduction = _PartReduction(info.path, info.id, named, tuple(keys or ()))
     _write_blocks(reduction, [*blocks, numbers], pending, "predict" if "prediction" in arrays else "write")
@@ -132,7 +132,7 @@ def _aligned(path: str, arrays: dict[str, da.Array], *others: str | None) -> dic
 
 def _write(info: store.StoreInfo, arrays: dict[str, da.Array], label: str) -> Written:
     """Write the pending blocks of a store, and finish it."""
-    pending = store.pending_blocks(info.path, store_id=info.id)
+    pending = info.pending
     if pending:
         lengths = tuple(stop - start for _, start, stop in info.blocks())
         cut = [a.rechunk({0: lengths}, method="tasks") for a in arrays.values()]

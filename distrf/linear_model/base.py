@@ -239,7 +239,7 @@ class LinearClassifier(ClassifierMixin, LinearModel):
         if not is_dask_collection(X):
             with input_errors():
                 return float(super().score(X, y, sample_weight))
-        return sum_pass(LabelCounts(most=0), [y, self.predict(X), sample_weight]).scores()["accuracy"]
+        return sum_pass(LabelCounts(), [y, self.predict(X), sample_weight]).scores()["accuracy"]
 
 
 class LinearRegressor(RegressorMixin, LinearModel):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any, ClassVar, Self
 
 import joblib
@@ -16,13 +15,12 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import Tags, get_tags
 from sklearn.utils.validation import _check_feature_names, _check_n_features, check_is_fitted, validate_data
-from threadpoolctl import ThreadpoolController
 
 from ..errors import InputError, input_errors, rows_from
 from ..execution.labelled import header, is_frame, plain_rows, reading_of
 from ..execution.planned import Costs, PlannedRows
 from ..execution.row_blocks import check_dask_rows, map_features
-from ..execution.scheduler import Shared
+from ..execution.scheduler import ONE_BLAS_THREAD
 from ..kernels.semigroup import SEMIGROUP_KERNELS, SemigroupKernel
 from ..parameters import JOBS, SEED, Rule, check_parameters, estimator, instance, param
 from ..projections.base import weight_cache
@@ -148,18 +146,10 @@ def apply_map(map_: FeatureMap, X: Rows, n_jobs: int | None) -> Rows:
             map_.fill_columns(rows, features, 0, map_.n_components)
             return features
 
-    with _ONE_BLAS_THREAD:
+    with ONE_BLAS_THREAD:
         threads = joblib.Parallel(jobs, require="sharedmem")
         made = threads(joblib.delayed(featurize)(first) for first in range(0, n, step))
     return sp.vstack(made, format="csr") if map_.sparse_output else out
-
-
-#: The libraries with threads of their own. Finding them takes milliseconds.
-_libraries = cache(ThreadpoolController)
-
-
-#: Several threads may transform at once, and the number of threads of BLAS is that of the process.
-_ONE_BLAS_THREAD = Shared(lambda: _libraries().limit(limits=1))
 
 
 class FeatureEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -10,6 +10,7 @@ So the phases of a tile with a row of size above `SINGLE` are made in float64, a
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -180,12 +181,16 @@ class FourierMap(SeededMap):
         scale, amplitude = 1.0 / (2.0 * np.pi * self.length_scale), np.sqrt(2.0 / self.n_components)
         paired = self.n_components // 2 if per == 2 else 0  # the first frequencies have a sine
         keep_csr = projector.accepts_sparse and (root is None or root.ndim < 2)
+        alone = max(start // per, paired)  # the first of those that have none
+        # Drawn for all tiles at once: that takes longer than the cosines of a tile.
+        offsets = cache(self.offsets(alone, max(-(-stop // per), alone)).astype)
+        cast, sizes = None if root is None else cache(root.astype), self._column_sizes
         for begin, end in projector.weight_blocks(start // per, -(-stop // per), dtype.itemsize):
             for a, b in row_tiles(X.shape[0], projector.rows_per_tile):
-                tile = phase_tile(X, a, b, self._column_sizes, dtype, keep_csr)
+                tile = phase_tile(X, a, b, sizes, dtype, keep_csr)
                 kind = tile.dtype
-                if root is not None:
-                    tile = times_root(tile, root.astype(kind))
+                if cast is not None:
+                    tile = times_root(tile, cast(kind))
                 for first, phases in projector.phases(tile, begin, end, scale, kind):
                     both = min(max(paired - first, 0), phases.shape[1])
                     if both:
@@ -193,9 +198,9 @@ class FourierMap(SeededMap):
                             np.ascontiguousarray(phases[:, :both]), out[a:b], first * per - start, amplitude
                         )
                     if both < phases.shape[1]:
-                        offsets = self.offsets(first + both, first + phases.shape[1]).astype(kind)
-                        alone = np.ascontiguousarray(phases[:, both:])
-                        cos_offset(alone, offsets, out[a:b], (first + both) * per - start, amplitude)
+                        others, at = np.ascontiguousarray(phases[:, both:]), first + both - alone
+                        added = offsets(kind)[at : at + others.shape[1]]
+                        cos_offset(others, added, out[a:b], (first + both) * per - start, amplitude)
 
     @property
     def _column_sizes(self) -> np.ndarray | float:

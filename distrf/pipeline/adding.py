@@ -61,6 +61,7 @@ def add_rows(
     again : bool, default=False
         Add rows that the model has seen once more. A model in a folder knows them by the fingerprints of files, of rows
         that were appended to a store, and of arrays, and else leaves them out.
+    {csv}
 
     Returns
     -------

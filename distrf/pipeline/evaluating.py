@@ -108,6 +108,7 @@ def evaluate(
         Score the rows of each value of this column too. A column of Parquet or of a data frame, or an array or a
         column of X of a Zarr store; or the values themselves. A value is a slice if a sample of 10,000 has at most 20. Of more, numbers are
         cut at their quartiles, and the 20 most frequent texts are slices.
+    {csv}
 
     Returns
     -------
@@ -118,9 +119,8 @@ def evaluate(
         all as in scikit-learn; "classes", for each its "label", "rows", "precision", "recall" and "f1";
         "confusion_matrix" of up to 100 classes, true ones in rows, in the order of "classes"; "calibration", for bins of
         the probability its mean "predicted", the share "observed" and the "rows". With weights, rows are counted there by
-        their weight. Of a regressor "r2", "rmse",
-        "relative_rmse" and "mae", in means over the targets; "relative_rmse" is over the root mean square of y, and None
-        where y is 0 everywhere. With `by`, "slices": for each the "value", the "rows" and the scores.
+        their weight. Of a regressor "r2", "rmse"
+        and "mae", in means over the targets. With `by`, "slices": for each the "value", the "rows" and the scores.
         A score is None if it is not defined, as the AUC of a single class is not, or if the model has no probabilities.
 
     Raises
@@ -152,11 +152,14 @@ def evaluate(
     slices = None
     if column is not None:
         slices = Slices.of_sample(take_rows(column, sampled_rows(n, _SAMPLE, 0, "slices")))
-    outputs = _outputs(pipeline, rows)
-    if data.weights is not None:
-        outputs["weights"] = data.weights
-    empty = empty_sums(last, tuple(outputs), n, slices)
-    sums = sum_pass(empty, [truth, *outputs.values(), column], flops_per_row=_flops_per_row(pipeline, rows))
+    blocks = {"y": truth, **_outputs(pipeline, rows), "weight": data.weights, "by": column}
+    blocks = {name: block for name, block in blocks.items() if block is not None}
+    width = int(rows.shape[1])
+    sums = sum_pass(
+        empty_sums(last, tuple(blocks), n, slices),
+        [*blocks.values()],
+        flops_per_row=_flops_per_row(pipeline, width),
+    )
     if is_classifier(last):
         _warn_of_new_labels(sums.whole.labels, last.classes_)
     sliced = {} if slices is None else {"by": None if np.ndim(by) else by, "slices": sums.report()}
@@ -174,38 +177,40 @@ def _warn_of_new_labels(counts: LabelCounts, classes: np.ndarray) -> None:
 
 
 def _outputs(pipeline: Pipeline, rows: Any) -> dict[str, Any]:
-    """What the model says of the rows, lazily: {"decisions", "predicted", "probabilities"}, as far as it does; of numbers those of the rows."""
-    if not is_classifier(pipeline[-1]):
+    """What the model says of the rows, lazily, as far as it does, by the names that its sums have for it.
+
+    Two classes are ranked by decision values, more by probabilities: decision values of several classes do not compare
+    across rows. Either stands in where the model has not the other.
+    """
+    last, outputs = pipeline[-1], {}
+    if not is_classifier(last):
         predicted = pipeline.predict(rows)
         n, lazy = predicted.shape[0], is_dask_collection(predicted)
-        return {
-            "predicted": predicted,
-            "rows": da.arange(n, chunks=predicted.chunks[:1]) if lazy else np.arange(n),
-        }
-    outputs = {}
-    if hasattr(pipeline, "decision_function"):
-        outputs["decisions"] = pipeline.decision_function(rows)
-    if not isinstance(pipeline[-1], LinearClassifier):  # of which the largest decision value wins
-        outputs["predicted"] = pipeline.predict(rows)
+        numbers = da.arange(n, chunks=predicted.chunks[:1]) if lazy else np.arange(n)
+        return {"predicted": predicted, "numbers": numbers}
     if hasattr(pipeline, "predict_proba"):
         outputs["probabilities"] = pipeline.predict_proba(rows)
+    if hasattr(pipeline, "decision_function") and (not outputs or len(last.classes_) == 2):
+        outputs["decisions"] = pipeline.decision_function(rows)
+    if "decisions" not in outputs or not isinstance(last, LinearClassifier):  # of which the largest wins
+        outputs["predicted"] = pipeline.predict(rows)
     return outputs
 
 
-def empty_sums(model: Any, given: tuple[str, ...], n: int, slices: Slices | None) -> Sliced:
+def empty_sums(model: Any, names: tuple[str, ...], n: int, slices: Slices | None = None) -> Sliced:
     """The state without rows; rankings have no more bins than there are rows."""
     count = 0 if slices is None else len(slices.names)
     if not is_classifier(model):
-        return Sliced(RegressorSums(given, n), [RegressorSums(given) for _ in range(count)], slices)
+        return Sliced(names, RegressorSums(n), [RegressorSums() for _ in range(count)], slices)
     ranked = 1 if len(model.classes_) == 2 else len(model.classes_)
     bins, fewer = (min(bins_of_each(ranked * k), max(n, 2)) for k in (1, count))
-    parts = [ClassifierSums(given, model.classes_, fewer, matrix=False) for _ in range(count)]
-    return Sliced(ClassifierSums(given, model.classes_, bins), parts, slices)
+    parts = [ClassifierSums(model.classes_, fewer) for _ in range(count)]
+    return Sliced(names, ClassifierSums(model.classes_, bins), parts, slices)
 
 
-def _flops_per_row(pipeline: Pipeline, rows: Any) -> float:
+def _flops_per_row(pipeline: Pipeline, width: int) -> float:
     """Operations for a row: its features, what the model says of it, and what becomes of that."""
     maps = [step.map_ for step in pipeline if getattr(step, "map_", None) is not None]
     outputs = len(getattr(pipeline[-1], "classes_", ())) or 1
-    width = maps[-1].entries_per_row if maps else rows.shape[1]
+    width = maps[-1].entries_per_row if maps else width
     return sum(map_.work()[0] for map_ in maps) + outputs * (2.0 * width + ROW_FLOPS)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any
 
 import numpy as np
-from dask.base import is_dask_collection
 from sklearn.base import is_classifier
 from sklearn.inspection import permutation_importance as permuted
 from sklearn.metrics import get_scorer
@@ -17,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from ..errors import InputError
 from ..execution.labelled import plain_rows
-from ..execution.row_blocks import align_rows, rows_per_block
+from ..execution.row_blocks import rows_per_block
 from ..execution.sampling import sampled_rows, take_aligned
 from ..parameters import COLUMNS, SEED, ruled, whole
 from ..randomness import draw_seed
@@ -30,53 +28,20 @@ from .loaded import predictor
 _BYTES, _MOST_COLUMNS = 2**26, 5000
 
 
-@dataclass(frozen=True, repr=False)
-class Importance:
-    """How much worse a model is where a column is taken from other rows.
+class Importance(dict[str, Any]):
+    """How much worse a model is where a column is taken from other rows, as plain JSON; prints as a table.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Of the columns.
-    importances : array of shape (len(names), n_repeats)
-        What the score loses; 0 where the model does not use the column.
-    importances_mean, importances_std : arrays of shape (len(names),)
-        Over the repeats; the deviation is that of the permutations, not of the rows.
-    order : array of int of shape (len(names),)
-        Numbers of the columns, the most important first.
-    scoring : str
-        What was measured, in scikit-learn's words: more of it is better.
-    baseline : float
-        The score of the rows as they are.
-    n_rows, rows : int
-        Rows that were predicted, and all rows.
+    "scoring" is what was measured, in scikit-learn's words: more of it is better. "baseline" is that of the rows as they are,
+    "n_rows" how many were predicted of all "rows". "columns" has, the most important first, the "name" of each, and what the
+    score loses: the "mean" and the deviation "std" of "each" repeat. The deviation is that of the permutations, not of the rows.
     """
 
-    names: tuple[str, ...]
-    importances: np.ndarray
-    scoring: str
-    baseline: float
-    n_rows: int
-    rows: int
-
-    importances_mean = property(lambda self: self.importances.mean(axis=1))
-    importances_std = property(lambda self: self.importances.std(axis=1))
-    order = property(lambda self: np.argsort(-self.importances_mean, kind="stable"))
-
     def __repr__(self) -> str:
-        """A table, the most important columns first."""
-        sampled = "" if self.n_rows == self.rows else f" sampled of {self.rows:,}"
-        head = f"{self.scoring} {self.baseline:.4g} on {self.n_rows:,} rows{sampled}; lost where a column is permuted:"
-        width = max(map(len, self.names))
-        lines = [f"{c['name']:<{width}}  {c['mean']:.4g} ± {c['std']:.2g}" for c in self.to_dict()["columns"]]
+        sampled = "" if self["n_rows"] == self["rows"] else f" sampled of {self['rows']:,}"
+        head = f"{self['scoring']} {self['baseline']:.4g} on {self['n_rows']:,} rows{sampled}; lost where a column is permuted:"
+        width = max(len(column["name"]) for column in self["columns"])
+        lines = [f"{c['name']:<{width}}  {c['mean']:.4g} ± {c['std']:.2g}" for c in self["columns"]]
         return "\n".join([head, *lines])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON; columns with the most important first."""
-        mean, std, each = (a.tolist() for a in (self.importances_mean, self.importances_std, self.importances))
-        columns = [{"name": self.names[i], "mean": mean[i], "std": std[i], "each": each[i]} for i in self.order]
-        known = {name: getattr(self, name) for name in ("scoring", "baseline", "n_rows", "rows")}
-        return known | {"columns": columns}
 
 
 @reads_csv
@@ -128,12 +93,14 @@ def permutation_importance(
         rows.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample and of the permutations. None draws one seed.
+    {csv}
 
     Returns
     -------
     Importance
-        `importances` of shape (columns, n_repeats), their `importances_mean` and `importances_std`, `names`; prints as a
-        table.
+        A dict of plain JSON, which prints as a table. "columns" has, the most important first, the "name" of each, and what
+        the score loses: the "mean", the deviation "std" and "each" of the repeats. "scoring" and "baseline" are the score
+        and its value on the rows as they are, "n_rows" the rows that were predicted, of "rows".
 
     Raises
     ------
@@ -157,7 +124,7 @@ def permutation_importance(
     >>> y = 2 * X[:, 0] + X[:, 2]
     >>> model = StreamingRidge(alpha=1e-6).fit(X, y)
     >>> found = permutation_importance(model, X, y)
-    >>> [column["name"] for column in found.to_dict()["columns"]]
+    >>> [column["name"] for column in found["columns"]]
     ['x0', 'x2', 'x1']
     """
     trained = predictor(model)
@@ -177,21 +144,27 @@ def permutation_importance(
     columns = next((names for names in known if names is not None and len(names) == d), range(d))
     names = [name if isinstance(name, str) else f"x{name}" for name in columns]
     chosen = sampled_rows(n, min(n, max(2, _BYTES // (8 * d)), n_rows), seed, "importance")
-    beside = {} if data.weights is None else {"sample_weight": data.weights}
-    if beside and is_dask_collection(rows):
-        beside["sample_weight"] = align_rows(rows, data.weights, "sample_weight")
-    rows, truth, *weights = take_aligned([rows, truth, *beside.values()], chosen)
+    weights = [] if data.weights is None else [data.weights]
+    rows, truth, *weights = take_aligned([rows, truth, *weights], chosen)
     rows = rows.reset_index(drop=True) if hasattr(rows, "iloc") else rows  # so that slices count rows
-    if weights and not checked_weights(weights[0], truth).any():
+    given = {} if not weights else {"sample_weight": checked_weights(weights[0], truth)}
+    if given and not given["sample_weight"].any():
         raise InputError("sample_weight must not be zero everywhere")
-    given, blocked = dict(zip(beside, weights, strict=True)), _InBlocks(trained.pipeline, d)
+    blocked = _InBlocks(trained.pipeline, d)
     # BLAS on several threads waits for them at each small block. Models fitted to data frames are used on their values.
     with threadpool_limits(1, user_api="blas"), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "X does not have valid feature names")
         scorer = _negative_log_loss if scoring == "neg_log_loss" else get_scorer(scoring)
-        baseline, options = scorer(blocked, rows, truth, **given), {"n_repeats": n_repeats, **given}
-        found = permuted(blocked, rows, truth, scoring=scorer, random_state=seed % 2**32, **options)
-    return Importance(tuple(names), found.importances, scoring, float(baseline), len(truth), n)
+        baseline = float(scorer(blocked, rows, truth, **given))
+        options: dict[str, Any] = {"n_repeats": n_repeats, "random_state": seed % 2**32, **given}
+        found = permuted(blocked, rows, truth, scoring=scorer, **options)
+    each = zip(names, found.importances_mean, found.importances_std, found.importances, strict=True)
+    told = [
+        {"name": name, "mean": float(mean), "std": float(std), "each": of.tolist()}
+        for name, mean, std, of in each
+    ]
+    told.sort(key=lambda column: -column["mean"])
+    return Importance(scoring=scoring, baseline=baseline, n_rows=len(truth), rows=n, columns=told)
 
 
 def _negative_log_loss(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:

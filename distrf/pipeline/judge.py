@@ -31,6 +31,7 @@ class Judged:
     scores : of each row, shape (rows, C), in the units of the encoded targets
     groups : of the rows, as numbers: then these are independent, not rows; else None
     unlike : share of the rows that are not copies of others
+    metrics : of its gradients, a diagonal and a matrix, each of each split; none where they were not made
     """
 
     losses: np.ndarray
@@ -38,6 +39,7 @@ class Judged:
     scores: Any = None
     groups: np.ndarray | None = None
     unlike: float = 1.0
+    metrics: tuple[tuple[np.ndarray, ...], ...] = ()
 
     @property
     def loss(self) -> float:

@@ -11,6 +11,7 @@ from sklearn.pipeline import Pipeline
 
 from .. import store
 from ..errors import InputError, warn
+from ..execution.labelled import is_frame
 from ..execution.open_table import Table, is_table
 from ..maps.transformers import listed_transformer
 from ..persistence import load_model, model_details, model_identity
@@ -18,7 +19,7 @@ from ..scores.passes import check_targets
 from ..tables.drift import DriftWarning
 from ..tables.encoder import TableEncoder
 from ..tables.kinds import AS_SAID, ColumnKind, ColumnWarning
-from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of, rows_with_target
+from .rows import Rows, coded_rows, is_table_path, open_input, opened_table, path_of, refuse_names
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,8 @@ class Loaded:
         if isinstance(rows, Rows):
             return rows.weighted(sample_weight)
         encoder, training, path = self.encoder, getattr(self.pipeline, "training_", None), path_of(rows)
-        if columns is not None and (encoder is not None or path is None):
-            raise InputError(
-                "columns= names the columns of rows at a path, for a model that does not know them by name"
-            )
+        if columns is not None and encoder is not None:
+            raise InputError("columns= is for a model that does not know its columns by name, as this one does")
         if path is not None and training is not None:
             store.read_as(training.csv, path)
         if encoder is not None and (path is not None or is_table(rows)):
@@ -100,13 +99,9 @@ class Loaded:
             data = _coded(encoder, rows, y, target if needs_target else None, dropped)
         elif path is not None:
             data = self._numbers(path, target, y, sample_weight, columns, needs_target)
-        elif target is not None:
-            raise InputError(
-                f"target={target!r} names a column of a table, and the model was trained on arrays; give y"
-            )
         else:
+            refuse_names(rows, target=target, columns=columns)
             data = Rows(rows, y)
-        data = replace(data, form=getattr(training, "form", ""))
         return data if data.weights is not None else data.weighted(sample_weight)
 
     def open_labelled(self, X: Any, y: Any, job: str, **reading: Any) -> tuple[Rows, Any, Any]:
@@ -115,7 +110,9 @@ class Loaded:
         Raises InputError for targets of another kind than the model predicts.
         """
         data, last = self.open(X, y, needs_target=True, **reading), self.pipeline[-1]
-        rows, truth = rows_with_target(data, job)
+        truth, rows = data.targets(job), data.X
+        if data.path is not None or not is_frame(rows):
+            rows, truth = data.rows()
         check_targets(truth, last.classes_ if is_classifier(last) else None)
         self.warn_of_drift(rows)
         return data, rows, truth
@@ -196,17 +193,12 @@ def _lazily(step: Any) -> Any:
     return Blockwise.of_fitted(step)
 
 
-def note_reasons(pipeline: Any, kinds: Sequence[ColumnKind], dropped: bool) -> None:
-    """Say in a fitted pipeline why its columns were taken for what they are; its encoder was told the kinds alone.
-
-    dropped : whether rows without a target were to be left out
-    """
-    pipeline.training_ = replace(pipeline.training_, dropped=dropped)
-    encoder, found = Loaded.of(pipeline).encoder, {kind.name: kind for kind in kinds}
-    for column in () if encoder is None else encoder.columns_:
-        name, kind = column["name"], found.get(column["name"])
-        if column["why"] == AS_SAID and kind:
+def note_reasons(first: Any, kinds: Sequence[ColumnKind]) -> None:
+    """Say in the encoder of a table, the first step, why columns were taken for what they are; it was told the kinds alone."""
+    for column, kind in zip(first.columns_ if kinds else (), kinds, strict=True):
+        name = column["name"]
+        if column["why"] == AS_SAID:
             column["why"] = kind.why
-        if column["unread"] and not (kind and kind.unread):
+        if column["unread"] and not kind.unread:
             what = f"what is infinite, or no number ({column['unread']:,}): it counts as missing"
             warn(f"column {name!r} has {what}; give kinds={{{name!r}: 'category'}} for levels", ColumnWarning)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from ..maps.estimator import positive_only
 from ..maps.scaling import StreamingScaler
 from ..maps.with_columns import WithColumns
 from ..parameters import ruled
-from ..randomness import draw_seed
 from ..record import Choice, Comparison, Training
 from ..ridge.normal_equations import is_short
-from ..splits import SPLIT, Split, hold_copies_together
+from ..splits import SPLIT, Split, hold_copies_together, make_split
 from ..tables.encoder import TableEncoder
 from .judge import Judged
 from .options import (
@@ -35,7 +33,6 @@ from .options import (
     check_takes_folds,
     choose_learner,
     named,
-    split_for,
     unfitted_map,
 )
 from .race import Candidate, Outcome, Race
@@ -47,7 +44,6 @@ from .sample import (
     as_targets,
     look_at_target,
     read_sample,
-    see_target,
     told,
     wants_labels,
     weigh_classes,
@@ -135,56 +131,69 @@ def make_model(
     InputError
         A classifier is given for numbers, or a regressor for text; a sampled row holds NaN or infinity; a name is not known.
     """
-    options = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state)).with_encoder(None)
-    form, target = "", None
-    if y is not None:
-        y, form, target = see_target(y, options.random_state, options.model)
-    made = split_for(X, y, options, split, by, target=target)
-    pipeline, _ = prepare(X, y, options, plain_rows(sample_weight, "sample_weight"), target, split=made)
-    pipeline.training_ = replace(pipeline.training_, form=form)
-    return pipeline
+    options = Options(model, map, scale, n_components, alpha, set, random_state).with_encoder(None)
+    known = look(X, y, options, plain_rows(sample_weight, "sample_weight"), {"split": split, "by": by})
+    return prepare(known, options)[0]
 
 
-def prepare(
+@dataclass(frozen=True)
+class Known:
+    """What is known of rows before anything is chosen for them.
+
+    X, y : checked
+    target : what y is
+    split : by which rows are held out; None is at random
+    sample : some of the rows
+    """
+
+    X: Any
+    y: Any
+    target: Target
+    split: Split | None
+    sample: Sample
+
+
+def look(
     X: Any,
     y: Any,
     options: Options,
-    sample_weight: Any = None,
+    sample_weight: Any,
+    held: Mapping[str, Any],
     target: Target | None = None,
-    keep_state: Callable[[Any, Any], None] = lambda map_, model: None,
-    split: Split | None = None,
-    sample: Sample | None = None,
-    as_asked: bool = False,
-) -> tuple[Pipeline, Split | None]:
-    """`make_model`, with the split by which rows are held out; None is at random.
+) -> Known:
+    """Look at a sample of rows, after the options.
 
     Parameters
     ----------
-    X, y : as `make_model` takes them
+    X, y, sample_weight : as `make_model` takes them
     options : Options
-    sample_weight : shape (n,), by which rows are judged; those of weight 0 are not looked at
-    target : Target, what y is, if that is known
-    keep_state : callable, called with map and model, unfitted, before rows are looked at
-    split : Split by which rows are held out; None is at random
-    sample : Sample of the rows; None reads it
+    held : how rows are held out, split and by among them: what `distrf.splits.make_split` takes
+    target : what y is, if that is known
+    """
+    X, seed = as_rows(X), options.random_state
+    y = as_targets(X, y)
+    target = target or look_at_target(y, seed)
+    labels = is_classifier(choose_learner(options, target)[0])
+    unfitted_map(options, labels, seed)
+    split = make_split(X=X, y=y, labels=labels, seed=seed, **held)
+    sample = read_sample(X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
+    return Known(X, y, told_apart(target, sample, options, split), split, sample)
+
+
+def prepare(known: Known, options: Options, as_asked: bool = False) -> tuple[Pipeline, Split | None]:
+    """The unfitted pipeline, and the split by which rows are held out; None is at random.
+
     as_asked : whether the best is judged by the map itself, and as many features as were asked for
     """
-    X = as_rows(X)
-    y, seed = as_targets(X, y), options.random_state
-    target = target or look_at_target(y, seed)
-    reading = partial(read_sample, X, y, seed, sample_weight, isinstance(options.scale, TableEncoder), split)
-    if target.either and wants_labels(options.model) is None:
-        sample = sample or reading()
-        target = told_apart(target, sample, options, split)
-    learner, why = choose_learner(options, target)
+    X, split, sample, seed = known.X, known.split, known.sample, options.random_state
+    learner, why = choose_learner(options, known.target)
     map_ = unfitted_map(options, is_classifier(learner), seed)
     making = _Making(X.shape[0], options, learner, map_, as_asked)
     making.note("model", named(learner), why)
     if split is not None:
         check_takes_folds(learner, map_)
         making.note("split", split.kind, split.why)
-    keep_state(map_, learner)
-    making.sample = sample = weigh_classes(sample or reading(), getattr(learner, "class_weight", None))
+    making.sample = sample = weigh_classes(sample, getattr(learner, "class_weight", None))
     if sample.copies:
         share = f"{100 * sample.copies:.3g} % of the sampled rows"
         making.note("copies", share, "each row and its copies are held out together")
@@ -247,7 +256,7 @@ def _units_tried(sample: Sample, options: Options, map_: Any, labels: bool) -> d
             encoder.set_params(target_type="labels" if labels else "numbers")
         if encoder.numbers != "auto":
             return {encoder.numbers: encoder}
-        plain = encoder.schema is not None and "number" not in (encoder.columns or {}).values()
+        plain = encoder.schema is not None and not {"number", "code"} & {*(encoder.columns or {}).values()}
         return {name: clone(encoder).set_params(numbers=name) for name in NUMBERS_TRIED[: 1 if plain else None]}
     if not _chooses_units(options):
         scaler = asked_scaler(options)
@@ -327,28 +336,31 @@ class _Making:
 
     def _map(self, best: Candidate, scale: float, outcome: Outcome, scaler: Any, most: int) -> Any:
         """The map of the best candidate. `scale` : of the columns beside it"""
-        map_, learned = clone(self.map_), best.metric is not None
+        map_, learned = clone(self.map_), bool(best.metrics)
         D = outcome.components if outcome.passes is None else min(outcome.components, _PASS_FEATURES)
         self._size(map_, D, f"twice as many while held-out rows gain by it, up to {most:,}")
         if best.length is not None:
-            length, why = best.length, f"{best.multiple:g} times the rule"
+            # Columns of all rows are not those of the sample.
+            table = learned and isinstance(scaler, TableEncoder) and self.n > len(self.sample.y)
+            own = replace(best, metrics=()) if table else best
+            near = own.near if own.metrics else 1.0
+            length, why = near * best.length, f"{near * (best.multiple or 1.0):.3g} times the rule"
             if self._plenty:
                 times = _SHORTER_METRIC if learned else _SHORTER
                 length, why = times * length, f"{times:g} x {why}, since {self.n:,} rows tell finer"
             length = float(f"{length:.6g}")
-            map_.set_params(**{map_.scale_parameter(): length})
+            map_.set_params(**replace(own, length=length, near=1.0).settings(map_.scale_parameter()))
             self.note("length_scale", length, why)
         if learned:
             why, D, seed = "the sample", map_.n_components, self.options.random_state
             alpha = max(outcome.found.alpha, 10 * _LEAST_ALPHA)
-            if isinstance(scaler, TableEncoder):  # columns of all rows are not those of the sample
+            if table:
                 why = f"at most {_METRIC_ROWS:,} rows"
+                kind = "diagonal" if best.metrics[0].ndim == 1 else "full"
                 map_ = LearnedMetric(
-                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), n_components=D, n_rows=_METRIC_ROWS,
+                    map_.set_params(n_components=min(D, _METRIC_FEATURES)), metric=kind, n_components=D, n_rounds=best.rounds, n_rows=_METRIC_ROWS,
                     labels=is_classifier(self.learner), alpha=[alpha / 10, alpha], length_scales=(0.7, 1.0), random_state=seed,
                 )  # fmt: skip
-            else:
-                map_.set_params(metric=best.metric)
             why = f"average outer product of gradients, from {why}; better on held-out rows of the sample"
             self.note("metric", "learned", why)
         return WithColumns(map_, scale=scale, random_state=self.options.random_state) if best.joined else map_
@@ -463,4 +475,4 @@ def planned_pipeline(data: Any, options: Options, target: Target) -> Pipeline:
     return chained(scaler, map_, learner)
 
 
-__all__ = ["can_judge", "make_model", "planned_pipeline", "prepare", "told_apart"]
+__all__ = ["can_judge", "look", "make_model", "planned_pipeline", "prepare"]

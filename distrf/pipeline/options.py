@@ -8,7 +8,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline, make_pipeline
 
 from ..errors import InputError, ParameterError
@@ -16,11 +16,11 @@ from ..execution.memory import PROCESS_BYTES
 from ..maps.estimator import FeatureEstimator, positive_only
 from ..maps.scaling import StreamingScaler
 from ..parameters import check_known, check_parameters, checked, name_in, one_of, read
+from ..randomness import draw_seed
 from ..registry import MAPS, MODELS, kind_for, load_plugins, make_map, named_map, named_model
 from ..ridge.alphas import ALPHAS
-from ..splits import Split, check_split, make_split
 from ..tables.encoder import TableEncoder
-from .sample import Target, as_rows, as_targets, check_target, look_at_target, wants_labels
+from .sample import Target, check_target, wants_labels
 
 #: Rows beyond which more than 2,048 features may pay.
 MOST_FEATURES_ROWS = 20_000
@@ -49,6 +49,7 @@ class Options:
     random_state: Any = 0
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "random_state", draw_seed(self.random_state))
         if not isinstance(self.set, Mapping | None):
             raise InputError(f"set has parameters by name, {{'map__length_scale': 2.0}}, got {self.set!r}")
         load_plugins()
@@ -59,7 +60,7 @@ class Options:
             if isinstance(value := getattr(self, name), str):
                 known.check(name, value)
         if self.scale is None or isinstance(self.scale, str):
-            check_scale(self.scale, self.of("scale"))
+            asked_scaler(self)
         said = by_step(self.set or {})
         for step, name in _OF_STEPS:
             if _is_said(getattr(self, name)) and name in said[step]:
@@ -146,52 +147,23 @@ def _is_set(map_: Any, *names: str) -> bool:
     return False
 
 
-def check_scale(scale: str | None, given: Mapping[str, Any]) -> None:
-    """Raise ParameterError for an unknown scaling, InputError for parameters of none."""
-    if scale not in (None, "none", "auto"):
-        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", scale)
-    elif given:
-        raise InputError(
-            f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={scale!r}"
-        )
-
-
 def asked_scaler(options: Options) -> Any:
     """The unfitted scaler, or encoder, that the option `scale` names; None for none, and where "auto" chooses it later."""
-    requested = options.scale
+    requested, given = options.scale, options.of("scale")
     if isinstance(requested, TableEncoder):
         return clone(requested)
     if requested is None or (isinstance(requested, str) and requested in ("none", "auto")):
+        if given:
+            raise InputError(
+                f"scale__{next(iter(given))} needs a scaling, such as scale='divide'; got scale={requested!r}"
+            )
         return None
+    if isinstance(requested, str):
+        (StreamingScaler.parameter_rules["method"] | one_of("auto", "none")).check("scale", requested)
     scaler = clone(requested) if isinstance(requested, StreamingScaler) else StreamingScaler(requested)
-    set_parameters(scaler, "scale", options.of("scale"))
+    set_parameters(scaler, "scale", given)
     check_parameters(scaler)
     return scaler
-
-
-def split_for(
-    X: Any,
-    y: Any,
-    options: Options,
-    split: str,
-    by: Any = None,
-    name: str | None = None,
-    dates: bool = False,
-    target: Target | None = None,
-) -> Split | None:
-    """The split of the rows of a training, None for "random"; arguments as of `distrf.splits.make_split`.
-
-    target : what y is, if that is known
-    """
-    check_split(split, by)
-    if split == "random":
-        return None
-    X, seed = as_rows(X), int(options.random_state)
-    y = as_targets(X, y)
-    labels = split != "stratified" or is_classifier(
-        choose_learner(options, target or look_at_target(y, seed))[0]
-    )
-    return make_split(split, X, y, by, name=name, labels=labels, dates=dates, seed=seed)
 
 
 def auto_components(n: int, memory: int) -> int:
@@ -261,6 +233,11 @@ def choose_learner(options: Options, target: Target) -> tuple[Any, str]:
 def model_name(model: str, target: Target) -> str:
     """The name of a model that goes with a target, as asked or for "auto". Raises InputError where they do not go together."""
     if model == "auto":
+        if target.written:
+            raise InputError(
+                f"the target is {target.written}: make numbers of it (decimal=',' reads those of CSV), or give "
+                "model='ridge-classifier' to take it for labels"
+            )
         model = kind_for(target.labels)
     check_target(model, named_model(model).classifier, target)
     return model

@@ -67,6 +67,7 @@ def predict(
         that a regressor predicts. None writes no intervals.
     overwrite : bool, default=False
         Replace an output that was made with another model or of other rows.
+    {csv}
 
     Returns
     -------

@@ -27,6 +27,7 @@ from ..maps.with_columns import WithColumnsMap, column_scale
 from ..randomness import permutation
 from .judge import (
     Judged,
+    Ridge,
     best_of,
     calibrated_losses,
     law_losses,
@@ -37,8 +38,8 @@ from .judge import (
 )
 from .sample import Sample
 
-#: What the length scale of a rule is multiplied by, and that of a candidate which measures distances in another way.
-MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.7, 1.4)
+#: What the length scale of a rule is multiplied by, and that in a learned metric while it gains.
+MULTIPLES, _NEAR = (0.35, 0.6, 1.0, 1.7, 2.8, 4.6), (0.6, 0.35, 0.2)
 #: Of each rung: rows and features of a candidate, and how many go on. Fewer than 1,024 in the last prefer long length scales: ijcnn1
 #: lost two points.
 RUNGS = ((1000, 256, 8), (2000, 512, 3), (4500, 1024, 1))
@@ -48,8 +49,10 @@ ALPHAS = (1e-7, 1e-5, 1e-3, 1e-1)
 _NARROW = 1024
 #: Penalties of multinomial regression; the share of the rarer of two classes, and classes, up to which it is tried.
 _PASS_ALPHAS, _RARE, _FEW_CLASSES = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7), 0.12, 10
-#: Metrics that are learned one after the other, columns up to which, and rows whose distances stay as they are.
-_ROUNDS, _METRIC_COLUMNS, _MEASURED = 3, 256, 500
+#: Metrics that are learned one after the other, rows beyond which, and rows whose distances stay as they are.
+_ROUNDS, _METRIC_ROWS, _MEASURED = 4, 500, 500
+#: Columns up to which a metric is a matrix, and a diagonal.
+_FULL, _DIAGONAL = 256, 2048
 #: Features with which metrics are tried; of plenty of rows the share of a loss below which twice as many features pay.
 _REFINED, _WORTH = 512, 0.998
 
@@ -59,7 +62,8 @@ class Candidate:
     """units : of the columns; mapped, joined : whether there are features, and columns beside them
 
     length, multiple : the length scale, and how many times that of the rule; None leaves that of the map
-    metric : of the map; None is its own
+    metrics : learned from the training rows of each split, matrices or diagonals; none is that of the map
+    rounds, near : how many were learned one after the other, times the length scale in the last
     """
 
     units: str
@@ -67,19 +71,28 @@ class Candidate:
     joined: bool = False
     length: float | None = None
     multiple: float | None = None
-    metric: np.ndarray | None = None
+    metrics: tuple[np.ndarray, ...] = ()
+    rounds: int = 0
+    near: float = 1.0
 
-    def times(self, factor: float) -> Candidate:
-        """The same at another length scale, where it has one."""
-        if self.length is None or self.multiple is None:
-            return self
-        return replace(self, length=factor * self.length, multiple=float(f"{factor * self.multiple:.3g}"))
+    def settings(self, name: str, split: int | None = None) -> dict[str, Any]:
+        """Parameters of a map, whose length scale has that name, in the metric of one split, or the mean of all."""
+        if self.length is None or not self.metrics:
+            return {} if self.length is None else {name: self.length}
+        metric = np.mean(self.metrics, axis=0) if split is None else self.metrics[split]
+        length = self.near * self.length
+        return {name: length / np.sqrt(metric)} if metric.ndim == 1 else {name: length, "metric": metric}
+
+    def in_metrics(self, judged: Judged) -> list[Candidate]:
+        """The candidates in the metrics of its gradients, of the kind of its own if it has one."""
+        kinds = [each for each in judged.metrics if not self.metrics or each[0].ndim == self.metrics[0].ndim]
+        return [replace(self, metrics=each, rounds=self.rounds + 1) for each in kinds]
 
     def __str__(self) -> str:
         features = ["columns"] * (self.joined or not self.mapped)
         if self.mapped:
             times = "" if self.multiple is None else f" at {self.multiple:g} x the rule"
-            features.append("features" + " in a learned metric" * (self.metric is not None) + times)
+            features.append("features" + " in a learned metric" * bool(self.metrics) + times)
         return f"{' and '.join(features)} in units {self.units!r}"
 
 
@@ -122,7 +135,9 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
+        # Of few rows the first rung has all: the second would judge by the same.
+        rungs = RUNGS if len(sample.y) > RUNGS[0][0] else ((*RUNGS[0][:2], RUNGS[1][2]), RUNGS[2])
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
@@ -167,7 +182,7 @@ class Race:
         return self.map_.trial_map(D, self.seed)
 
     def features(
-        self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None
+        self, candidate: Candidate, D: int | None, rows: np.ndarray, learn: int | None = None, split: int = 0
     ) -> tuple[Any, Any]:
         """The features of some rows, float32, and the fitted map.
 
@@ -178,34 +193,47 @@ class Race:
             return X * np.float32(1.0 / self.scales[candidate.units]), None
         trial = clone(self.map_) if D is None else self._trial(D)
         trial.set_params(**dict.fromkeys({"checkpoint"} & trial.get_params().keys()))
-        if candidate.length is not None:
-            trial.set_params(**{trial.scale_parameter(): candidate.length})
-        if candidate.metric is not None:
-            trial.set_params(metric=candidate.metric)
+        trial.set_params(**candidate.settings(trial.scale_parameter(), split))
         trial.fit(X[:learn], self.sample.y[rows[:learn]]) if D is None else trial.fit(X)
         map_ = WithColumnsMap.over(trial.map_, self.scales[candidate.units]) if candidate.joined else trial.map_
         return dense(map_(X)).astype(np.float32, copy=False), trial.map_
 
     def judge(
-        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5
-    ) -> Judged:
-        """Ridge on so many training rows of each split; the rows that it holds out judge. D : as of `features`."""
+        self, candidate: Candidate, rows: int, D: int | None, alphas: Sequence[float], splits: int = 5, learns: bool = False
+    ) -> Judged:  # fmt: skip
+        """Ridge on so many training rows of each split; the rows that it holds out judge.
 
-        def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
-            return ridge(learned, self.Y[part], self.sample.weights_of(part), alphas).scores(judged)
+        D : as of `features`; learns : whether the metrics of its gradients are made, where they can be
+        """
+        fits: list[tuple[Ridge, Any, Any]] = []
+
+        def scores(part: np.ndarray, learned: Any, judged: Any, map_: Any) -> np.ndarray:
+            fit = ridge(learned, self.Y[part], self.sample.weights_of(part), alphas)
+            if learns and self._learns(candidate):
+                fits.append((fit, learned, map_))
+            return fit.scores(judged)
 
         F, held, w, groups = self._held(candidate, rows, D, splits, scores)
         clipped = np.clip(F, -1.0, 1.0) if self.labels else F  # no label far out decides
         squares = ((clipped - self.Y[held]) ** 2).mean(axis=2)
         best = best_of(squares, w)
         losses = calibrated_losses(F[best], self.codes[held], w) if self.labels else squares[best]
-        return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies)
+        metrics = zip(*(self._gradients(candidate, best, k, *fit) for k, fit in enumerate(fits)), strict=True)
+        return Judged(losses * w, alphas[best], F[best], groups, 1.0 - self.sample.copies, tuple(metrics))
+
+    def _learns(self, candidate: Candidate) -> bool:
+        """Whether a metric can be learned from the gradients of a candidate."""
+        map_, X = self.map_, self.units[candidate.units]
+        if type(map_) is not RandomFourierFeatures or sp.issparse(X) or len(X) <= _METRIC_ROWS:
+            return False
+        plain = map_.phase == "paired" and map_.metric is None and map_.order is None
+        return plain and candidate.length is not None and 1 < X.shape[1] <= _DIAGONAL
 
     def judge_passes(self, candidate: Candidate, rows: int, D: int) -> Judged:
         """As `judge`, of multinomial regression: its own log loss, not calibrated."""
         count = len(self.classes)
 
-        def scores(part: np.ndarray, learned: Any, judged: Any) -> np.ndarray:
+        def scores(part: np.ndarray, learned: Any, judged: Any, map_: Any) -> np.ndarray:
             weight = self.sample.weights_of(part)
             return softmax_scores(learned, judged, self.codes[part], count, weight, _PASS_ALPHAS)
 
@@ -220,19 +248,19 @@ class Race:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]:
         """For each penalty the scores of the rows that some splits hold out, and these rows, their weights, and groups.
 
-        scores : function of the training rows of a split, their features and those of the rows held out
+        scores : function of the training rows of a split, their features, those of the rows held out, and the map
         """
         taken, found = self.sample.splits[:splits], []
         every = None
-        if D is not None and len(taken) > 1:
-            every = self.features(candidate, D, np.arange(len(self.sample.y)))[0]
-        for train, held in taken:
+        if D is not None and len(taken) > 1 and not candidate.metrics:
+            every, map_ = self.features(candidate, D, np.arange(len(self.sample.y)))
+        for k, (train, held) in enumerate(taken):
             part = train[permutation(self.seed, "race rows", 0, len(train))[:rows]]
             if every is not None:
-                found.append(scores(part, every[part], every[held]))
+                found.append(scores(part, every[part], every[held], map_))
                 continue
-            Z = self.features(candidate, D, np.concatenate([part, held]), len(part))[0]
-            found.append(scores(part, Z[: len(part)], Z[len(part) :]))
+            Z, map_ = self.features(candidate, D, np.concatenate([part, held]), len(part), k)
+            found.append(scores(part, Z[: len(part)], Z[len(part) :], map_))
         return np.concatenate(found, axis=1), *self.sample.held(splits)
 
     def constant(self) -> Judged:
@@ -248,14 +276,9 @@ class Race:
 
     @ONE_BLAS_THREAD
     def run(
-        self,
-        optional: bool,
-        constant: bool,
-        most: int,
-        plenty: bool = False,
-        passes_allowed: bool = False,
+        self, optional: bool, constant: bool, most: int, plenty: bool = False, passes_allowed: bool = False,
         as_asked: bool = False,
-    ) -> Outcome:
+    ) -> Outcome:  # fmt: skip
         """Drop candidates rung by rung. The simpler one is delivered unless it is beaten by a standard error.
 
         optional, constant : whether the columns alone, or also a constant, may be delivered
@@ -270,14 +293,11 @@ class Race:
         linear = best = min((c for c in found if not c.mapped), key=lambda c: found[c].loss)
         mapped = sorted((c for c in found if c.mapped), key=lambda c: found[c].loss)
         if mapped:
-            best = mapped[0]
-            judged = found[best]
-            few = self._tried(best, judged.alpha, self.fewer)
-            other, with_metric = self._in_metrics(best, few)
-            found[other] = judged if other is best else with_metric
+            best, judged = mapped[0], found[mapped[0]]
+            other, with_metric, few = self._in_metrics(best, judged.alpha)
+            found.setdefault(other, with_metric)
             if other is not best and with_metric.beats(few, errors):
-                best, few = other, with_metric
-                judged = self._tried(best, few.alpha)
+                best, few, judged = other, with_metric, self._tried(other, with_metric.alpha)
             components, found[best] = self._components(best, few, judged, most, plenty)
             if as_asked:
                 if self.asked is None:
@@ -312,6 +332,7 @@ class Race:
         """What the last rung says of those that reached it."""
         tried = {c: self._penalties(c) for c in candidates}
         found: dict[Candidate, Judged] = {}
+        self.leaders: dict[str, tuple[Candidate, float]] = {}  # the best with features, in each units
         for i, (rows, D, most) in enumerate(self.rungs):
             last = i + 1 == len(self.rungs)
             if not last and len(tried) <= self.rungs[i + 1][2]:
@@ -319,6 +340,7 @@ class Race:
             splits = 5 if last else 3 if len(self.sample.y) <= 500 else 1
             found = {c: self.judge(c, rows, D, alphas, splits) for c, alphas in tried.items()}
             order = sorted(found, key=lambda c: found[c].loss)
+            self.leaders |= {c.units: (c, found[c].alpha) for c in reversed(order) if c.mapped}
             if not last:
                 going = _of_each_units(order, most)
                 for mapped in (False, True):  # the best columns and the best features, whatever is better
@@ -327,56 +349,69 @@ class Race:
                 tried = {c: self._penalties(c, found[c].alpha) for c in going}
         return found
 
-    def _tried(self, candidate: Candidate, alpha: float, D: int | None = None) -> Judged:
-        """What a candidate is worth on the rows of the last rung, with its features or others."""
-        penalties = self._penalties(candidate, alpha)
-        return self.judge(candidate, self.rungs[-1][0], D or self.rungs[-1][1], penalties)
+    def _tried(self, candidate: Candidate, alpha: float, D: int | None = None, learns: bool = False) -> Judged:
+        """What a candidate is worth on the rows of the last rung, with its features or others; `learns` as of `judge`."""
+        rows, features, _ = self.rungs[-1]
+        return self.judge(candidate, rows, D or features, self._penalties(candidate, alpha, 0.01), 5, learns)
 
-    def _penalties(self, candidate: Candidate, near: float | None = None) -> list[float]:
+    def _penalties(self, candidate: Candidate, near: float | None = None, least: float = 0.1) -> list[float]:
         """Those that were asked for, in the units of what is judged; else those around one, or all."""
         if self.alphas is not None:
             unit = 1.0 if candidate.mapped else self.scales[candidate.units] ** 2
             return [alpha / unit for alpha in self.alphas]
-        return list(ALPHAS) if near is None else around(near)
+        around = [times * (near or 0.0) for times in (0.01, 0.1, 1.0, 10.0) if times >= least]
+        return list(ALPHAS) if near is None else [alpha for alpha in around if alpha > 5e-9]
 
-    def _in_metrics(self, best: Candidate, found: Judged) -> tuple[Candidate, Judged]:
-        """The best candidate in the last of its learned metrics that did better; itself where none did.
+    def _in_metrics(self, best: Candidate, alpha: float) -> tuple[Candidate, Judged, Judged]:
+        """The best candidate in the last of its learned metrics that did better, itself where none did.
 
-        found : the best with fewer features, as all here are judged. The first is tried at near length scales, too.
+        The best one in the units of fewest columns is tried too: there few columns that count are found among many.
+
+        Returns
+        -------
+        The candidate, what was judged of it with few features, and of the plain one.
         """
-        map_, d = self.map_, self.units[best.units].shape[1]
-        plain = type(map_) is RandomFourierFeatures and map_.phase == "paired"
-        plain = plain and best.length is not None and map_.metric is None and map_.order is None
-        # No metric learns from rows that judge it: of few rows each is held out once.
-        learns = plain and 1 < d <= _METRIC_COLUMNS and len(self.sample.splits) == 1
-        for k in range(_ROUNDS if learns else 0):
-            candidate, before = replace(best, metric=self._metric(best, found)), found
-            judged = self._tried(candidate, found.alpha, self.fewer)
-            for factor in _NEAR if k == 0 else ():
-                near = candidate.times(factor)
-                tried = self._tried(near, judged.alpha, self.fewer)
-                if tried.loss < judged.loss:
-                    candidate, judged = near, tried
-                    break
-            if judged.loss >= before.loss:
+        narrow, own = min(self.leaders.values(), key=lambda one: self.units[one[0].units].shape[1])
+        starts = {best: alpha} | ({narrow: own} if narrow.units != best.units and self._learns(narrow) else {})
+        going = {start: self._tried(start, near, self.fewer, True) for start, near in starts.items()}
+        plain = found = going[best]
+        for _ in range(_ROUNDS):
+            going = {
+                candidate: self._tried(candidate, judged.alpha, self.fewer, True)
+                for start, judged in going.items()
+                for candidate in start.in_metrics(judged)
+            }
+            first = min(going, key=lambda c: going[c].loss, default=None)
+            if first is None or going[first].loss >= found.loss:
                 break
-            best, found = candidate, judged
-        return best, found
+            best, found = first, going[first]
+            going = {best: found}
+        for near in _NEAR if best.metrics else ():
+            other = replace(best, near=near)
+            judged = self._tried(other, found.alpha, self.fewer)
+            if judged.loss >= found.loss:
+                break
+            best, found = other, judged
+        return best, found, plain
 
-    def _metric(self, candidate: Candidate, judged: Judged) -> np.ndarray:
-        """The metric of the gradients of a candidate: their average outer product."""
-        train = self.sample.splits[0][0]
-        X = self.units[candidate.units][train].astype(np.float64)
-        Z, map_ = self.features(candidate, self.fewer, train)
-        fit = ridge(Z, self.Y[train], self.sample.weights_of(train), [judged.alpha])
+    def _gradients(
+        self, candidate: Candidate, best: int, split: int, fit: Ridge, A: np.ndarray, map_: Any
+    ) -> list[np.ndarray]:
+        """The metrics of the average outer product of the gradients of a fit: its diagonal, and where columns are few the matrix.
+
+        The median distance of rows stays as it is.
+
+        best : which of its penalties; A : its centred features
+        """
+        X, scale = self.units[candidate.units], self.scales[candidate.units]
         d = X.shape[1] if candidate.joined else 0
-        W, mean = fit.weights[0].astype(np.float64), fit.mean[d:].astype(np.float64)
-        S = fit.moments[d:, d:] + np.outer(mean, mean)  # fewer features than rows
-        linear = W[:d] / self.scales[candidate.units] if d else 0.0
-        M = average_outer_product(S, mean, W[d:], map_.frequencies(), linear)
-        root = metric_root(M, X[:_MEASURED], map_.root, "euclidean")
-        metric: np.ndarray = root @ root.T
-        return metric
+        W, mean = fit.weights[best].astype(np.float64), fit.mean[d:].astype(np.float64)
+        S = (A.T @ A if fit.moments is None else fit.moments)[d:, d:] + np.outer(mean, mean)
+        linear, full = W[:d] / scale if d else 0.0, X.shape[1] <= _FULL
+        M = average_outer_product(S, mean, W[d:], map_.frequencies(), linear, diagonal=not full)
+        rows = X[self.sample.splits[split][0][:_MEASURED]].astype(np.float64)
+        roots = [metric_root(each, rows, None, "euclidean") for each in ([np.diag(M), M] if full else [M])]
+        return [root**2 if root.ndim == 1 else root @ root.T for root in roots]
 
     def _components(
         self, best: Candidate, before: Judged, found: Judged, most: int, plenty: bool
@@ -399,7 +434,7 @@ class Race:
     @ONE_BLAS_THREAD
     def nats(self) -> float:
         """Log loss of whole numbers, as labels or as numbers, by a short race at one length scale in each units."""
-        rows, D, _ = self.rungs[1]
+        rows, D = RUNGS[1][0], self.fewer
         each = [self.judge(c, rows, D, ALPHAS) for c in self.candidates((1.0, 2.8))]
         best = min(each, key=lambda judged: judged.loss)
         if self.labels:
@@ -413,11 +448,6 @@ def _of_each_units(order: list[Candidate], most: int) -> list[Candidate]:
     """The best, of each units no more than half: what few rows cannot tell apart, more rows may."""
     units = [c.units for c in order]
     return [c for i, c in enumerate(order) if units[:i].count(c.units) < -(-most // 2)][:most]
-
-
-def around(alpha: float) -> list[float]:
-    """Penalties around one that was best among fewer."""
-    return [a for a in (alpha / 10, alpha, 10 * alpha) if a > 5e-9]
 
 
 def _single(X: Any) -> Any:

@@ -19,7 +19,7 @@ from .. import store
 from ..errors import InputError, did_you_mean, warn
 from ..execution.labelled import is_frame, plain_rows, reading_of, with_header
 from ..execution.open_rows import open_column, open_rows
-from ..execution.open_table import Table, is_table, open_labelled, open_table
+from ..execution.open_table import Table, is_table, open_table
 from ..execution.row_blocks import align_rows, check_dask_rows, rows_per_block
 from ..execution.sampling import sampled_rows, take_rows
 from ..execution.scheduler import computed
@@ -31,17 +31,17 @@ from ..store.table_reader import column_values
 from ..store.table_schema import TableSchema
 from ..tables.encoder import TableEncoder, coded_numbers, describe_columns
 from ..tables.kinds import ColumnKind, ColumnWarning
-from ..targets import as_columns, read_numbers
+from ..targets import as_columns
 
 #: Fingerprints of the parts of data, such as the files of a folder, and the rows of each, in the order of the rows.
 Parts = list[tuple[str, int]]
-#: Put around the work of `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the pipeline and the
-#: Rows. The command line plans the job there, and connects.
+#: Put around the work of `train`, `tune`, `predict`, `featurize` and `add_rows` when their rows are open: called with the job, the
+#: pipeline and the Rows. The command line plans the job there, and connects.
 around_job: ContextVar[Callable[..., AbstractContextManager[Any]]] = ContextVar(
     "around_job", default=lambda *_, **more: nullcontext()
 )
 #: What `kinds` of `train` says of columns.
-KINDS = ("category", "number", "date", "id", "drop")
+KINDS = ("category", "number", "code", "date", "id", "drop")
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +57,6 @@ class Rows:
     held : how rows are held out: what `distrf.splits.make_split` takes of split, by, name and dates
     encoder : TableEncoder, unfitted, of coded rows; `kinds` what their columns are
     table : Table or data frame of which X was made, whose columns have names
-    form : in which the text of the target writes its numbers
-    seen : of `see_target`
     """
 
     X: Any
@@ -70,8 +68,6 @@ class Rows:
     encoder: TableEncoder | None = None
     kinds: Sequence[ColumnKind] = ()
     table: Any = None
-    form: str = ""
-    seen: dict[Any, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         first = self.X[0] if isinstance(self.X, list) and self.X else self.X
@@ -127,6 +123,15 @@ class Rows:
             X = with_header(X.rechunk({0: max(sizes)}, method="tasks"), X)
         return X, None if self.y is None else align_rows(X, as_columns(self.y), "y")
 
+    def targets(self, job: str) -> Any:
+        """The targets, as an array or a Dask array. Raises InputError where there are none."""
+        if self.y is None:
+            remedy = "give y, or target= where X is a table"
+            if self.path is not None:
+                remedy = f"{self.path!r} has none; give target=, or ingest it with one"
+            raise InputError(f"{job} needs a target: {remedy}")
+        return as_columns(self.y)
+
     def column(self, asked: Any, *, exact: bool = True) -> Any:
         """A column of these rows by its name, whether a model has it or not; or values of all rows that were given, as they are.
 
@@ -137,8 +142,9 @@ class Rows:
         name = str(asked)
         if self.path is not None:
             reading = {"columns": self.reading["columns"], "target": self.target}
-            found = open_column(self.path, name, exact=exact, coded=self.encoder is not None, **reading)
-            return self.table.labelled_rows(found) if isinstance(self.table, Table) else found
+            labelled = isinstance(self.table, Table) and self.table.dropped > 0
+            coded = self.encoder is not None
+            return open_column(self.path, name, exact=exact, coded=coded, labelled=labelled, **reading)
         if self.table is None or isinstance(self.table, Table):
             raise InputError(
                 f"columns are named where rows are at a path or a data frame; give the values of {name!r}, shape (n,)"
@@ -169,18 +175,6 @@ class Rows:
             return None
         known = None if self.info is None else self.info.classes
         return list(known) if known else [str(c) for c in np.unique(computed(da.unique(y))[0])]
-
-
-def rows_with_target(data: Rows, job: str) -> tuple[Any, Any]:
-    """Lazy (X, y); a data frame as it is. Raises InputError for rows without a target."""
-    frame = data.path is None and is_frame(data.X) and data.y is not None
-    X, y = (data.X, as_columns(data.y)) if frame else data.rows()
-    if y is None:
-        remedy = "give y, or target= where X is a table"
-        if data.path is not None:
-            remedy = f"{data.path!r} has none; give target=, or ingest it with one"
-        raise InputError(f"{job} needs a target: {remedy}")
-    return X, read_numbers(y, data.form)
 
 
 def path_of(X: Any) -> str | None:
@@ -250,21 +244,26 @@ def open_training(
             "choose by columns="
         )
     held = {"split": split, "by": by}
-    given = {"y": y, "sample_weight": sample_weight, **held}
     if path is not None:
-        data = open_input(path, target, columns, **given)
-        return data if numbers else _with_missing(data)
-    for name, value in (given | {"columns": columns, "target": target}).items():
-        if value is not None and (name == "columns" or (isinstance(value, str) and name != "split")):
+        data = open_input(path, target, columns, y=y, sample_weight=sample_weight, **held)
+    else:
+        refuse_names(X, y=y, sample_weight=sample_weight, by=by, columns=columns, target=target)
+        X, y = (
+            v if v is None or hasattr(v, "shape") else np.asarray(v)
+            for v in (plain_rows(X), plain_rows(y, "y"))
+        )
+        data = Rows(X, y, held=held).weighted(sample_weight)
+    return data if numbers else _with_missing(data)
+
+
+def refuse_names(X: Any, **given: Any) -> None:
+    """Raise InputError where columns of an array are named."""
+    for name, value in given.items():
+        if isinstance(value, str) or (name == "columns" and value is not None):
             raise InputError(
                 f"{name}={value!r} names a column of a table or of rows at a path; X is {type(X).__name__}: give the values of each row, or "
                 f"open them with distrf.open_rows(path, {name}=...)"
             )
-    X, y = (
-        v if v is None or hasattr(v, "shape") else np.asarray(v) for v in (plain_rows(X), plain_rows(y, "y"))
-    )
-    data = Rows(X, y, held=held).weighted(sample_weight)
-    return data if numbers else _with_missing(data)
 
 
 def _with_missing(data: Rows) -> Rows:
@@ -307,9 +306,9 @@ def opened_table(data: Any, drop: bool, **given: Any) -> Table:
     """A table, without its rows that have no target if these are dropped, which a warning counts."""
     if isinstance(data, Table) or not drop:
         return data if isinstance(data, Table) else open_table(data, **given)
-    table, dropped = open_labelled(data, **given)
-    if dropped:
-        text = f"{dropped:,} of {table.n + dropped:,} rows have no target, and are left out"
+    table = open_table(data, drop_missing_target=True, **given)
+    if table.dropped:
+        text = f"{table.dropped:,} of {table.n + table.dropped:,} rows have no target, and are left out"
         is_csv = path_of(data) is not None and store.find_format(data) is store.CsvSource
         if is_csv and table.y.dtype.kind == "U" and current_format().keep_default_na:
             text += "; words such as NA are none: keep_default_na=False makes classes of them"
@@ -360,7 +359,6 @@ def open_input(
 
     Raises StoreError for a missing or unfinished store.
     """
-    check_split(split, by)
     table, name, dates = is_table_path(path), by if isinstance(by, str) else None, False
     if name is not None and table:
         by, dates = _split_column(open_table(path, columns=[name]), name, split)
@@ -370,17 +368,16 @@ def open_input(
     if columns is None and hidden:
         known = store.open_source(path, store.Selection(target=target, exclude=tuple(hidden))).columns
         columns = [column for column in known or () if column not in hidden] or None
-    reading = {"target": target, "columns": None if columns is None else list(columns), "y": _token(y)}
+    columns = None if columns is None else list(columns)
     info = store.open_source(path, store.Selection(target=target, columns=columns))
-    X, own, *weights = open_rows(path, target=target, columns=reading["columns"], weight=weight)
-    reading |= {} if weight is None else {"weight": weight}
+    X, own, *more = open_rows(path, target=target, columns=columns, weight=weight)
+    reading = {"target": target, "columns": columns, "y": _token(y), "weight": weight}
     held = {"split": split, "by": by, "name": name, "dates": dates}
-    data = Rows(
-        X, own if y is None else y, weights[0] if weights else None, info=info, reading=reading, held=held
-    )
+    weights = more[0] if more else None
+    data = Rows(X, own if y is None else y, weights, info, reading, held)
     if name is not None and not table:
-        data = replace(data, held=held | {"by": data.column(name)})
-    return data if weights else data.weighted(sample_weight)
+        held["by"] = data.column(name)
+    return data if more else data.weighted(sample_weight)
 
 
 def _token(y: Any) -> str | None:

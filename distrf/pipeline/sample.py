@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +13,7 @@ from dask.base import is_dask_collection
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_array
 
-from ..errors import InputError, first_not_finite, input_errors, warn
+from ..errors import InputError, first_not_finite, input_errors
 from ..execution.labelled import plain_rows
 from ..execution.row_blocks import blocks_are_csr, check_dask_rows
 from ..execution.sampling import sampled_rows, take_aligned, take_rows
@@ -24,10 +23,9 @@ from ..maps.rules import refuse_huge
 from ..randomness import permutation
 from ..registry import named_model
 from ..splits import Split
-from ..store.text_forms import Found, find_form
+from ..store.text_forms import CODES, find_form
 from ..tables.encoder import TableEncoder
-from ..tables.kinds import ColumnWarning
-from ..targets import as_columns, checked_weights, class_targets, read_numbers
+from ..targets import as_columns, checked_weights, class_targets
 
 #: Whole numbers of so few values are labels unless held-out rows say otherwise; more where they look like codes, 0 ... c - 1 or
 #: 1 ... c, each for so many rows on average.
@@ -136,24 +134,6 @@ def as_targets(X: Any, y: Any) -> Any:
     return y
 
 
-def sample_targets(y: Any, seed: int, blocks: list[int] | None = None) -> np.ndarray:
-    """10,000 seeded targets, in the order of the rows. Raises InputError for one that is not finite, and names its row.
-
-    blocks : of a Dask array, those to look at; None is all of them
-    """
-    if blocks is None:
-        rows = sampled_rows(y.shape[0], 10_000, seed, "target")
-    else:
-        sizes = np.array(y.chunks[0])
-        starts, sizes = (np.cumsum(sizes) - sizes)[blocks], sizes[blocks]
-        rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
-        at = np.searchsorted(np.cumsum(sizes), rows, side="right")
-        rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
-    drawn = take_rows(y, rows)
-    _check_targets(drawn, rows)
-    return drawn
-
-
 def wants_labels(model: Any) -> bool | None:
     """Whether the model is a classifier; None for "auto". Raises InputError for an unknown name."""
     if isinstance(model, str):
@@ -164,37 +144,23 @@ def wants_labels(model: Any) -> bool | None:
 
 
 def look_at_target(y: Any, seed: int, blocks: list[int] | None = None) -> Target:
-    """What the target is, by those that `sample_targets` takes. Raises InputError where there is none."""
+    """What the target is, by 10,000 seeded rows. Raises InputError for one that is not finite, and names its row.
+
+    blocks : of a Dask array, those to look at; None is all of them
+    """
     if not y.shape[0]:
         raise InputError("Found array with 0 sample(s), at least 1 is required")
-    return look_at(sample_targets(y, seed, blocks))
-
-
-def see_target(
-    y: Any, seed: int, model: Any = "auto", seen: dict[Any, Any] | None = None
-) -> tuple[Any, str, Target]:
-    """The target, as numbers where it is text that writes them, in what form, else "", and what `look_at_target` says of it.
-
-    model : of `make_model`; a classifier takes text for labels
-    seen : keeps what was found, and it is not read again
-
-    Warns
-    -----
-    ColumnWarning
-        The target is text that writes numbers.
-    """
-    y, labels, form = as_columns(y), wants_labels(model), ""
-    seen, key = {} if seen is None else seen, (seed, labels if y.dtype.kind == "U" else None)
-    if key not in seen:
-        if y.ndim == 1 and y.dtype.kind == "U" and not labels and y.shape[0]:
-            found = written_form(sample_targets(y, seed), None if labels is None else True)
-            if found is not None:
-                said = f"the target is {found.words}, and is learned as such; model='ridge-classifier' takes it for labels"
-                warn(said, ColumnWarning)
-                y, form = read_numbers(y, found.form), found.form
-        seen[key] = y, form, look_at_target(y, seed)
-    target: tuple[Any, str, Target] = seen[key]
-    return target
+    if blocks is None:
+        rows = sampled_rows(y.shape[0], 10_000, seed, "target")
+    else:
+        sizes = np.array(y.chunks[0])
+        starts, sizes = (np.cumsum(sizes) - sizes)[blocks], sizes[blocks]
+        rows = sampled_rows(int(sizes.sum()), 10_000, seed, "target")
+        at = np.searchsorted(np.cumsum(sizes), rows, side="right")
+        rows = rows - (np.cumsum(sizes) - sizes)[at] + starts[at]
+    drawn = take_rows(y, rows)
+    _check_targets(drawn, rows)
+    return look_at(drawn)
 
 
 def _check_targets(y: np.ndarray, rows: Sequence[int] | np.ndarray) -> None:
@@ -337,6 +303,7 @@ class Target:
     why : str, a sentence for messages
     whole : bool, whether classes can be made of them; only numbers that are not whole, or several columns, cannot
     apart : bool, whether nearly all of this text is distinct: no label is there twice
+    written : str, how this text writes numbers, of many values; empty where it does not
     either : bool, whether these labels are whole numbers, which may tell more as numbers: held-out rows decide
     """
 
@@ -346,6 +313,7 @@ class Target:
     why: str
     whole: bool = True
     apart: bool = False
+    written: str = ""
     either: bool = False
 
 
@@ -358,7 +326,13 @@ def look_at(y: np.ndarray) -> Target:
     if y.dtype.kind in "USOb":
         distinct, kind = len(set(y.tolist())), "booleans" if y.dtype.kind == "b" else "strings"
         why = f"labels are {kind}, {distinct:,} of them in {sampled}"
-        return Target(True, distinct, rows, why, apart=distinct >= max(_APART * rows, _FEWEST_APART))
+        found = find_form(y) if kind == "strings" and distinct > _FEW else None
+        apart = distinct >= max(_APART * rows, _FEWEST_APART)
+        numbers = found is not None and found.kind == "number" and (apart or found.doubt != CODES)
+        written = (
+            f"{found.words}{f', but not {found.stray!r}' * bool(found.stray)}" if found and numbers else ""
+        )
+        return Target(True, distinct, rows, why, apart=apart, written=written)
     if y.dtype.kind not in "fiu":
         raise InputError(f"y must be numbers, strings or booleans, got dtype {y.dtype}")
     _refuse_extremes(y.astype(np.float64))
@@ -405,29 +379,6 @@ def _refuse_extremes(y: np.ndarray) -> None:
         raise InputError(f"y is too {size}, predictions are float32: up to {most:g}; give it in other units")
 
 
-def written_form(y: np.ndarray, numbers: bool | None) -> Found | None:
-    """How a sample of texts writes numbers; None for labels.
-
-    numbers : whether numbers are asked for; None decides by the texts: few are labels, unless they have a unit, a decimal comma or the like
-
-    Raises InputError where nearly all are numbers, but not all.
-    """
-    texts = set(y.tolist())
-    distinct, plain = len(texts), all(re.fullmatch(r"\s*[+-]?\d+(,\d+)?\s*", text) for text in texts)
-    apart = 2 * distinct > len(y)
-    found = find_form(y, "number" if numbers or apart or plain else None)
-    digits = plain and not (numbers or apart or any("," in text for text in texts))
-    if found is None or found.kind != "number" or digits:
-        return None
-    if found.stray:
-        raise InputError(
-            f"a target of numbers holds numbers alone; its {distinct:,} distinct values in {len(y):,} rows looked at are "
-            f"{found.words}, but not {found.stray[:60]!r}: mend such rows, leave them out, or give model='ridge-classifier' to "
-            "take the values for labels"
-        )
-    return found
-
-
 def check_target(name: str, classifier: bool, target: Target) -> None:
     """Refuse a model that does not go with the target, before anything runs. Raises InputError with the remedy."""
     if target.apart and classifier:
@@ -443,7 +394,7 @@ def check_target(name: str, classifier: bool, target: Target) -> None:
         raise InputError(
             f"model {name!r} is a classifier, but {target.why}; take model='ridge' (regression), or {text}"
         )
-    if not classifier and target.labels and "strings" in target.why:
+    if not classifier and target.labels and target.why.startswith("labels are"):
         raise InputError(
             f"model {name!r} is a regressor, but {target.why}; take model='ridge-classifier', or numbers as y"
         )

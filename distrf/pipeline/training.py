@@ -6,30 +6,29 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from ..errors import InputError, SpecMismatchError
-from ..execution.labelled import plain_rows
 from ..parameters import COLUMNS, FLAG, SEED, ruled
 from ..persistence import check_output, load_model, save_model
-from ..randomness import draw_seed
 from ..splits import SPLIT, Split
 from ..store import check_apart, check_writable, files, is_model_folder, read_spec, write_model_folder
 from ..store.csv_format import reads_csv, said_format
 from ..store.outputs import hold
 from ..store.spec import differences, to_json
 from .loaded import note_reasons
-from .making import prepare
-from .options import Options, split_for, takes_folds
-from .rows import Parts, Rows, open_training
-from .sample import see_target
+from .making import look, planned_pipeline, prepare
+from .options import Options, takes_folds
+from .rows import Rows, around_job, open_training
+from .sample import look_at_target
 
 #: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "passes", "subspace")
@@ -82,7 +81,7 @@ def train(
     columns : sequence or None, default=None
         Columns of rows at a path that are read, by name or number. None is all but the target.
     kinds : mapping of str to str or None, default=None
-        What columns of a table are, whatever they hold: "category", "number", "date", "id" (which names its rows) or "drop".
+        What columns of a table are, whatever they hold: "category", "number", "code" (both, where levels tell more), "date", "id" (which names its rows) or "drop".
         The last two are left out. What is not named is told by a sample.
     drop_missing_target : bool, default=False
         Leave out the rows of a table that have no `target`, and say how many. Otherwise they are an error.
@@ -108,13 +107,15 @@ def train(
         Other parameters of these steps.
     out : str, PathLike or None, default=None
         Folder or URL to save the model to, with what it was asked for. While a fit of many passes runs (models logistic, svm,
-        huber and SGD, solver="passes", maps tefm, cnm and learned), its state lies beside it, in `out` + "-state".
+        huber and SGD, solver="passes", maps tefm, cnm and learned, asked for or chosen), its state lies beside it, in `out` +
+        "-state".
     resume : bool, default=False
         Go on where the same call was stopped, to the same bits. A model of the same job that is in `out` already is loaded.
     overwrite : bool, default=False
         Replace what is in `out`, and start anew.
     random_state : int, Generator, RandomState or None, default=0
         Seed of the sample, the map and the model. None draws one seed.
+    {csv}
 
     Returns
     -------
@@ -138,32 +139,28 @@ def train(
         model on the columns; the target is the same in all sampled rows.
     """
     _check_given(y, out, resume)
-    asked = Options(model, map, scale, n_components, alpha, set, draw_seed(random_state))
-    rows = X
-    if not isinstance(X, Rows):
-        rows = open_training(
-            X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
-            drop_missing_target=drop_missing_target, split=split, by=by,
-        )  # fmt: skip
+    asked = Options(model, map, scale, n_components, alpha, set, random_state)
+    rows = open_training(
+        X, y, target=target, sample_weight=sample_weight, columns=columns, kinds=kinds, numbers=asked.numbers,
+        drop_missing_target=drop_missing_target, split=split, by=by,
+    )  # fmt: skip
     asked = asked.with_encoder(rows.encoder)
-    out = None if out is None else os.fspath(out)
-    outputs = Outputs(out, resume, overwrite)
+    outputs = Outputs(None if out is None else os.fspath(out), resume, overwrite)
     outputs.check_places(rows.path)
-    y, form, seen = rows.y, "", None
-    if y is not None:
-        y, form, seen = see_target(plain_rows(y, "y"), asked.random_state, asked.model, rows.seen)
-    identity = rows.description if out is not None else {}
-    job = job_of(identity, asked) if identity else {}
+    job = {} if out is None else job_of(rows.description, asked)
     if outputs.done:
         outputs.check_same_job(job)
         return load_model(outputs.out)  # type: ignore[arg-type, return-value]
-    start = time.perf_counter()
-    with outputs.held():
-        made = prepare(
-            rows.X, y, asked, rows.weights, seen, lambda *steps: outputs.keep_state([step for step in steps if step is not None], job),
-            split_for(rows.X, y, asked, target=seen, **rows.held),
-        )  # fmt: skip
-        return fit_prepared(*made, rows, y, form, outputs, job, drop_missing_target, start)
+    start, y = time.perf_counter(), rows.targets("training")
+    seen = look_at_target(y, asked.random_state)
+    sizes: dict[str, Any] = {"classes": len((rows.info and rows.info.classes) or ()) or seen.distinct}
+    sizes |= {"n_components": "auto"} if asked.n_components == "auto" else {}
+    planned = partial(planned_pipeline, rows, asked, seen)
+    with outputs.held(), around_job.get()("train", planned, rows, **sizes):
+        known = look(rows.X, y, asked, rows.weights, rows.held, seen)
+        pipeline, folds = prepare(known, asked)
+        outputs.keep_state(pipeline, job)
+        return fit_prepared(pipeline, folds, rows, y, outputs, job, drop_missing_target, start)
 
 
 def _check_given(y: Any, out: Any, resume: bool) -> None:
@@ -178,7 +175,7 @@ def _check_given(y: Any, out: Any, resume: bool) -> None:
 
 
 def fit_prepared(
-    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, form: str, outputs: Outputs, job: dict[str, Any],
+    pipeline: Pipeline, split: Split | None, rows: Rows, y: Any, outputs: Outputs, job: dict[str, Any],
     dropped: bool, start: float,
 ) -> Pipeline:  # fmt: skip
     """Fit what `prepare` returned, say what was found wrong, and keep it with how its rows were read.
@@ -186,7 +183,7 @@ def fit_prepared(
     Parameters
     ----------
     pipeline, split : of `prepare`
-    rows, y, form : that it was made for; targets as numbers, and how their text writes these
+    rows, y : that it was made for
     outputs, job : where it is kept, and what was asked for
     dropped : whether rows without a target were to be left out
     start : when the job began
@@ -198,11 +195,19 @@ def fit_prepared(
     pipeline.fit(rows.X, y, **given)
     for text in warned:
         warnings.warn(text, BaselineWarning, stacklevel=3)
-    pipeline.training_ = replace(pipeline.training_, target=rows.target, form=form, csv=said_format())
-    note_reasons(pipeline, rows.kinds, dropped)
+    pipeline.training_ = replace(pipeline.training_, target=rows.target, csv=said_format(), dropped=dropped)
+    note_reasons(pipeline[0], rows.kinds)
     if outputs.out is not None:
-        seconds = time.perf_counter() - start
-        outputs.save(pipeline, rows.description, job, seconds, lambda: rows.parts, source=rows.path)
+        made = {
+            "source": rows.path,
+            "created": datetime.now(UTC).isoformat(timespec="seconds"),
+            "python": sys.version.split()[0],
+            "seconds": round(time.perf_counter() - start, 3),
+        }
+        details: dict[str, Any] = {"input": rows.description, "job": job, "provenance": made}
+        if hasattr(pipeline[-1], "state_"):
+            details["trained_on"] = [{"data": data, "rows": n} for data, n in rows.parts]
+        save_model(pipeline, outputs.out, overwrite=outputs.overwrite, **details)
         outputs.forget_state()
     return pipeline
 
@@ -243,16 +248,18 @@ class Outputs:
         found = read_spec(str(self.out)).get("job", {})  # none of a model that `save_model` wrote
         _check_same(found, job, f"{self.out!r} holds a model", "another path")
 
-    def keep_state(self, steps: list[Any], job: dict[str, Any]) -> None:
-        """Note in the folder of the checkpoint of which job it is, before anything runs; the steps that keep a state learn of it.
+    def keep_state(self, pipeline: Pipeline, job: dict[str, Any]) -> None:
+        """Note in the folder of the checkpoint of which job it is, before anything is fitted; the steps that keep a state learn of it.
 
-        Raises SpecMismatchError for a folder of another job, and for one that holds a state which neither `resume` nor
-        `overwrite` speaks of.
-
-        steps : map and model, unfitted; a model that alone would keep one and fits in one pass keeps none
+        A model that alone would keep one and fits in one pass keeps none. Raises SpecMismatchError for a folder of another job, and
+        for one that holds a state which neither `resume` nor `overwrite` speaks of.
         """
-        path, keeping = self.checkpoint, [step for step in steps if getattr(step, "checkpoint_folder", "")]
-        alone = keeping == steps[-1:] and getattr(steps[-1], "solver", "") == "auto"
+        path, last = self.checkpoint, pipeline[-1]
+        keeping: dict[str, Any] = {}
+        for step in pipeline.get_params().values():
+            if folder := getattr(step, "checkpoint_folder", ""):
+                keeping.setdefault(folder, step)  # a map goes before the one below it
+        alone = [*keeping.values()] == [last] and getattr(last, "solver", "") == "auto"
         if path is None or not keeping or alone:
             return
         if os.path.exists(path) and not os.path.isdir(path):
@@ -267,8 +274,8 @@ class Outputs:
         else:
             self.forget_state()
             write_model_folder(f"{path}/job", job, {}, overwrite=True)
-        for step in keeping:
-            step.set_params(checkpoint=f"{path}/{step.checkpoint_folder}")
+        for folder, step in keeping.items():
+            step.set_params(checkpoint=f"{path}/{folder}")
 
     def forget_state(self) -> None:
         """Remove the state, of a fit that is done or is not resumed."""
@@ -276,32 +283,9 @@ class Outputs:
         if self.checkpoint is None or not is_model_folder(f"{path}/job"):
             return
         for folder in ("job", *_FOLDERS):
-            files.remove(*files.filesystem(files.normalise(f"{path}/{folder}")))
+            files.remove(files.normalise(f"{path}/{folder}"))
         with suppress(OSError):  # what others keep there stays
             os.rmdir(path)
-
-    def save(
-        self,
-        pipeline: Any,
-        reading: dict[str, Any],
-        job: dict[str, Any],
-        seconds: float,
-        parts: Callable[[], Parts],
-        **provenance: Any,
-    ) -> None:
-        """Save the model with how its rows were read, of which job it is, and where it comes from.
-
-        parts : of the rows, by which a model that takes more of them knows these again
-        """
-        made = {
-            "created": datetime.now(UTC).isoformat(timespec="seconds"),
-            "python": sys.version.split()[0],
-            "seconds": round(seconds, 3),
-        }
-        details: dict[str, Any] = {"input": reading, "job": job, "provenance": provenance | made}
-        if hasattr(pipeline[-1], "state_"):
-            details["trained_on"] = [{"data": data, "rows": rows} for data, rows in parts()]
-        save_model(pipeline, self.out, overwrite=self.overwrite, **details)  # type: ignore[arg-type]
 
 
 def _check_same(found: dict[str, Any], job: dict[str, Any], what: str, other: str) -> None:

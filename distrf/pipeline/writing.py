@@ -98,6 +98,7 @@ def featurize(
         Folder to keep the fitted map in, which stands for the map where other rows are featurised.
     overwrite : bool, default=False
         Replace an output, and a saved map, of another spec.
+    {csv}
 
     Returns
     -------

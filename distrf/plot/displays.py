@@ -75,7 +75,7 @@ def _of_classifier(sums: ClassifierSums) -> dict[str, Any]:
         whole = counts.astype(np.int64) if (counts == counts.round()).all() else counts
         names = [_plain(label, 20) for label in sums.labels.labels.tolist()]
         found["confusion_matrix"] = metrics.ConfusionMatrixDisplay(whole, display_labels=names)
-    for ranking in [state for state in sums.rankings.states if sums.two and state.defined]:  # one at most
+    for ranking in [ranking for ranking in sums.rankings if sums.two and ranking.defined]:  # one at most
         y, score, weight = ranking.weighted_labels
         fpr, tpr, _ = metrics.roc_curve(y, score, sample_weight=weight, drop_intermediate=False)
         options: dict[str, Any] = {"roc_auc": ranking.roc_auc(), "pos_label": _plain(sums.classes[1])}

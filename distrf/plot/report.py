@@ -9,12 +9,10 @@ import platform
 import warnings
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib.metadata import version
-from importlib.resources import files as resources
 from typing import Any
 
 from dask.utils import format_bytes
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from sklearn.base import BaseEstimator
 
 from .. import __version__
@@ -30,7 +28,6 @@ from .displays import displays, new_figure
 _ROWS = 1000
 #: Classes whose numbers are written into a confusion matrix.
 _WRITTEN = 15
-_PACKAGES = ["numpy", "scipy", "scikit-learn", "numba", "dask", "distributed", "zarr", "pyarrow", "matplotlib"]
 
 
 def check_report(path: str | os.PathLike[str], *sources: str | None) -> None:
@@ -71,7 +68,7 @@ def write_report(
     plan: Any = None,
     command: str | None = None,
 ) -> None:
-    """Write a page about a model or an evaluation: figures, choices, scores, time, memory and environment.
+    """Write a page about a model or an evaluation: figures, choices, scores, time and memory.
 
     The page is one file without scripts, which loads nothing from elsewhere. It is there whole or not at all, and replaces an
     older one.
@@ -132,25 +129,20 @@ def write_report(
         raise InputError(
             f"a report is of a model or its folder, or of what distrf.evaluate returned, got {type(result).__name__}"
         )
-    facts, texts = made | known, [*made.get("warnings", []), *known.get("warnings", [])]
-    peaks = facts.get("peak_bytes_per_worker") or {}
+    texts = [*made.get("warnings", []), *known.get("warnings", [])]
+    system = f"distrf {__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}"
     page = {
-        "title": title or section, "section": section, "command": command, "data": data or {}, "known": facts, "most": _ROWS,
-        "subtitle": f"distrf {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
-        "warnings": dict.fromkeys(texts),
+        "title": title or section, "section": section, "command": command, "data": data or {}, "known": made | known,
+        "most": _ROWS, "subtitle": f"{system}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC", "warnings": dict.fromkeys(texts),
         "figures": _figures(result) if isinstance(result, Evaluation) else [],
-        "peaks": {name: format_bytes(size) for name, size in peaks.items()},
         "plan": {} if plan is None else {name.strip(): value for name, value in plan.lines()},
-        "environment": {
-            "Python": platform.python_version(), **{name: version(name) for name in _PACKAGES},
-            "system": platform.platform(terse=True), "processor": f"{platform.machine()}, {os.cpu_count()} logical cores",
-        },
     }  # fmt: skip
-    template = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    template.filters["shown"] = shown
-    source = resources(__package__).joinpath("report.html.j2").read_text("utf-8")
-    fs, root = files.filesystem(files.normalise(os.fspath(path)))
-    files.write_bytes(fs, root, template.from_string(source).render(page).encode(errors="backslashreplace"))
+    made_of = Environment(
+        loader=PackageLoader("distrf", "plot"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )  # fmt: skip
+    made_of.filters |= {"shown": shown, "bytes": format_bytes}
+    text = made_of.get_template("report.html.j2").render(page)
+    files.write_bytes(files.normalise(path), text.encode(errors="backslashreplace"))
 
 
 def _figures(result: Evaluation) -> list[tuple[str, str]]:

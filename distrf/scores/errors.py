@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -22,17 +21,19 @@ class ErrorSums(SizedState):
 
     Attributes
     ----------
+    rows : int
     weight : float
-    sums : shape (3, outputs)
-        Squared errors, absolute errors and squares of y.
+    sums : shape (2, outputs)
+        Squared errors and absolute errors.
     mean, spread : shape (outputs,)
         Of y, and its squared deviations from it.
     """
 
+    rows: int = 0
     weight: float = 0.0
-    sums: np.ndarray = field(default_factory=lambda: np.empty((0, 0)))
-    mean: np.ndarray = field(default_factory=lambda: np.empty(0))
-    spread: np.ndarray = field(default_factory=lambda: np.empty(0))
+    sums: np.ndarray = field(default_factory=lambda: np.zeros((2, 1)))
+    mean: np.ndarray = field(default_factory=lambda: np.zeros(1))
+    spread: np.ndarray = field(default_factory=lambda: np.zeros(1))
 
     nbytes = 512  # of a few outputs
 
@@ -55,16 +56,12 @@ class ErrorSums(SizedState):
         w = np.ones(len(y)) if weight is None else checked_weights(weight, y)
         total, missed = float(w.sum()), y - predicted
         mean = w @ y / total if total > 0 else np.zeros(y.shape[1])
-        sums = np.stack([w @ losses for losses in (missed**2, np.abs(missed), y**2)])
-        self.merge(ErrorSums(total, sums, mean, w @ (y - mean) ** 2))
+        sums = np.stack([w @ missed**2, w @ np.abs(missed)])
+        self.merge(ErrorSums(len(y), total, sums, mean, w @ (y - mean) ** 2))
 
     def merge(self, other: ErrorSums) -> None:
         """Count the rows of another state, which is left as it is."""
-        if not other.mean.size:
-            return
-        if not self.mean.size:
-            vars(self).update(vars(other))
-            return
+        self.rows += other.rows
         total = self.weight + other.weight
         share = other.weight / total if total > 0 else 0.0
         delta = other.mean - self.mean
@@ -73,19 +70,17 @@ class ErrorSums(SizedState):
         self.sums = self.sums + other.sums
         self.weight = total
 
-    def scores(self) -> dict[str, Any]:
-        """R^2, root mean square error, that over the root mean square of y, and mean absolute error; means over outputs.
+    def scores(self) -> dict[str, float]:
+        """R^2, root mean square error and mean absolute error; means over outputs.
 
-        A constant output has an R^2 of 1 if it is predicted exactly, else 0. "relative_rmse" takes all outputs as one, and is
-        None where y is 0 everywhere.
+        A constant output has an R^2 of 1 if it is predicted exactly, else 0.
         """
-        squares, sizes, norms = self.sums
+        squares, sizes = self.sums
         varies = self.spread > 0
         r2 = np.where(varies, 1.0 - squares / np.where(varies, self.spread, 1.0), squares <= 0)
         return {
             "r2": float(r2.mean()),
             "rmse": float(np.sqrt(squares / self.weight).mean()),
-            "relative_rmse": float(np.sqrt(squares.sum() / norms.sum())) if norms.sum() > 0 else None,
             "mae": float((sizes / self.weight).mean()),
         }
 
@@ -120,27 +115,17 @@ class ProbabilitySums(SizedState):
     def nbytes(self) -> int:
         return 64 + self.bins.nbytes + self.classes.nbytes
 
-    def add(self, y: np.ndarray, probabilities: np.ndarray, weight: np.ndarray | None = None) -> None:
+    def add(self, y: np.ndarray, p: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
 
         Parameters
         ----------
         y : array of shape (rows,), labels
             The probability of one that is not among the classes is 0.
-        probabilities : array of shape (rows, c), or (rows,) of the second of two classes
+        p : array of shape (rows, c), floating-point
+            Probabilities.
         weight : array of shape (rows,), optional
-
-        Raises
-        ------
-        InputError
-            Probabilities outside [0, 1], or that do not sum to 1, or whose columns are not those of the classes.
         """
-        p = checked_probabilities(probabilities)
-        if len(self.classes) != p.shape[1]:
-            shape = ("n", *probabilities.shape[1:])
-            raise InputError(
-                f"probabilities have a column a class, got shape {shape} for {len(self.classes)} classes"
-            )
         codes = codes_of(self.classes, as_labels(y))
         w = np.ones(len(p)) if weight is None else checked_weights(weight, codes)
         rows, eps, two = np.arange(len(p)), np.finfo(p.dtype).eps, p.shape[1] == 2
@@ -173,22 +158,3 @@ class ProbabilitySums(SizedState):
         """Of each bin that has rows: the share for which it came true, the mean probability, the weight of the rows."""
         weight, told, true = self.bins[:, self.bins[0] > 0]
         return true / weight, told / weight, weight
-
-
-def checked_probabilities(values: np.ndarray) -> np.ndarray:
-    """Probabilities of each class, shape (rows, c). Raises InputError outside [0, 1], and where they do not sum to 1."""
-    p = np.asarray(values)
-    p = p if p.dtype.kind == "f" else p.astype(np.float64)
-    bad = ~((p >= 0) & (p <= 1))
-    if bad.any():
-        raise InputError(
-            f"probabilities lie between 0 and 1, got {float(p[bad][0]):g}; decision values are ranked: use roc_auc"
-        )
-    if p.ndim == 1:
-        return np.stack([1 - p, p], axis=1)
-    off = np.abs(p.sum(axis=1, dtype=np.float64) - 1)
-    if len(p) and off.max() > np.sqrt(np.finfo(p.dtype).eps):
-        raise InputError(
-            f"the probabilities of a row sum to 1, got {p[off.argmax()].sum():g}; give a column for each class"
-        )
-    return p

@@ -29,19 +29,18 @@ class LabelCounts(SizedState):
     ----------
     labels : array of shape (k,), default empty
         Known labels, in ascending order.
-    most : int, default 100
-        Labels up to which `matrix` is counted.
 
     Attributes
     ----------
+    rows : int
     counts : float64 array of shape (3, k)
         Weight of the rows with a label (`truth`); for which it was predicted (`predicted`); of which it is both (`hits`).
     matrix : float64 array of shape (k, k), or None
-        Weight of the rows with one label for which another was predicted; None beyond `most` labels.
+        Weight of the rows with one label for which another was predicted; None beyond 100 labels.
     """
 
     labels: np.ndarray = field(default_factory=lambda: np.empty(0))
-    most: int = MATRIX_LABELS
+    rows: int = field(default=0, init=False)
     counts: np.ndarray = field(init=False)
     matrix: np.ndarray | None = field(init=False)
 
@@ -53,13 +52,13 @@ class LabelCounts(SizedState):
     def __post_init__(self) -> None:
         k = len(self.labels)
         self.counts = np.zeros((3, k))
-        self.matrix = np.zeros((k, k)) if k <= self.most else None
+        self.matrix = np.zeros((k, k)) if k <= MATRIX_LABELS else None
 
     @property
     def nbytes(self) -> int:
         """Bytes of the state with these labels, or with a few."""
         k = max(len(self.labels), 16)
-        return self.labels.nbytes + 8 * k * (3 + (k if k <= self.most else 0))
+        return self.labels.nbytes + 8 * k * (3 + (k if k <= MATRIX_LABELS else 0))
 
     def add(self, y: np.ndarray, predicted: np.ndarray, weight: np.ndarray | None = None) -> None:
         """Count the rows of a block.
@@ -79,6 +78,7 @@ class LabelCounts(SizedState):
         self._learn(predicted)
         self._learn(y)
         k = len(self.labels)
+        self.rows += len(y)
         true, told = np.searchsorted(self.labels, y), np.searchsorted(self.labels, predicted)
         hits = (true == told) if w is None else w * (true == told)
         self.counts += np.stack([np.bincount(true, w, k), np.bincount(told, w, k), np.bincount(true, hits, k)])
@@ -88,6 +88,7 @@ class LabelCounts(SizedState):
     def merge(self, other: LabelCounts) -> None:
         """Count the rows of another state, which is left as it is."""
         self._learn(other.labels)
+        self.rows += other.rows
         place = np.searchsorted(self.labels, other.labels)
         self.counts[:, place] += other.counts
         if self.matrix is None or other.matrix is None:
@@ -99,7 +100,7 @@ class LabelCounts(SizedState):
         """Let labels that are not known join."""
         unknown = np.unique(values[codes_of(self.labels, values) < 0])
         if len(unknown):
-            known = copy.copy(self)
+            known, self.rows = copy.copy(self), 0
             self.labels = np.union1d(known.labels, unknown) if len(known.labels) else unknown
             if len(self.labels) > _MOST_LABELS:
                 raise InputError(
@@ -172,17 +173,10 @@ def as_column(values: Any) -> tuple[np.ndarray, np.ndarray]:
 
 def check_kinds(y: Any, predicts: Any) -> None:
     """Raise InputError where one of two arrays holds text and the other numbers, as far as their dtypes tell."""
-    if {_is_text(y), _is_text(predicts)} == {True, False}:
-        predicted, held = ("text", "numbers") if _is_text(predicts) else ("numbers", "text")
+    texts = [labels.dtype.kind in "US" for labels in (y, predicts) if labels.dtype.kind != "O"]
+    if len({*texts}) == 2:
+        predicted, held = ("text", "numbers") if texts[1] else ("numbers", "text")
         raise InputError(
             f"labels are compared with labels of one kind, text or numbers; the model predicts {predicted}, the target "
             f"holds {held}; give the target that the model was trained on, or turn it into the names of its classes"
         )
-
-
-def _is_text(labels: Any) -> bool | None:
-    """None if only reading them could tell."""
-    if labels.dtype.kind != "O":
-        return labels.dtype.kind in "US"
-    first = labels.ravel()[:1].tolist() if isinstance(labels, np.ndarray) else []
-    return isinstance(first[0], str) if first else None

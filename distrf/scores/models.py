@@ -11,8 +11,8 @@ from ..execution.passes import StateOfStates
 from ..randomness import sample_indices
 from ..targets import float_columns
 from .errors import ErrorSums, ProbabilitySums
-from .labels import MATRIX_LABELS, LabelCounts
-from .ranking import BINS, ClassRankings
+from .labels import LabelCounts, as_labels, codes_of
+from .ranking import BINS, Ranking
 
 #: Rows of a sample, and outputs of each that are kept, the first ones: there may be thousands.
 SAMPLED, OUTPUTS = 1000, 10
@@ -48,95 +48,70 @@ def headline(shares: np.ndarray) -> str:
 
 
 @dataclass
-class ModelSums(StateOfStates):
-    """Sums over the rows of a model.
-
-    Parameters
-    ----------
-    given : tuple of str
-        Names of the arrays that `add` gets beside the targets, in this order; "weights" may be among them.
-
-    Attributes
-    ----------
-    rows : int
-    """
-
-    given: tuple[str, ...]
-    rows: int = field(default=0, init=False)
-
-    def add(self, y: np.ndarray, *blocks: np.ndarray) -> None:
-        """Count the rows of a block: targets, and what `given` names."""
-        found = dict(zip(self.given, blocks, strict=True))
-        self.rows += len(y)
-        self._count(y, found, found.get("weights"))
-
-    def merge(self, other: ModelSums) -> None:
-        """Count the rows of another state, which is left as it is."""
-        self.rows += other.rows
-        super().merge(other)
-
-    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
-        raise NotImplementedError
-
-
-@dataclass
-class ClassifierSums(ModelSums):
+class ClassifierSums(StateOfStates):
     """Sums over the rows of a classifier: labels, rankings, probabilities.
 
     Parameters
     ----------
-    given : tuple of str
-        Of "decisions", of shape (rows,) for two classes, else (rows, c), "predicted", (rows,), and "probabilities", (rows, c).
-        Labels are predicted by decision values or as "predicted" says. Two classes are ranked by decision values, more by
-        probabilities: decision values of several classes do not compare across rows. Either stands in where the other is not
-        given.
     classes : array of shape (c,)
         Of the model, in ascending order.
     bins : int, default 65536
         Of each ranking; 0: nothing is ranked.
-    matrix : bool, default True
-        Whether pairs of labels are counted.
 
     Attributes
     ----------
     labels : LabelCounts
-    rankings : ClassRankings
-        Of the second of two classes, or of each class against the rest; of no class if nothing is ranked.
+    rankings : list of Ranking
+        Of the second of two classes, or of each class against the rest, by its own score.
     probabilities : ProbabilitySums
     """
 
     classes: np.ndarray
     bins: int = BINS
-    matrix: bool = True
 
     #: Whether the model has two classes, which share one decision value.
     two = property(lambda self: len(self.classes) == 2)
+    rows = property(lambda self: self.labels.rows)
 
     def __post_init__(self) -> None:
+        self.labels, self.probabilities = LabelCounts(self.classes), ProbabilitySums(self.classes)
         ranked = self.classes[1:] if self.two else self.classes
-        if not self.bins or not {"decisions", "probabilities"} & set(self.given):
-            ranked = ranked[:0]
-        self.labels = LabelCounts(self.classes, MATRIX_LABELS if self.matrix else 0)
-        self.rankings = ClassRankings(ranked, self.bins)
-        self.probabilities = ProbabilitySums(self.classes)
-        self.states = [self.labels, self.rankings, self.probabilities]
+        self.rankings = [Ranking(self.bins) for _ in ranked] if self.bins else []
+        self.states = [self.labels, self.probabilities, *self.rankings]
 
-    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
-        ranked, probabilities = found.get("decisions"), found.get("probabilities")
-        predicted = found.get("predicted")
+    def add(
+        self,
+        y: np.ndarray,
+        predicted: np.ndarray | None = None,
+        decisions: np.ndarray | None = None,
+        probabilities: np.ndarray | None = None,
+        weight: np.ndarray | None = None,
+    ) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y : array of shape (rows,), labels
+        predicted : array of shape (rows,), labels, optional
+            None: of the largest decision value.
+        decisions : array of shape (rows,) for two classes, else (rows, c), optional
+            By which rows are ranked; None: by probabilities.
+        probabilities : array of shape (rows, c), optional
+        weight : array of shape (rows,), optional
+        """
         if predicted is None:
-            assert ranked is not None
-            predicted = self.classes[
-                (ranked > 0).astype(np.intp) if ranked.ndim == 1 else ranked.argmax(axis=1)
-            ]
+            assert decisions is not None
+            best = decisions > 0 if self.two else decisions.argmax(axis=1)
+            predicted = self.classes[best.astype(np.intp)]
         self.labels.add(y, predicted, weight)
         if probabilities is not None:
             self.probabilities.add(y, probabilities, weight)
-            if ranked is None or not self.two:
-                ranked = probabilities[:, 1] if self.two else probabilities
-        if self.rankings.states:
-            assert ranked is not None
-            self.rankings.add(y, ranked, weight)
+            if decisions is None:
+                decisions = probabilities[:, 1] if self.two else probabilities
+        if decisions is not None and self.rankings:
+            codes = codes_of(self.classes, as_labels(y)) - self.two
+            for k, (ranking, scores) in enumerate(zip(self.rankings, np.atleast_2d(decisions.T), strict=True)):
+                ranking.add(scores, codes == k, weight)
 
     @property
     def class_weights(self) -> np.ndarray:
@@ -151,9 +126,13 @@ class ClassifierSums(ModelSums):
     def scores(self, whole: ClassifierSums | None = None) -> dict[str, float | None]:
         """The scores by name, those of a slice of the rows of `whole` if that is given.
 
-        They are None where they are not defined, or the model does not say what they need.
+        They are None where they are not defined, or the model does not say what they need. AUC and average precision are the
+        means over the classes for which they are defined.
         """
-        ranked = self.rankings.scores(self.two and (whole or self).positive == 0)
+        of_others = self.two and (whole or self).positive == 0
+        areas = [ranking.roc_auc() for ranking in self.rankings]
+        precisions = [ranking.average_precision(of_others) for ranking in self.rankings]
+        ranked = {"roc_auc": _mean(areas), "average_precision": _mean(precisions)}
         scores = self.labels.scores() | ranked | self.probabilities.scores()
         return dict(zip(scores, _plain(scores.values()), strict=True))
 
@@ -182,13 +161,11 @@ class ClassifierSums(ModelSums):
 
 
 @dataclass
-class RegressorSums(ModelSums):
+class RegressorSums(StateOfStates):
     """Sums over the rows of a regressor.
 
     Parameters
     ----------
-    given : tuple of str
-        "predicted", numbers of the shape of the targets, and "rows", their numbers, where some are kept.
     n : int, default 0
         All rows, of which a seeded 1,000 are kept.
 
@@ -204,23 +181,32 @@ class RegressorSums(ModelSums):
     sample: list[np.ndarray] = field(default_factory=list)
 
     states = property(lambda self: [self.errors])  # type: ignore[assignment]
+    rows = property(lambda self: self.errors.rows)
 
-    def _count(self, y: np.ndarray, found: dict[str, np.ndarray], weight: np.ndarray | None) -> None:
-        self.errors.add(y, found["predicted"], weight)
+    def add(
+        self, y: np.ndarray, predicted: np.ndarray, numbers: np.ndarray, weight: np.ndarray | None = None
+    ) -> None:
+        """Count the rows of a block.
+
+        Parameters
+        ----------
+        y, predicted : arrays of shape (rows,) or (rows, outputs)
+        numbers : array of int of shape (rows,), of the rows
+        weight : array of shape (rows,), optional
+        """
+        self.errors.add(y, predicted, weight)
         if self.n:
-            kept = np.isin(found["rows"], sample_indices(0, "residuals", self.n, SAMPLED))
+            kept = np.isin(numbers, sample_indices(0, "residuals", self.n, SAMPLED))
             kept &= True if weight is None else weight > 0
-            self.sample.append(
-                np.hstack([float_columns(block)[kept, :OUTPUTS] for block in (y, found["predicted"])])
-            )
+            self.sample.append(np.hstack([float_columns(block)[kept, :OUTPUTS] for block in (y, predicted)]))
 
     def merge(self, other: RegressorSums) -> None:  # type: ignore[override]
         """Count the rows of another state, which is left as it is."""
         super().merge(other)
         self.sample += other.sample
 
-    def scores(self, whole: RegressorSums | None = None) -> dict[str, float | None]:
-        """The scores by name, of a slice of the rows of `whole` too; None where they are not defined."""
+    def scores(self, whole: RegressorSums | None = None) -> dict[str, float]:
+        """The scores by name, of a slice of the rows of `whole` too."""
         return self.errors.scores()
 
     def report(self) -> dict[str, Any]:
@@ -231,6 +217,11 @@ class RegressorSums(ModelSums):
 def _counts(sums: np.ndarray) -> list[int | float]:
     """Numbers of rows, or sums of their weights, which need not be whole."""
     return [int(value) if value == int(value) else float(value) for value in sums]
+
+
+def _mean(scores: list[float]) -> float:
+    known = [score for score in scores if score == score]
+    return float(np.mean(known)) if known else np.nan
 
 
 def _plain(values: Any) -> list[float | None]:

@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import InputError, first_not_finite
-from ..execution.passes import SizedState, StateOfStates
+from ..execution.passes import SizedState
 from ..targets import checked_weights
-from .labels import as_labels, codes_of
 
 #: Bins of one ranking: 2 MiB.
 BINS = 2**16
@@ -151,68 +150,6 @@ class Ranking(SizedState):
         """The bins as rows: whether they have the class, scores in the order of the bins, and weights; each of shape (2 bins,)."""
         bins = np.arange(len(self.first))
         return np.repeat([True, False], len(bins)), np.tile(bins, 2), self.weights.ravel()
-
-
-@dataclass
-class ClassRankings(StateOfStates):
-    """Rankings of classes, each by its own score.
-
-    Parameters
-    ----------
-    classes : array of shape (c,)
-        Labels in ascending order.
-    m : int, default 65536
-        Most bins of each ranking.
-
-    Attributes
-    ----------
-    states : list of Ranking
-        Of the rows of each class against all others.
-    """
-
-    classes: np.ndarray
-    m: int = BINS
-    states: list[Ranking] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.states = [Ranking(self.m) for _ in range(len(self.classes))]
-
-    def add(self, y: np.ndarray, scores: np.ndarray, weight: np.ndarray | None = None) -> None:
-        """Count the rows of a block.
-
-        Parameters
-        ----------
-        y : array of shape (rows,), labels
-        scores : array of shape (rows, c), or of shape (rows,) for one class
-        weight : array of shape (rows,), optional
-
-        Raises
-        ------
-        InputError
-            There is not one score for each class, or it is not finite.
-        """
-        scores = scores[:, None] if scores.ndim == 1 else scores
-        if scores.shape[1] != len(self.states):
-            raise InputError(
-                f"scores have a column a class, got {scores.shape[1]} for {len(self.states)} classes"
-            )
-        codes = codes_of(self.classes, as_labels(y))
-        for k, ranking in enumerate(self.states):
-            ranking.add(scores[:, k], codes == k, weight)
-
-    def scores(self, of_others: bool = False) -> dict[str, float]:
-        """The mean AUC and average precision of the classes for which they are defined; NaN where there are none.
-
-        of_others : as of `Ranking.average_precision`
-        """
-        areas = [ranking.roc_auc() for ranking in self.states]
-        precisions = [ranking.average_precision(of_others) for ranking in self.states]
-        return {"roc_auc": _mean(areas), "average_precision": _mean(precisions)}
-
-
-def _mean(scores: list[float]) -> float:
-    known = [score for score in scores if score == score]
-    return float(np.mean(known)) if known else np.nan
 
 
 def _ordered(scores: np.ndarray) -> np.ndarray:

@@ -91,27 +91,27 @@ class Sliced(StateOfStates):
 
     Parameters
     ----------
+    names : tuple of str
+        Of the arrays that `add` takes, as the sums have them; "by" is the column of the slices.
     whole : ClassifierSums or RegressorSums
     parts : list of them, one for each slice
     slices : Slices, or None: the rows are not sliced
     """
 
+    names: tuple[str, ...]
     whole: Any
     parts: list[Any] = field(default_factory=list)
     slices: Slices | None = None
 
-    @property
-    def states(self) -> list[Any]:  # type: ignore[override]
-        return [self.whole, *self.parts]
+    states = property(lambda self: [self.whole, *self.parts])  # type: ignore[assignment]
 
     def add(self, *blocks: np.ndarray) -> None:
-        """Count the rows of a block; the last array tells their slices, the others are what the states take."""
-        taken = len(blocks) - (self.slices is not None)
-        self.whole.add(*blocks[:taken])
-        codes = np.empty(0) if self.slices is None else self.slices.codes(blocks[-1])
+        """Count the rows of a block."""
+        given = dict(zip(self.names, blocks, strict=True))
+        codes = np.empty(0) if self.slices is None else self.slices.codes(given.pop("by"))
+        self.whole.add(**given)
         for k in np.unique(codes).tolist():
-            rows = codes == k
-            self.parts[k].add(*(block[rows] for block in blocks[:taken]))
+            self.parts[k].add(**{name: block[codes == k] for name, block in given.items()})
 
     def report(self) -> list[dict[str, Any]]:
         """The scores of each slice that has rows, as plain JSON."""

@@ -162,7 +162,9 @@ class DaskBatches:
         for block in blocks:
             if block not in self._held:
                 load = self._loads(block)
-                submission.add(with_dependencies(load, self._upstream), -2 * window.number, worker, [load.key])
+                submission.add(
+                    with_dependencies([load], self._upstream), -2 * window.number, worker, [load.key]
+                )
                 self._held[block] = load.key
         return [TaskRef(self._held[block]) for block in blocks]
 
@@ -273,7 +275,7 @@ def lazy_loader(arrays: Sequence[Any], folded: bool = False, at_once: bool = Fal
 
     def rows(block: int) -> Delayed:
         task = loads(block)
-        return Delayed(task.key, with_dependencies(task, blocks.inputs))
+        return Delayed(task.key, with_dependencies([task], blocks.inputs))
 
     if at_once:
         return tuple(aligned(computed(*map(rows, range(len(arrays[0].chunks[0])))))).__getitem__

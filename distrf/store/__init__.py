@@ -10,7 +10,7 @@ __getattr__, __all__ = exports(
     {
         ".zarr_arrays": "place_of_array",
         ".zarr_layout": "ArrayInfo StoreInfo info stored",
-        ".writer": "create existing_store finish pending_blocks write_block",
+        ".writer": "create existing_store finish write_block",
         ".zarr_source": "ZarrSource",
         ".row_source": "RowReader RowSource Selection",
         ".formats": "find_format open_source read_as",

@@ -139,7 +139,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def reads_csv(function: _Function) -> _Function:
-    """Let a public function take the parameters of `CsvFormat` too: they hold for all CSV that it reads."""
+    """Let a public function take the parameters of `CsvFormat` too: they hold for all CSV that it reads. Its docstring says {csv} for them."""
 
     @functools.wraps(function)
     def reading_so(*given: Any, **named: Any) -> Any:
@@ -158,10 +158,6 @@ def reads_csv(function: _Function) -> _Function:
     own = list(signature.parameters.values())
     last = [own.pop()] if own and own[-1].kind is inspect.Parameter.VAR_KEYWORD else []
     reading_so.__signature__ = signature.replace(parameters=[*own, *ours, *last])  # type: ignore[attr-defined]
-    entries = (
-        (inspect.getdoc(CsvFormat) or "").partition("Parameters\n----------\n")[2].partition("\n\nRaises")[0]
-    )
-    at = f"\n    **{last[0].name} :" if last else "\n\n    Returns\n    -------"
-    before, next_one, after = (function.__doc__ or "").partition(at)
-    reading_so.__doc__ = before + ("\n" + entries).replace("\n", "\n    ") + next_one + after
+    entries = (inspect.getdoc(CsvFormat) or "").partition("----------\n")[2].partition("\n\nRaises")[0]
+    reading_so.__doc__ = (function.__doc__ or "").replace("{csv}", entries.replace("\n", "\n    "))
     return reading_so  # type: ignore[return-value]

@@ -12,7 +12,7 @@ import re
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,22 +26,22 @@ from ..errors import InputError, StoreError
 from ..progress import current_listener
 from . import file_lists, files
 from .csv_format import BLANKS, USUAL, CsvFormat, current_format, said_format
+from .outputs import partial_file
 from .row_source import Selection
 from .spec import fingerprint_of_spec
-from .table_schema import TableSchema, base_of, finest_time, is_number, is_text
+from .table_schema import TableSchema, base_of, common_type, is_number, is_text, merged
 from .table_source import Found, TableSource, found_in
+from .text_forms import NUMBER
+from .zarr_layout import NAME
 
 #: Values that are missing: the words of pandas, quoted or not.
 NULLS = (*pa.csv.ConvertOptions().null_values, "<NA>", "None")
 #: What separates values, where the first line has it; the first one otherwise.
 _DELIMITERS = ",;\t|"
-#: What Arrow says of a value that it cannot read.
-_FAULT = re.compile(
-    r"In CSV column #(?P<column>\d+): Row #(?P<row>\d+): [^']*'(?P<value>.*)'", re.DOTALL
-)  # fmt: skip
-_NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
-#: What whole numbers have not.
-_OTHER = r"[^\d\s-]"
+#: What Arrow says of a value that it cannot read: the number of the column, and that of the row.
+_FAULT = re.compile(r"In CSV column #(\d+): Row #(\d+): ")
+#: What whole numbers have not, and what codes have.
+_OTHER, _CODE = r"[^\d\s-]", r"^\s*-?0\d+\s*$"
 #: Bytes of text that are read and parsed at a time, those of the longest first line and row, and rows that tell the delimiter.
 _PIECE, _HEAD, _LARGEST_ROW, _FIRST_ROWS = 2**20, 2**23, 2**26, 20
 #: Rows and bytes of a row group, at most: rows are coded so many at a time.
@@ -62,13 +62,9 @@ class CsvSource(TableSource):
 
     @classmethod
     def recognises(cls, path: str) -> bool:
-        """True for a file or glob by its name, a folder with CSV files in it, and any file of which a format is said."""
-        if path.lower().endswith(file_lists.ANY_TEXT):
-            return True
-        if file_lists.holds(path, file_lists.TEXT):
-            return True
-        fs, root = files.filesystem(path)
-        return current_format() != USUAL and not files.is_web(path) and fs.isfile(root)
+        """True for a file or glob by its name, a folder by the files in it, and any file of which a format is said."""
+        said = current_format() != USUAL and not files.is_web(path) and files.is_file(path)
+        return said or super().recognises(path)
 
     @classmethod
     def found(cls, path: str, selection: Selection) -> Found:
@@ -76,7 +72,9 @@ class CsvSource(TableSource):
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
         text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
-        found = found_in(path, [converted(name) for name in names], names)
+        numbers = {c.name for c in asked if c.base == "number"} - text
+        made = [converted(name) for name in names]
+        found = found_in(path, made, names)
         schemas = [schema for _, schema in found.schemas]
         for name, schema in zip(names, schemas, strict=True):
             if sorted(schema.names) != sorted(schemas[0].names):
@@ -85,20 +83,16 @@ class CsvSource(TableSource):
                     f"{schemas[0].names[:20]}; write them with one line of names"
                 )
         # Text in one file and numbers in another, and what a model reads as text, whatever it looks like here.
-        text |= {name for name in schemas[0].names if len(_bases(one.field(name).type for one in schemas)) > 1}
-        others = [
-            {one.name for one in schema if one.name in text and base_of(one.type) not in ("text", "empty")}
-            for schema in schemas
-        ]
-        made = [converted(name, columns) for name, columns in zip(names, others, strict=True)]
-        return found_in(path, made, names) if any(others) else found
+        text |= merged(found.schemas)[1].keys()
+        again = []
+        for name, schema in zip(names, schemas, strict=True):
+            others = {one.name for one in schema if base_of(one.type) not in ("text", "empty")}
+            codes = {one.name for one in schema if is_text(one.type)}
+            again.append(converted(name, (text - numbers) & others, numbers & codes))
+        return found if again == made else found_in(path, again, names)
 
 
-def _bases(kinds: Iterable[pa.DataType]) -> set[tuple[Any, Any]]:
-    return {(base_of(kind), getattr(kind, "tz", None)) for kind in kinds} - {("empty", None)}
-
-
-def converted(name: str, text: Set[str] = frozenset()) -> str:
+def converted(name: str, text: Set[str] = frozenset(), numbers: Set[str] = frozenset()) -> str:
     """A CSV file as Parquet, which is made unless it is there.
 
     Parameters
@@ -107,6 +101,8 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
         Path or URL.
     text : set of str
         Columns that are read as text, whatever they look like.
+    numbers : set of str
+        Columns of whole numbers whose leading zeros do not make codes of them.
 
     Returns
     -------
@@ -121,17 +117,19 @@ def converted(name: str, text: Set[str] = frozenset()) -> str:
     wanted = current_format()
     folder = files.normalise(wanted.scratch or _temporary())
     spec = {"file": file_lists.version_of([name]), "format": said_format(), "text": sorted(text)}
+    spec |= {"numbers": sorted(numbers)} if numbers else {}
     place = f"{folder}/{fingerprint_of_spec(spec)}.parquet"
     fs, root = files.filesystem(place)
     if fs.exists(root):
         return place
+    dialect = replace(dialect_of(name, wanted), numbers=numbers)
     if files.is_local(place):
-        os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=".distrf-csv-", dir=folder if files.is_local(place) else None
-    ) as made:
-        _convert(dialect_of(name, wanted), text, f"{made}/rows")
-        os.replace(f"{made}/rows", root) if files.is_local(place) else fs.put_file(f"{made}/rows", root)
+        with partial_file(root) as made:
+            _convert(dialect, text, made, root)
+        return place
+    with tempfile.NamedTemporaryFile() as file:
+        _convert(dialect, text, file.name, root)
+        fs.put_file(file.name, root)
     return place
 
 
@@ -153,42 +151,43 @@ def _own_folder() -> str:
     return folder
 
 
-def _convert(dialect: Dialect, text: Set[str], out: str) -> None:
-    """Write the rows as Parquet. Where a value is not of the type of its column, from the start with types that hold it and its block.
+def _convert(dialect: Dialect, text: Set[str], out: str, called: str) -> None:
+    """Write the rows as Parquet, which will be called so.
 
-    Of a column that becomes text so, the value is noted. Others do not become text by a guess: Arrow reads more than it guesses.
+    Where a value is not of the type of its column, from the start with types that hold it and its block. Others do not become text
+    by a guess: Arrow reads more than it guesses.
     """
-    strays: dict[str, dict[str, str]] = {}
     try:
         types = _column_types(dialect)
         while True:
             try:
-                return _write(dialect, types | dict.fromkeys(text & types.keys(), pa.string()), strays, out)
+                columns = types | dict.fromkeys(text & types.keys(), pa.string())
+                return _write(dialect, columns, out, called)
             except pa.ArrowInvalid as error:
                 if (fault := _FAULT.match(str(error))) is None:
                     raise
-            name, row = dialect.names[int(fault["column"])], int(fault["row"])
-            before = types[name]
-            for one, kind in _column_types(dialect, row - 1).items():
-                wider = joined(types[one], kind)
+                name = dialect.names[int(fault[1])]
+                if is_text(before := types[name]):  # no UTF-8
+                    raise
+            for one, kind in _column_types(dialect, int(fault[2]) - 1).items():
+                wider = common_type(types[one], kind) or pa.string()
                 if not is_text(wider) or pa.types.is_null(types[one]):
                     types[one] = wider
             if types[name] == before:
-                types[name] = pa.string()
-                strays[name] = {"stray": f"{fault['value'][:60]!r} (row {row:,} of {dialect.file!r})"}
+                types[name] = pa.decimal128(38, 0) if before == pa.uint64() else pa.string()
     except pa.ArrowInvalid as error:
         if "straddling" not in str(error) or dialect.block >= _LARGEST_ROW:
             raise _refused(error, dialect.file) from None
-    _convert(replace(dialect, block=_LARGEST_ROW), text, out)
+    _convert(replace(dialect, block=_LARGEST_ROW), text, out, called)
 
 
-def _write(dialect: Dialect, types: dict[str, pa.DataType], strays: dict[str, Any], out: str) -> None:
+def _write(dialect: Dialect, types: dict[str, pa.DataType], out: str, called: str) -> None:
     tell, size, done = current_listener(), 0, 0
     if not dialect.file.lower().endswith(file_lists.PACKED[1:]):  # of which the unpacked size is not known
         fs, root = files.filesystem(dialect.file)
         size = fs.size(root) or 0
     reader, plain = dialect.reader(types)
-    schema = pa.schema([pa.field(name, kind, metadata=strays.get(name)) for name, kind in types.items()])
+    schema = pa.schema(list(types.items()), {NAME: os.path.basename(called)})
     texts = [name for name, kind in types.items() if is_text(kind)]
     options = {"compression": "lz4", "use_dictionary": texts, "write_page_checksum": True}
     held = schema.empty_table()
@@ -237,6 +236,8 @@ class Dialect:
         Bytes before the first row that is no line of names.
     block : int
         Bytes that are parsed at a time: a row is not longer.
+    numbers : set of str
+        As of `converted`.
     """
 
     file: str
@@ -245,6 +246,7 @@ class Dialect:
     delimiter: str
     start: int
     block: int = _PIECE
+    numbers: Set[str] = frozenset()
 
     def reader(self, types: Mapping[str, pa.DataType] | None = None, skip: int = 0) -> tuple[Any, PlainText]:
         """A streaming reader of the rows, behind some of them, and its text. Types of None are those of the first block.
@@ -419,7 +421,7 @@ def _delimiter(rows: Sequence[bytes], path: str, decimal: str) -> str:
 def _holds_names(row: Sequence[str], path: str) -> bool:
     """Whether a first row is one of names. A row of numbers is none, unless they count columns or years: then it may be either."""
     said = [value for value in row if value.strip()]  # what has no name are row labels of pandas
-    numbers = [re.fullmatch(_NUMBER, value) is not None for value in said]
+    numbers = [re.fullmatch(NUMBER, value) is not None for value in said]
     if not any(numbers):
         return True
     first = int(said[0]) if said[0].isdecimal() else 0
@@ -444,8 +446,8 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
     Returns
     -------
     dict of str to pa.DataType
-        int64, uint64 of whole numbers beyond it, double, bool, date32, timestamp, time64, string (of hexadecimal numbers too), or null
-        where there is no value.
+        int64, uint64 of whole numbers beyond it, double, bool, date32, timestamp, time64, string (of hexadecimal numbers, and of
+        whole ones with leading zeros), or null where there is no value.
     """
     rows = dialect.first_rows(skip=skip)
     types = {one.name: one.type for one in rows.schema}
@@ -457,20 +459,11 @@ def _column_types(dialect: Dialect, skip: int = 0) -> dict[str, pa.DataType]:
         elif pa.types.is_time(kind):
             types[name] = pa.time64("us")
         elif name in numbers:
-            other = pc.any(pc.match_substring_regex(texts[name], _OTHER)).as_py()
-            if pa.types.is_integer(kind) and other:
+            other, code = (
+                pc.any(pc.match_substring_regex(texts[name], form)).as_py() for form in (_OTHER, _CODE)
+            )
+            if (pa.types.is_integer(kind) and other) or (code and not other and name not in dialect.numbers):
                 types[name] = pa.string()
             elif pa.types.is_floating(kind) and not other:
                 types[name] = pa.uint64()
     return types
-
-
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """The type that has the values of two; text where there is none."""
-    kinds = [kind for kind in {one: 0, other: 0} if not pa.types.is_null(kind)] or [one]
-    if len(kinds) == 1:
-        return kinds[0]
-    if all(map(is_number, kinds)) and pa.bool_() not in kinds:
-        return pa.float64() if pa.float64() in kinds else pa.uint64()
-    bases, zones = {base_of(kind) for kind in kinds}, {getattr(kind, "tz", None) for kind in kinds}
-    return finest_time(kinds) if bases == {"time"} and len(zones) == 1 else pa.string()

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import InputError, InUseError, StoreError, reworded
+from ..errors import InUseError, StoreError
 from . import files
 from .outputs import hold
 from .spec import check_sealed, from_json, require_same, sealed, to_json
@@ -42,10 +42,9 @@ class Document:
     kind: str
 
     @property
-    def file(self) -> tuple[Any, str]:
-        """The file system, and the JSON file in it."""
-        fs, root = files.filesystem(self.path)
-        return fs, f"{root}/{self.kind}.json"
+    def file(self) -> str:
+        """The JSON file."""
+        return f"{self.path}/{self.kind}.json"
 
     @property
     def form(self) -> str:
@@ -65,23 +64,16 @@ class Document:
         StoreError
             It is damaged, or of another version.
         """
-        what = f"the {self.kind}.json of {self.path!r}"
-        try:
-            with files.explained(self.path):
-                found = files.read_json(*self.file)
-        except ValueError as error:
-            raise StoreError(f"{what} cannot be read ({error}); restore it") from error
-        if found is None:
-            return None
-        check_sealed(found, self.form, what)
-        document: dict[str, Any] = found
-        return document
+        with files.reading(self.file, "JSON"):
+            found: dict[str, Any] | None = files.read_json(self.file)
+        if found is not None:
+            check_sealed(found, self.form, f"the {self.kind}.json of {self.path!r}")
+        return found
 
     def existing(self) -> dict[str, Any] | None:
         """`read`; StoreError where the path holds something else. Arrays alone are of a writer that was killed."""
         found = self.read()
-        fs, root = files.filesystem(self.path)
-        files.require_ours(self.path, found, fs, root, f"a distrf {self.kind}", free=_FILE.pattern)
+        files.require_ours(self.path, found, f"a distrf {self.kind}", free=_FILE.pattern)
         return found
 
     def write(
@@ -117,28 +109,25 @@ class Document:
         InUseError
             Another job writes here; with `new`, another document is there.
         """
-        fs, file = self.file
-        root, records = os.path.dirname(file), dict(kept or {})
+        records = dict(kept or {})
         stored = {key: _storable(members) for key, members in arrays.items() if members}
         for key, members in stored.items():
             shapes = {name: f"{array.shape} {array.dtype.str}" for name, array in members.items()}
             records[key] = {"file": _file_of(members), "shapes": shapes}
         document = sealed({"format": self.form, "spec": to_json(spec), "arrays": records})
-        with files.explained(self.path):
-            for key, members in stored.items():
-                write = partial(_write_arrays, arrays=members)
-                files.write_file(fs, f"{root}/{records[key]['file']}", write)
-            named = {record["file"] for record in records.values()}
-            if named - files.names_in(fs, root) or (
-                not files.write_json(fs, file, document, new=new)
-                and self.read() != document  # else the answer was lost
-            ):
-                raise InUseError(
-                    f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
-                )
-            for name in files.names_in(fs, root):
-                if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
-                    files.remove(fs, f"{root}/{name}")
+        for key, members in stored.items():
+            files.write_file(f"{self.path}/{records[key]['file']}", partial(_write_arrays, arrays=members))
+        named = {record["file"] for record in records.values()}
+        if named - files.names_in(self.path) or (
+            not files.write_json(self.file, document, new=new)
+            and self.read() != document  # else the answer was lost
+        ):
+            raise InUseError(
+                f"another job writes the {self.kind} {self.path!r} at the same time; give each its own path"
+            )
+        for name in files.names_in(self.path):
+            if (_FILE.fullmatch(name) and name not in named) or name.endswith(".partial"):
+                files.remove(f"{self.path}/{name}")
         return records
 
     def arrays(self, record: Mapping[str, Any]) -> dict[str, np.ndarray]:
@@ -158,14 +147,8 @@ class Document:
         StoreError
             The file is missing, or is not what was written.
         """
-        fs, file = self.file
-        path = f"{os.path.dirname(file)}/{os.path.basename(record['file'])}"
-
-        def damaged(error: Exception) -> StoreError:
-            what = f"{record['file']!r} of the {self.kind} {self.path!r} is damaged"
-            return StoreError(f"{what} ({type(error).__name__}: {error}); restore it or make it again")
-
-        with reworded(damaged), fs.open(path, "rb") as packed:
+        path = f"{self.path}/{os.path.basename(record['file'])}"
+        with files.reading(path, f"arrays of a {self.kind}"), files.opened(path) as packed:
             with np.load(packed, allow_pickle=False) as members:
                 # A small file that claims large arrays would fill the memory.
                 if any(member.compress_type != zipfile.ZIP_STORED for member in members.zip.infolist()):
@@ -177,14 +160,8 @@ class Document:
 
 
 def _storable(arrays: Mapping[str, Any]) -> dict[str, np.ndarray]:
-    """Arrays in a dtype and an order that are the same everywhere. Raises InputError for what is not plain data."""
+    """Arrays in a dtype and an order that are the same everywhere."""
     found = {name: np.asarray(value, order="C") for name, value in arrays.items()}
-    for name, array in found.items():
-        if array.dtype.kind not in "biufcU" or array.dtype.char in "gG":
-            raise InputError(
-                f"stored arrays are numbers, booleans or fixed-width text; {name!r} has dtype {array.dtype}; convert "
-                "it first (pickled objects are never written)"
-            )
     return {name: array.astype(array.dtype.newbyteorder("<"), copy=False) for name, array in found.items()}
 
 
@@ -282,8 +259,7 @@ def array_shapes(path: str | os.PathLike[str]) -> dict[str, str]:
 
 def is_model_folder(path: str | os.PathLike[str]) -> bool:
     """Whether a folder has a ``model.json``."""
-    fs, file = _model(path).file
-    return bool(fs.exists(file))
+    return files.exists(_model(path).file)
 
 
 def existing_model_folder(path: str | os.PathLike[str]) -> dict[str, Any] | None:

@@ -6,6 +6,7 @@ import glob
 import hashlib
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from urllib.parse import unquote
 
 from ..errors import StoreError
@@ -28,37 +29,34 @@ def hidden(inside: str) -> bool:
     return any(part.startswith((".", "_")) for part in [name, *(one for one in folders if "=" not in one)])
 
 
-def holds(path: str, suffixes: tuple[str, ...]) -> bool:
-    """Whether a path is a folder, and no Zarr, of which the first files of Parquet or CSV have such an ending.
+def endings_of(path: str) -> tuple[str, ...]:
+    """`PARQUET` or `TEXT`: of a table by its name, of a folder, that is no Zarr, by its first files that are either; () for others.
 
     Parameters
     ----------
     path : str
         Normalised.
-    suffixes : tuple of str
-        In lower case.
-
-    Returns
-    -------
-    bool
 
     Raises
     ------
     StoreError
         For the root of a file system.
     """
+    name = path.lower()
+    if name.endswith(PARQUET + ANY_TEXT):
+        return PARQUET if name.endswith(PARQUET) else TEXT
     if files.is_web(path) or files.is_glob(path):
-        return False
+        return () if files.is_web(path) else PARQUET
     fs, root = files.filesystem(path)
-    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(fs, root):
-        return False
+    if not fs.isdir(root) or {"zarr.json", ".zgroup", ".zarray"} & files.names_in(path):
+        return ()
     files.refuse_root(root)
     for folder, _, names in fs.walk(root):
         inside = folder[len(root) :] if folder.startswith(root) else ""
         data = [name.lower() for name in names if not hidden(f"{inside}/{name}")]
         if data := [name for name in data if name.endswith(PARQUET + TEXT)]:
-            return any(name.endswith(suffixes) for name in data)
-    return False
+            return PARQUET if any(name.endswith(PARQUET) for name in data) else TEXT
+    return ()
 
 
 def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
@@ -90,7 +88,7 @@ def list_files(path: str, suffixes: tuple[str, ...], what: str) -> list[str]:
     if found != [root]:
         if f"{root}/_spec.json" in found:  # part files of ours: still written, or some are gone
             with files.reading(f"{root}/_spec.json", "what distrf writes beside part files"):
-                made = files.read_json(fs, f"{root}/_spec.json")["attributes"]["distrf"]
+                made = files.read_json(f"{path}/_spec.json")["attributes"]["distrf"]
                 lost = made["n_rows"] - sum(name.startswith(f"{root}/part-") for name in found)
             if f"{root}/_SUCCESS" not in found or lost > 0:
                 raise StoreError(
@@ -178,6 +176,6 @@ def version_of(names: Sequence[str]) -> str:
     """
     found = hashlib.sha256()
     for name in names:
-        fs, inner = files.filesystem(name)
-        found.update(f"{name}\0{files.fingerprint(fs, inner)}\0".encode())
+        with suppress(FileNotFoundError):
+            found.update(f"{name}\0{files.state(name, remote=True)}\0".encode())
     return found.hexdigest()[:16]

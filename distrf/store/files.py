@@ -12,13 +12,14 @@ import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import fsspec
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import infer_compression
 
-from ..errors import DistrfError, InputError, StoreError, reworded
+from ..errors import DistrfError, InputError, StoreError, brief, reworded
 
 #: In a URL: a password, or what signs a query.
 _PASSWORD = re.compile(
@@ -119,7 +120,7 @@ def explained(path: str) -> Iterator[None]:
             raise
         hint = " (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or ~/.aws/credentials; AWS_ENDPOINT_URL)"
         raise StoreError(
-            f"{socket.gethostname()} cannot use {path!r} ({type(error).__name__}: {error}); check the name, the network, and on "
+            f"{socket.gethostname()} cannot use {path!r} ({brief(error)}); check the name, the network, and on "
             f"that machine the credentials, what they permit and the endpoint{hint if path.startswith('s3') else ''}"
         ) from error
 
@@ -137,10 +138,11 @@ def explains(function: Callable[..., Any]) -> Any:
 
 def state(path: str, remote: bool = False) -> str:
     """Size and time of a local file; of others what the store says of their version, where `remote` asks it, else ""."""
-    if not is_local(path):
-        return str(fingerprint(*filesystem(path))) if remote else ""
-    found = os.stat(path)
-    return f"{found.st_size} {found.st_mtime_ns}"
+    if is_local(path):
+        found = os.stat(path)
+        return f"{found.st_size} {found.st_mtime_ns}"
+    fs, root = filesystem(path)
+    return str(fs.ukey(root)) if remote else ""
 
 
 def check_state(path: str, known: str, remote: bool = False) -> None:
@@ -150,6 +152,13 @@ def check_state(path: str, known: str, remote: bool = False) -> None:
     whole = "000000000"
     if now and (now != known and not (now[:-9] == known[:-9] and whole in (now[-9:], known[-9:]))):
         raise StoreError(f"{path!r} was written anew since it was opened; open it again")
+
+
+def damaged(what: str) -> StoreError:
+    """The error for a file that is not what was written."""
+    return StoreError(
+        f"{what}; it is damaged, was edited or is of another format: restore it, or make it again"
+    )
 
 
 @contextmanager
@@ -176,10 +185,7 @@ def reading(path: str, what: str) -> Iterator[None]:
         # EINVAL: a damaged file led to a seek before its start.
         if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):
             raise error
-        return StoreError(
-            f"{path!r} cannot be read as {what} ({type(error).__name__}: {error}); it is damaged or of another format: "
-            "restore it, or make it again"
-        )
+        return damaged(f"{path!r} cannot be read as {what} ({brief(error)})")
 
     with explained(path), reworded(meant):
         yield
@@ -214,30 +220,22 @@ def open_text(path: str) -> Iterator[Any]:
         yield file
 
 
+def exists(path: str) -> bool:
+    """Whether there is a file or folder at a normalised path."""
+    fs, root = filesystem(path)
+    return bool(fs.exists(root))
+
+
+def is_file(path: str) -> bool:
+    """Whether there is a file at a normalised path."""
+    fs, root = filesystem(path)
+    return bool(fs.isfile(root))
+
+
 def require(path: str) -> None:
     """Raise StoreError if nothing exists at a normalised path."""
-    fs, root = filesystem(path)
-    if not (fs.exists(root) or is_web(path)):
+    if not (exists(path) or is_web(path)):
         raise StoreError(f"no such store: nothing exists at {path!r}; check the path")
-
-
-def fingerprint(fs: Any, path: str) -> str | None:
-    """A short text that changes when a file is rewritten: size, time and inode, or etag.
-
-    Parameters
-    ----------
-    fs : fsspec.AbstractFileSystem
-    path : str
-        Inside the file system.
-
-    Returns
-    -------
-    str, or None if there is no such file
-    """
-    try:
-        return str(fs.ukey(path))
-    except FileNotFoundError:
-        return None
 
 
 def is_glob(path: str) -> bool:
@@ -251,35 +249,39 @@ def is_glob(path: str) -> bool:
     -------
     bool
     """
-    if not any(mark in path for mark in "*?["):
-        return False
+    return any(mark in path for mark in "*?[") and not exists(path)
+
+
+def opened(path: str) -> Any:
+    """A file of bytes that is open to read, as a context manager."""
     fs, root = filesystem(path)
-    return not fs.exists(root)
+    return fs.open(root, "rb")
 
 
-def read_bytes(fs: Any, path: str) -> bytes | None:
-    """The content of a file, None if there is no such file."""
-    try:
-        data: bytes = fs.cat_file(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
+def read_bytes(path: str) -> bytes:
+    """The content of a file, by one request."""
+    fs, root = filesystem(path)
+    data: bytes = fs.cat_file(root)
     return data
 
 
-def read_json(fs: Any, path: str) -> Any:
+@explains
+def read_json(path: str) -> Any:
     """The content of a JSON file, None if there is no such file."""
-    data = read_bytes(fs, path)
-    return None if data is None else json.loads(data)
+    try:
+        return json.loads(read_bytes(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
-def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
+@explains
+def write_bytes(path: str, data: bytes, *, new: bool = False) -> bool:
     """Write a small file so that it appears whole or not at all.
 
     Parameters
     ----------
-    fs : fsspec.AbstractFileSystem
     path : str
-        Inside the file system.
+        Normalised.
     data : bytes
     new : bool
         Leave a file alone that is there: of two jobs that try at once, one succeeds.
@@ -289,11 +291,14 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     bool
         False where `new` is asked for and the file was there.
     """
+    if is_local(path):
+        if new and os.path.exists(path):  # of two jobs at once, one holds the lock
+            return False
+        write_file(path, lambda file: file.write(data))
+        return True
+    fs, root = filesystem(path)
     try:
-        if isinstance(fs, LocalFileSystem):
-            _write_local(path, lambda file: file.write(data), new)
-        else:
-            fs.pipe_file(path, data, **({"mode": "create"} if new else {}))
+        fs.pipe_file(root, data, **({"mode": "create"} if new else {}))
     except OSError as error:
         response = getattr(error.__cause__, "response", None) or {}  # of S3
         there = response.get("Error", {}).get("Code") == "PreconditionFailed"
@@ -303,16 +308,14 @@ def write_bytes(fs: Any, path: str, data: bytes, *, new: bool = False) -> bool:
     return True
 
 
-def write_file(fs: Any, path: str, write: Callable[[Any], Any]) -> None:
+@explains
+def write_file(path: str, write: Callable[[Any], Any]) -> None:
     """Write a file that appears whole or not at all, by a function that is called with it open."""
-    if isinstance(fs, LocalFileSystem):
-        _write_local(path, write, False)
+    if not is_local(path):
+        fs, root = filesystem(path)
+        with fs.open(root, "wb") as file:
+            write(file)
         return
-    with fs.open(path, "wb") as file:
-        write(file)
-
-
-def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
     temporary = f"{path}.{uuid.uuid4().hex}.partial"
     try:
@@ -320,39 +323,30 @@ def _write_local(path: str, write: Callable[[Any], Any], new: bool) -> None:
             write(file)
             file.flush()
             os.fsync(file.fileno())  # else the new name may survive a power cut, and the bytes not
-        if new:
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                raise
-            except OSError:  # a file system without hard links
-                with open(path, "xb"):
-                    os.replace(temporary, path)
-            else:
-                os.unlink(temporary)
-        else:
-            os.replace(temporary, path)
+        os.replace(temporary, path)
     except BaseException:  # such as a full disk
         with suppress(OSError):
             os.unlink(temporary)
         raise
 
 
-def write_json(fs: Any, path: str, value: Any, *, new: bool = False) -> bool:
+def write_json(path: str, value: Any, *, new: bool = False) -> bool:
     """Write pretty JSON in one step; False where `new` is asked for and the file is there."""
     text = json.dumps(value, indent=2, allow_nan=False, ensure_ascii=False) + "\n"
-    return write_bytes(fs, path, text.encode(), new=new)
+    return bool(write_bytes(path, text.encode(), new=new))
 
 
-def names_in(fs: Any, folder: str) -> set[str]:
+@explains
+def names_in(path: str) -> set[str]:
     """Base names inside a folder; empty if there is no such folder."""
+    fs, root = filesystem(path)
     try:
-        return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(folder, detail=False)}
+        return {p.rstrip("/").rsplit("/", 1)[-1] for p in fs.ls(root, detail=False)}
     except FileNotFoundError:
         return set()
 
 
-def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str = "") -> None:
+def require_ours(path: str, ours: Any, what: str, free: str = "") -> None:
     """Refuse an output path that holds something else: what is there is not ours to replace.
 
     Parameters
@@ -360,9 +354,6 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
     path : str
     ours : object
         What of distrf is there; None for nothing.
-    fs : fsspec.AbstractFileSystem
-    root : str
-        The path inside the file system.
     what : str
         What may be there, for the message.
     free : str
@@ -375,9 +366,9 @@ def require_ours(path: str, ours: Any, fs: Any, root: str, what: str, free: str 
     """
     if ours is not None:
         return
-    names = sorted(name for name in names_in(fs, root) if not re.fullmatch(rf"{free}|.*\.partial", name))
-    found = "a file" if fs.isfile(root) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
-    if names or fs.isfile(root):
+    names = sorted(name for name in names_in(path) if not re.fullmatch(rf"{free}|.*\.partial", name))
+    found = "a file" if is_file(path) else str(names[:5]) + f" and {len(names) - 5:,} more" * (len(names) > 5)
+    if names:
         raise StoreError(
             f"the output path must be free or hold {what}: {path!r} holds {found}; choose another path, or remove "
             "it yourself"
@@ -392,18 +383,16 @@ def refuse_root(path: str) -> None:
         )
 
 
-def remove(fs: Any, path: str) -> None:
+def remove(path: str) -> None:
     """Remove a file or folder if it is there; of a link the link."""
-    if isinstance(fs, LocalFileSystem) and os.path.isdir(path) and not os.path.islink(path):
+    fs, root = filesystem(path)
+    if is_local(path) and os.path.isdir(path) and not os.path.islink(path):
         shutil.rmtree(path)
-    elif fs.lexists(path):
-        fs.rm(path, recursive=not isinstance(fs, LocalFileSystem))
+    elif fs.lexists(root):
+        fs.rm(root, recursive=not is_local(path))
 
 
-def remove_partials(fs: Any, root: str) -> None:
+def remove_partials(path: str) -> None:
     """Remove the temporary files that a killed writer left in a local folder."""
-    if isinstance(fs, LocalFileSystem):
-        for folder, _, files in os.walk(root):
-            for name in files:
-                if name.endswith(".partial"):
-                    os.unlink(os.path.join(folder, name))
+    for file in Path(path).rglob("*.partial") if is_local(path) else ():
+        file.unlink()

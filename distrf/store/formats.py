@@ -76,8 +76,7 @@ def open_source(path: str | os.PathLike[str], selection: Selection) -> RowSource
         )
     if current_format() != USUAL and source is not CsvSource:
         raise InputError(f"sep=, header= and the like say how CSV is read; {path!r} is none; leave them out")
-    fs, root = files.filesystem(path)
-    if source not in _NAMED and not files.is_web(path) and fs.isfile(root):
+    if source not in _NAMED and not files.is_web(path) and files.is_file(path):
         raise StoreError(
             f"the format of {path!r} is not known; it is told by the name: .parquet, .csv, .tsv (or a folder of such "
             "files), .txt, .data, each of these .gz, .bz2, .xz, .zip or .zst too, .npy, .npz, .svmlight, .libsvm, or it is a Zarr "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -14,10 +13,9 @@ import pyarrow.compute as pc
 from ..errors import InputError, reworded
 from .table_reader import TableRows, column_values, spread, widths
 from .table_schema import (
-    as_floats,
+    computable,
     decoded,
     is_text,
-    merged,
     null_error,
     require_distinct,
     target_dtype,
@@ -49,10 +47,7 @@ def as_arrow(frame: Any) -> pa.Table:
         raise InputError(
             f"rows in memory make an Arrow table; received a lazy {type(frame).__name__}; open it with distrf.open_table"
         )
-    table = _plain_table(frame)
-    for j, field in enumerate(table.schema):  # texts in a layout that Arrow computes with
-        if pa.types.is_string_view(value_type(field.type)):
-            table = table.set_column(j, field.name, decoded(table.column(j)))
+    table = computable(_plain_table(frame))
     return spread(table, widths(table))
 
 
@@ -92,14 +87,10 @@ def _array(values: Any, name: str) -> pa.Array:
         if isinstance(values, (str, bytes)):
             raise TypeError("it is one text, of which Arrow would take the letters")
         array = pa.array(values, from_pandas=True)
-        if getattr(getattr(values, "dtype", None), "kind", "O") == "O" and pa.types.is_temporal(array.type):
-            times = [
-                v for v in values if isinstance(v, (datetime.date, datetime.time)) and v == v
-            ]  # NaT is not itself
-            # Arrow takes the type of the first, and drops what others have more, and the time zone of a time of day.
-            kinds = {(isinstance(v, datetime.datetime), getattr(v, "tzinfo", None) is not None) for v in times}
-            if len(kinds) > 1 or (pa.types.is_time(array.type) and (False, True) in kinds):
-                raise TypeError("some have a time, or a time zone")
+        times = pa.types.is_temporal(array.type) and getattr(getattr(values, "dtype", None), "kind", "O") == "O"
+        # Arrow takes the type of the first, and drops what others have more, and the time zone of a time of day.
+        if times and any(a is not None and a != v for a, v in zip(array.to_pylist(), values, strict=True)):
+            raise TypeError("some have a time, or a time zone")
     return pa.nulls(len(array)) if 0 < len(array) == array.null_count else array
 
 
@@ -132,21 +123,9 @@ def target_values(table: pa.Table, target: str, dtype: np.dtype | None = None) -
     """
     column = table.column(target)
     if column.null_count:
-        row = int(np.argmax(column.is_null().to_numpy()))
-        raise null_error(target, "these rows", row, True)
+        raise null_error(column, target, "these rows")
     values = column_values(column, dtype or target_dtype(column.type))
     return values if dtype is None else values.astype(dtype)
-
-
-def present_rows(table: pa.Table, target: str) -> np.ndarray:
-    """Whether a column has a value in each row: not null, NaN or an empty text."""
-    column = decoded(table.column(target))
-    there = pc.is_valid(column)
-    if pa.types.is_floating(column.type):
-        there = pc.and_not(there, pc.is_nan(column).fill_null(False))
-    elif is_text(column.type):
-        there = pc.and_(there, pc.not_equal(column, "").fill_null(False))
-    return there.to_numpy(zero_copy_only=False)
 
 
 def rows_of_table(table: pa.Table, names: Sequence[str], rows: np.ndarray) -> pa.Table:
@@ -155,47 +134,16 @@ def rows_of_table(table: pa.Table, names: Sequence[str], rows: np.ndarray) -> pa
 
 
 def rows_of_block(block: tuple[TableRows, int, int], rows: np.ndarray) -> pa.Table:
-    """Some rows of a block of a table in files.
+    """Some rows of a block of a table in files: by who reads, the first row of the block, and the row after the last.
 
-    Parameters
-    ----------
-    block : (TableRows, int, int)
-        Who reads, the first row of the block, and the row after the last.
-    rows : array of int
-        Ascending, counted from the first row of the block; those before the first and after the last are not read.
-
-    Returns
-    -------
-    pa.Table
+    rows : ascending, counted from the first row of the block; those before the first and after the last are not read
     """
     reader, first, _ = block
-    rows, tables = first + rows, []
-    for part in reader.parts(int(rows[0]), int(rows[-1]) + 1):
-        inside = rows[(part.first <= rows) & (rows < part.first + len(part.table))]
-        tables.append((part.where, part.table.take(pa.array(inside - part.first))))
-    return one_table(tables)
+    start, stop = int(rows[0]), int(rows[-1]) + 1
+    return reader.read_table(first + start, first + stop, safe=False).take(pa.array(rows - start))
 
 
-def one_table(tables: Sequence[tuple[str, pa.Table]]) -> pa.Table:
-    """Rows of several files or partitions as one table.
-
-    Parameters
-    ----------
-    tables : sequence of (str, pa.Table)
-        What messages call each, and the same columns of each.
-
-    Returns
-    -------
-    pa.Table
-        Each column in a type that holds all of it; without dictionaries.
-    """
-    schema = merged([(where, table.schema) for where, table in tables], tables[0][1].column_names)
-    columns = {}
-    for name, kind in zip(schema.names, map(value_type, schema.types), strict=True):
-        found = [decoded(table.column(name)) for _, table in tables]
-        if pa.types.is_timestamp(kind) and kind.unit == "ns" and {c.type for c in found} != {kind}:
-            kind = pa.timestamp("us", kind.tz)  # nanoseconds hold the years 1678 to 2262 alone
-        how = pc.CastOptions(kind, allow_time_truncate=True)
-        cast = [as_floats(c) if pa.types.is_float64(kind) else c.cast(options=how) for c in found]
-        columns[name] = pa.chunked_array([chunk for column in cast for chunk in column.chunks], kind)
-    return pa.table(columns)
+def one_table(tables: Sequence[pa.Table], schema: pa.Schema) -> pa.Table:
+    """Rows with the same columns as one table, in the types that a schema has for them, rounded to these; without dictionaries."""
+    wanted = pa.schema([(name, value_type(schema.field(name).type)) for name in tables[0].column_names])
+    return pa.concat_tables([table.cast(wanted, safe=False) for table in tables])

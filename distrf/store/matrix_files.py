@@ -67,13 +67,13 @@ class MatrixSource(RowSource):
         suffix = f"_{selection.split}" if selection.split else ""
         goal: Any = None
         member = f"X{suffix}" if packed else ""
-        X: Any = _member(path, member, version)
+        X: Any = _array(path, member, version)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
                 f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
             )
         n, d = X.shape
-        if packed and (target or _array(path, f"y{suffix}", version) is not None):
+        if packed:
             goal = f"{target or 'y'}{suffix}"
         elif not packed and target is not None:
             rule = f"the target of a .npy file is a column number in -{d}..{d - 1}; received {target!r}"
@@ -99,7 +99,12 @@ class MatrixSource(RowSource):
         labels = replace(self, goal=None, sparse=False, numbers=None)
         if isinstance(self.goal, int):
             return replace(labels, shape=self.shape[:1], numbers=(self.goal,))
-        y = _member(self.path, self.goal, self.version)
+        try:
+            y = _array(self.path, self.goal, self.version)
+        except InputError:
+            if self.target is None:
+                return None
+            raise
         if y.ndim not in (1, 2) or y.shape[0] != self.shape[0] or y.dtype.kind not in "biufUS":
             raise InputError(
                 f"X and y must have the same rows, and targets are numbers or text; X has {self.shape[0]} rows, the target has "
@@ -130,38 +135,25 @@ def _dtype(array: Any) -> np.dtype:
 
 @lru_cache(maxsize=8)
 def _array(path: str, member: str, version: str) -> Any:
-    """What a file of this version holds, kept for this process; None where there is no such member."""
-    fs, root = files.filesystem(path)
+    """What a file of this version holds, kept for this process. Raises InputError where there is no such member."""
     files.check_state(path, version, remote=True)
     with files.reading(path, f"{'an .npz' if member else 'an .npy'} file of numbers, without running code"):
         if not member:
             local = files.is_local(path)
-            return np.asarray(
-                np.load(path if local else io.BytesIO(fs.cat_file(root)), mmap_mode="r" if local else None)
-            )
-        with fs.open(root, "rb") as file, np.load(file) as members:
-            if member in members.files:
+            place: Any = path if local else io.BytesIO(files.read_bytes(path))
+            return np.asarray(np.load(place, mmap_mode="r" if local else None))
+        with files.opened(path) as file, np.load(file) as members:
+            names = list(members.files)
+            if member in names:
                 return members[member]
-            if not all(f"{member}_{part}" in members.files for part in _MEMBERS):
-                return None
-            data, indices, indptr, shape = (members[f"{member}_{part}"] for part in _MEMBERS)
-            rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
-            rows.check_format(
-                full_check=True
-            )  # an index out of its row would be written past the end of an array
-            return rows
-
-
-def _member(path: str, name: str, version: str) -> Any:
-    """`_array`; InputError where there is no such member."""
-    if (found := _array(path, name, version)) is not None:
-        return found
-    fs, root = files.filesystem(path)
-    with fs.open(root, "rb") as file, np.load(file) as members:
-        names = list(members.files)
+            if all(f"{member}_{part}" in names for part in _MEMBERS):
+                data, indices, indptr, shape = (members[f"{member}_{part}"] for part in _MEMBERS)
+                rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+                rows.check_format(full_check=True)  # an index out of its row is past the end of an array
+                return rows
     splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
-    raise InputError(f"rows are the member {name!r}; {path!r} has the members {names}; {remedy}")
+    raise InputError(f"rows are the member {member!r}; {path!r} has the members {names}; {remedy}")
 
 
 @dataclass(frozen=True, kw_only=True)

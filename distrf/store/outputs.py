@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import re
-import tempfile
+import uuid
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
 
 import locket
 
@@ -40,25 +42,9 @@ def check_zarr_ending(out: str) -> None:
 
 
 def check_writable(*paths: str | os.PathLike[str] | None) -> None:
-    """Raise StoreError for a local path that cannot be made or replaced: no folder above it, or none can be made."""
-    for path in paths:
-        if path is None or not files.is_local(os.fspath(path)):
-            continue
-        place = os.path.abspath(os.path.expanduser(path))
-        folder = os.path.dirname(place)
-        try:
-            with suppress(FileNotFoundError):
-                os.lstat(place)  # a name that is too long, or a file where a folder should be
-            while not os.path.lexists(folder):
-                folder = os.path.dirname(folder)
-            # Permissions do not tell all: a disk may be read-only or full, and /proc takes no folder from anyone.
-            os.rmdir(tempfile.mkdtemp(prefix=".distrf-", dir=folder))
-        except (OSError, ValueError) as error:
-            # Its text does not name the path again: it may be long.
-            why = getattr(error, "strerror", None) or error
-            raise StoreError(
-                f"{os.fspath(path)!r} cannot be written: {why} in {folder!r}; choose another path"
-            ) from error
+    """Raise StoreError for a local path that cannot be made or replaced, InUseError for one that another job writes."""
+    with hold(*paths):
+        pass
 
 
 def check_apart(
@@ -121,45 +107,76 @@ def hold(*outputs: str | os.PathLike[str] | None) -> Iterator[None]:
     ------
     InUseError
         Another job writes one of them.
+    StoreError
+        There can be no file beside one.
     """
     held = _held.get()
     with ExitStack() as stack:
         for output in (files.normalise(output) for output in outputs if output is not None):
-            parent, base = os.path.split(os.path.realpath(output))
-            path = f"{parent}/.{base}.lock"
-            if not files.is_local(output) or path in held:
+            if not files.is_local(output):
                 continue
+            parent, base = os.path.split(output)
             try:
-                stack.enter_context(_locked(path))
+                parent, base = os.path.split(os.path.realpath(output))
+                path = f"{parent}/.{base}.lock"
+                if path in held:
+                    continue
+                os.makedirs(parent, exist_ok=True)
+                with open(
+                    path, "ab"
+                ):  # permissions do not tell all: a disk may be read-only or full, and /proc takes no file
+                    pass
+            except (OSError, ValueError) as error:
+                # Its text does not name the path again: it may be long.
+                why = getattr(error, "strerror", None) or error
+                raise StoreError(
+                    f"{output!r} cannot be written: {why} in {parent!r}; choose another path"
+                ) from error
+            try:
+                lock = _lock(path)
             except locket.LockError as error:
                 raise InUseError(
                     f"one job at a time writes an output: {output!r} is being written by another job ({error}); let it end, or stop it, "
                     "or choose another path"
                 ) from error
-            except OSError as error:  # files cannot be locked here, or not beside the output
+            except OSError as error:  # files cannot be locked here
                 _LOG.warning("%r gets no lock, so a second job would not be seen: %s", output, error)
-            else:
-                held = (*held, path)
-        before = _held.set(held)
-        stack.callback(_held.reset, before)
+                os.unlink(path)
+                continue
+            stack.callback(lock.release)
+            stack.callback(
+                Path(path).unlink, missing_ok=True
+            )  # while it is locked: later the next owner would lose it
+            held = (*held, path)
+        stack.callback(_held.reset, _held.set(held))
         yield
 
 
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Lock a local file, and remove it while it is locked: later the next owner would lose it."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+def _lock(path: str) -> Any:
+    """Lock a local file."""
     while True:
         lock = locket.lock_file(path, timeout=0)
         lock.acquire()
         if os.path.exists(path):
-            break
+            return lock
         lock.release()  # its owner has removed it meanwhile
-    try:
-        yield
-    finally:
+
+
+@contextmanager
+def partial_file(path: str) -> Iterator[str]:
+    """A name to write a local file under, which then gets its own in one step. What a killed job left there is written anew.
+
+    Parameters
+    ----------
+    path : str
+        Of the file, whose bytes are the same whoever writes it.
+    """
+    made = f"{path}.partial"
+    with ExitStack() as stack:
         try:
-            with suppress(OSError):
-                os.unlink(path)
-        finally:
-            lock.release()
+            stack.enter_context(hold(made))
+        except InUseError:  # another job writes it too
+            made = f"{path}.{uuid.uuid4().hex}.partial"
+        stack.callback(Path(made).unlink, missing_ok=True)
+        yield made
+        os.replace(made, path)

@@ -38,6 +38,8 @@ class Selection:
         schema says, which names the columns too; True reads them as their types say.
     exclude : sequence of str
         Of a table: columns that are no part of X where `columns` is None.
+    labelled : bool
+        Of a table: rows that have no target are left out.
     others : sequence of str
         Of a table: columns that `key_blocks` or `column_source` will be asked for. All files must have them.
     split : str, optional
@@ -53,6 +55,7 @@ class Selection:
     rows_per_block: int | None = None
     coded: bool | TableSchema = False
     exclude: Sequence[str] = ()
+    labelled: bool = False
     others: Sequence[str] = ()
     split: str | None = None
     n_features: int | None = None

@@ -106,8 +106,9 @@ def differences(old: Any, new: Any, where: str = "") -> list[str]:
 
 
 def require_same(
-    path: str, old: Any, new: Any, overwrite: bool, what: str = "was made with another spec"
-) -> bool:
+    path: str, old: Any, new: Any, overwrite: bool, what: str = "was made with another spec",
+    remedy: str = "choose another path, or pass overwrite=True",
+) -> bool:  # fmt: skip
     """Whether what is at an output path was made from the same spec.
 
     Parameters
@@ -119,6 +120,7 @@ def require_same(
         Whether another one may be replaced.
     what : str
         What to say of a path that holds another one.
+    remedy : str
 
     Returns
     -------
@@ -133,9 +135,7 @@ def require_same(
     changed = differences(old, new)
     if changed and not overwrite:
         raise SpecMismatchError(
-            f"{path!r} {what} and is not overwritten; old -> new: "
-            + "; ".join(changed[:12])
-            + "; choose another path, or pass overwrite=True"
+            f"{path!r} {what} and is not overwritten; old -> new: {'; '.join(changed[:12])}; {remedy}"
         )
     return not changed
 
@@ -206,10 +206,7 @@ def check_sealed(found: Any, form: str, what: str) -> None:
             f"this release of distrf reads the format {form!r}; {what} has {said!r}; update distrf, or make it again"
         )
     if found != sealed(found):
-        raise StoreError(
-            f"{what} is not what was written: it is damaged or was edited (its checksum differs); restore it, or remove the "
-            "folder and make it again"
-        )
+        raise files.damaged(f"{what} is not what was written (its checksum differs)")
 
 
 def fingerprint_of_spec(spec: Any) -> str:

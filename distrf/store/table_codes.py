@@ -30,8 +30,9 @@ from .table_schema import (
     base_of,
     decoded,
     drift,
+    is_text,
 )
-from .text_forms import PER_SECOND, read_text
+from .text_forms import read_text
 
 #: Larger numbers stand for something else, and their squares overflow.
 _LARGEST = 1e300
@@ -70,7 +71,7 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     if base == "empty":
         return np.full(len(values), MISSING)
     if column.base == "text":
-        return text_codes(values if base == "text" else _digits(decoded(values), column.name))
+        return _by_distinct(values, _hashes, column.name)
     if base == "number" and column.stamps:
         values, base = decoded(values).cast(pa.large_string()), "text"
     if base == "text":
@@ -81,19 +82,18 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
 
 def _numbers(values: pa.ChunkedArray, narrow: bool) -> np.ndarray:
     """Numbers as they are; narrow : rounded to float32, so that 0.1 is the same number from all sources"""
-    numbers = as_floats(values).to_numpy()  # nulls are NaN
-    with np.errstate(over="ignore", invalid="ignore"):
-        if narrow:
-            rounded = numbers.astype(np.float32).astype(np.float64)
-            numbers = np.where(np.isfinite(rounded), rounded, numbers)  # what does not fit stays as it is
-        inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
-        numbers = np.add(numbers, 0.0)  # -0.0 becomes 0.0
-        if not inside.all():
-            numbers[~inside] = np.where(np.isnan(numbers[~inside]), MISSING, UNREAD)
+    numbers = np.add(as_floats(values).to_numpy(), 0.0)  # nulls are NaN; -0.0 becomes 0.0
+    if narrow:
+        with np.errstate(over="ignore"):
+            rounded = numbers.astype(np.float32)
+        numbers = np.where(np.isfinite(rounded), rounded, numbers)  # what does not fit stays as it is
+    inside = (numbers <= _LARGEST) & (numbers >= -_LARGEST)
+    if not inside.all():
+        numbers[~inside] = np.where(np.isnan(numbers[~inside]), MISSING, UNREAD)
     return numbers
 
 
-def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
+def _digits(values: pa.Array, name: str) -> pa.Array:
     """Integers as text. pandas makes floats of those among which some are missing, and rounds them beyond 2^53."""
     try:
         if pa.types.is_floating(values.type):
@@ -112,64 +112,41 @@ def _digits(values: pa.ChunkedArray, name: str) -> pa.ChunkedArray:
 
 def _seconds(values: pa.ChunkedArray) -> np.ndarray:
     """Seconds of dates, timestamps and times of day, the same number in all units."""
-    kind = values.type
-    integers = values.cast(pa.int32() if kind.bit_width == 32 else pa.int64())
-    counts = integers.fill_null(0).to_numpy().astype(np.int64, copy=False)
-    if pa.types.is_date32(kind):
-        seconds = counts * 86_400.0
-    else:
-        per = PER_SECOND["ms" if pa.types.is_date64(kind) else kind.unit]
-        # Whole seconds and the rest apart: no unit overflows, and equal times are equal numbers.
-        whole, rest = np.divmod(counts, per)
-        if per > 10**6:
-            rest, per = rest // (per // 10**6), 10**6
-        seconds = whole + rest / per
+    time = pa.types.is_time(values.type)
+    kind = pa.time64("us") if time else pa.timestamp("us", getattr(values.type, "tz", None))
+    how = pc.CastOptions(kind, allow_time_truncate=True, allow_time_overflow=True)
+    counts = values.cast(options=how).cast(pa.int64()).fill_null(0).to_numpy()
+    whole, rest = np.divmod(counts, 10**6)
+    seconds = whole + rest / 10**6
     seconds[values.is_null().to_numpy()] = MISSING
     return seconds
 
 
-def text_codes(column: pa.ChunkedArray) -> np.ndarray:
-    """The codes of texts, of shape (rows,): the high 52 bits of BLAKE2b of their UTF-8 bytes, or `MISSING`."""
-    return _by_distinct(column, _hashes)
-
-
 def _hashes(texts: pa.Array) -> np.ndarray:
-    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in _bytes(texts))
+    """The high 52 bits of BLAKE2b of the UTF-8 bytes of texts."""
+    texts = texts.cast(pa.large_binary()).to_pylist()
+    digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
     return (np.frombuffer(digests, ">u8") >> 12).astype(np.float64)
 
 
-def _bytes(texts: pa.Array) -> list[bytes]:
-    return texts.cast(pa.large_binary()).to_pylist()
-
-
-def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
-    """A number for each text of a column, computed once for each that occurs; `MISSING` of nulls and empty texts."""
+def _by_distinct(column: pa.ChunkedArray, numbers: Callable[[pa.Array], np.ndarray], name: str) -> np.ndarray:
+    """A number for each text of a column, or whole number, computed once for each that occurs; `MISSING` of nulls and empty texts."""
     if not len(column):  # Arrow makes no dictionary of no text
         return np.empty(0)
-    if not pa.types.is_dictionary(column.type):
-        column = pa.chunked_array([pc.dictionary_encode(decoded(column)).combine_chunks()])
-    return np.concatenate([_of_dictionary(chunk, numbers) for chunk in column.chunks])
-
-
-def _of_dictionary(chunk: pa.DictionaryArray, numbers: Callable[[pa.Array], np.ndarray]) -> np.ndarray:
-    texts = chunk.dictionary
+    found = pc.dictionary_encode(decoded(column)).combine_chunks()
+    texts = found.dictionary
+    texts = (texts if is_text(texts.type) else _digits(texts, name)).cast(pa.large_string())
+    there = pc.greater(pc.binary_length(texts), 0).fill_null(False)
     table = np.full(len(texts) + 1, MISSING)  # nulls come last
-    at = chunk.indices.cast(pa.int64()).fill_null(len(texts)).to_numpy()
-    used = np.zeros(len(table), bool)
-    used[at] = True
-    if not used[:-1].all():  # a block of a column with far more levels than rows
-        texts = texts.filter(pa.array(used[:-1]))
-    texts = texts.cast(pa.large_string())
-    present = pc.greater(pc.binary_length(texts), 0).fill_null(False).to_numpy(zero_copy_only=False)
-    table[np.flatnonzero(used[:-1])[present]] = numbers(texts.filter(pa.array(present)))
-    return table[at]
+    table[np.flatnonzero(there)] = numbers(texts.filter(there))
+    return table[found.indices.fill_null(len(texts)).to_numpy()]
 
 
 def _texts(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
     """The numbers that texts write; where the column held times, each must be one, with a time zone or without as there."""
     zone = {None: "", True: "+", False: "-"}[column.zoned]
     form = column.form or ("clock:" if column.base == "clock" else f"date:ymd{zone}")
-    numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD))
+    numbers = _by_distinct(values, lambda texts: np.nan_to_num(read_text(texts, form), nan=UNREAD), column.name)
     if not column.form and (numbers == UNREAD).any():
         wrong = decoded(values).cast(pa.large_binary()).filter(pa.array(numbers == UNREAD))[0].as_py()
         raise InputError(

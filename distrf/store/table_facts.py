@@ -32,6 +32,8 @@ class ColumnFacts:
         Distinct values among them.
     whole : bool
         Whether they are whole numbers, without units in text, and were not read as floating-point ones.
+    integers : bool
+        Whether they are whole numbers, read as whatever.
     ascending : bool
         Whether each is larger than the one before.
     told : int
@@ -50,6 +52,7 @@ class ColumnFacts:
     present: int
     distinct: int
     whole: bool = False
+    integers: bool = False
     ascending: bool = False
     told: int = 0
     infinite: int = 0
@@ -62,6 +65,7 @@ def column_facts(
     table: pa.Table,
     schema: TableSchema,
     said: Mapping[str, str] | None = None,
+    guessed: bool = False,
 ) -> list[ColumnFacts]:
     """Facts of the columns of `schema`, in their order.
 
@@ -72,37 +76,35 @@ def column_facts(
     schema : TableSchema
     said : mapping of str to str, optional
         What columns are said to be.
+    guessed : bool
+        Whether types are guessed, as of CSV: text of whole numbers is then no text on purpose, but has others among them.
     """
     X, facts = coded(table, schema), []
     for x, column in zip(X.T, schema.columns, strict=True):
-        raw, kind = table.column(column.name), (said or {}).get(column.name)
-        found, words = None, 0.0
-        if text := column.base == "text" and not column.digits:
-            words = _words(raw)
-        if kind == "date" and column.base == "number":
-            found = find_form(decoded(raw).cast(pa.large_string()), kind)
-        elif text and kind in (None, "number", "date"):
-            found = find_form(raw, kind)
-            if found is not None and found.doubt == CODES and kind == "number":
-                found = replace(found, doubt="")
+        raw, kind = decoded(table.column(column.name)), (said or {}).get(column.name)
+        found, number = None, column.base == "number"
+        text = column.base == "text" and not column.digits
+        if (number and kind == "date") or (text and kind in (None, "number", "date")):
+            found = find_form(raw.cast(pa.large_string()), kind)
+        if found is not None and found.doubt == CODES and (guessed or kind == "number"):
+            found = replace(found, doubt="")
         if text and found is not None and found.base == "number":
             read = replace(column, base="number", form=found.form)
             x = coded(table.select([column.name]), TableSchema((read,)))[:, 0]
         values = x[~is_missing(x)]
-        whole, exact, infinite, rounded = column.whole, values, 0, False
+        # float64 does not tell those beyond 2^53 apart
+        exact = raw.drop_null().to_numpy() if column.whole and not text else values
+        whole = column.whole
         if text:
             whole = found is not None and found.words == PLAIN and bool((values == np.floor(values)).all())
-        else:
-            plain = decoded(raw)
-            exact = (
-                plain.drop_null().to_numpy() if whole else values
-            )  # float64 does not tell those beyond 2^53 apart
-            infinite = int((x == UNREAD).sum()) if column.base == "number" else 0
-            rounded = column.base == "number" and not whole and bool((np.abs(values) > 2**53).any())
-        ascending = whole and bool((exact[1:] > exact[:-1]).all())
-        distinct, told = len(np.unique(exact)), len(np.unique(values))
-        order = ascending, told
-        facts.append(ColumnFacts(len(x), len(values), distinct, whole, *order, infinite, rounded, words, found))
+        integers = (not text or found is not None) and bool((values == np.floor(values)).all())
+        facts.append(
+            ColumnFacts(
+                rows=len(x), present=len(values), distinct=len(np.unique(exact)), told=len(np.unique(values)), whole=whole, integers=integers,
+                ascending=whole and bool((exact[1:] > exact[:-1]).all()), infinite=number * int((x == UNREAD).sum()),
+                rounded=number and not whole and bool((np.abs(values) > 2**53).any()), words=_words(raw) if text else 0.0, found=found,
+            )
+        )  # fmt: skip
     return facts
 
 

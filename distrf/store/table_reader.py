@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,18 @@ import pyarrow.parquet as pq
 
 from ..errors import InputError, StoreError
 from . import file_lists, files
-from .table_schema import TableSchema, as_floats, decoded, is_number, is_text, null_error, value_type
+from .table_schema import (
+    TableSchema,
+    as_floats,
+    computable,
+    decoded,
+    is_number,
+    is_text,
+    null_error,
+    present,
+    value_type,
+)
+from .zarr_layout import NAME
 
 #: Rows of a table that become coded rows at a time: its texts take more room than their codes.
 _CODED_ROWS = 2**16
@@ -35,6 +47,8 @@ _TRANSPOSED = 4
 _COLUMNS = 16
 #: Rows that tell how long lists are.
 _LOOKED_AT = 1000
+#: Names of files that we wrote: parts, and what was CSV. Others are renamed at will.
+_OURS = re.compile(r"(part-\d{6,}|[0-9a-f]{32})\.parquet")
 #: Rows that are read at a time amid a row group, at most.
 _BATCH_ROWS = 2**16
 
@@ -125,26 +139,29 @@ class TableRows:
         Which columns, in this order.
     dtype : str
         Of the result: numbers, ``<U`` text for a target, or ``|O`` for text with nulls, which are None.
-    kinds : tuple of pa.DataType
+    kinds : pa.Schema, optional
         The types in which `read_table` gives the columns, whatever they are in each file.
     vector : bool
         A single column, as an array of shape (n,).
     missing : bool
-        Nulls are NaN, or None of an object.
+        Nulls are NaN, or None of an object; else refused.
     coded : TableSchema, optional
         The columns are read as coded rows, as this says.
     lists : dict of str to int
         The columns of lists of the files, and their lengths.
+    labelled : str, optional
+        A column: rows that have no value there are left out, and groups are counted without them.
     """
 
     groups: tuple[Group, ...]
     columns: tuple[str, ...]
     dtype: str
-    kinds: tuple[pa.DataType, ...] = ()
+    kinds: pa.Schema | None = None
     vector: bool = False
     missing: bool = True
     coded: TableSchema | None = None
     lists: Mapping[str, int] = field(default_factory=dict)
+    labelled: str | None = None
 
     def parts(self, first: int, last: int, most: int | None = None) -> Iterator[TablePart]:
         """Rows ``first:last`` of the columns, at most so many at a time, or one group."""
@@ -166,27 +183,36 @@ class TableRows:
         They are decoded on one core, since Dask owns the others. Of columns that the file lacks, what its folders stand for, or
         nulls.
         """
-        known = set(file.schema_arrow.names)
+        known, named = set(file.schema_arrow.names), [*self.columns, *filter(None, [self.labelled])]
         column = {f"{name}_{i}": name for name in known & self.lists.keys() for i in range(self.lists[name])}
-        wanted = {name: column.get(name, name) for name in self.columns}
-        there = list(dict.fromkeys(name for name in wanted.values() if name in known))
-        pieces: Iterator[tuple[int, pa.Table]]
-        if there and most < high - low:
-            pieces = _batches(file, group, there, most, low, high)
+        held = {name: column.get(name, name) for name in named}
+        there = list(dict.fromkeys(name for name in held.values() if name in known))
+        there = there or file.schema_arrow.names[:1]  # it tells how many rows there are
+        start, stop = low, high
+        if self.labelled:  # how many rows are left out before is not known
+            start, stop = 0, file.metadata.row_group(group.number).num_rows
+        if most < stop - start:
+            tables = _batches(file, group, there, most, start, stop)
         else:
             step = 1 if files.is_local(group.file) else _COLUMNS
-            tables = [_rows(file, group, there[i : i + step], low, high) for i in range(0, len(there), step)]
-            columns = {name: table.column(name) for table in tables for name in table.column_names}
-            pieces = iter([(low, pa.table(columns))])
-        for row, table in pieces:
-            rows, values = table.num_rows if there else high - low, dict(group.values)
-            if column:
-                table = spread(table, self.lists)
-            columns = {
-                name: table.column(name) if held in known else pa.repeat(pa.scalar(values.get(name)), rows)
-                for name, held in wanted.items()
-            }
-            yield row, pa.table(columns)
+            some = [_rows(file, group, there[i : i + step], start, stop) for i in range(0, len(there), step)]
+            tables = iter(
+                [pa.table({name: table.column(name) for table in some for name in table.column_names})]
+            )
+        made = (self._made(table, held, dict(group.values)) for table in tables)
+        for row, table in _between(made, low - start, high - start):
+            yield start + row, table
+
+    def _made(self, table: pa.Table, held: Mapping[str, str], values: Mapping[str, Any]) -> pa.Table:
+        """The columns, of which the file has those in which they are `held`, and its folders the values of others, of some rows of it."""
+        rows, known = len(table), set(table.column_names)
+        table = computable(spread(table, self.lists) if self.lists else table)
+        columns = {
+            name: table.column(name) if at in known else pa.repeat(pa.scalar(values.get(name)), rows)
+            for name, at in held.items()
+        }
+        table = pa.table(columns)
+        return table.filter(present(columns[self.labelled])).select(self.columns) if self.labelled else table
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -197,7 +223,7 @@ class TableRows:
         # Where CSV became Parquet has no place in a key. But how it was read has: the name of the file tells.
         groups = [(os.path.basename(group.file), *group[1:]) for group in self.groups]
         coded = None if self.coded is None else self.coded.spec()
-        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, coded
+        return "TableRows", groups, self.columns, self.dtype, self.missing, self.vector, self.labelled, coded
 
     def read(self, first: int, last: int) -> np.ndarray:
         """Rows ``first:last`` as an array of shape (last - first, columns), or (last - first,) for a vector.
@@ -229,27 +255,31 @@ class TableRows:
             )
         return out
 
-    def read_table(self, first: int, last: int) -> pa.Table:
+    def read_table(self, first: int, last: int, safe: bool = True) -> pa.Table:
         """Rows ``first:last`` of the columns as they are in the files (key columns: ids, dates), in the types `kinds`.
 
         Raises
         ------
         InputError
-            A value of a file is none of the type that the column has over all files.
+            A value of a file is none of the type that the column has over all files, where `safe`; else it is rounded.
         """
-        tables = [
-            [_converted(part, name, kind) for name, kind in zip(self.columns, self.kinds, strict=True)]
-            for part in self.parts(first, last)
-        ]
-        return pa.concat_tables([pa.table(columns, names=list(self.columns)) for columns in tables])
+        tables = []
+        for part in self.parts(first, last):
+            try:
+                tables.append(part.table.cast(self.kinds, safe=safe))
+            except pa.ArrowInvalid as error:
+                raise InputError(
+                    f"a column has one type in all parts of a table; {part.where} has values that cannot be {self.kinds} ({error}); "
+                    "write them with one schema"
+                ) from None
+        return pa.concat_tables(tables)
 
     def null_fault(self, part: TablePart, name: str) -> InputError:
         """The error for the first null of a column of which one or more of these rows have it."""
         column = part.table.column(name)
-        row = part.first + int(np.argmax(column.is_null().to_numpy()))
         text = self.groups[0].origin != self.groups[0].file and is_text(value_type(column.type))
         hint = "say keep_default_na=False where a word such as NA is a class, or else " if text else ""
-        return null_error(name, part.where, row, self.vector, hint)
+        return null_error(column, name, part.where, part.first, hint)
 
     def values(self, part: TablePart) -> np.ndarray:
         """The columns of some rows as an array, NaN for nulls."""
@@ -268,7 +298,7 @@ class TableRows:
 
     def _column(self, part: TablePart, name: str, dtype: np.dtype) -> np.ndarray:
         column = part.table.column(name)
-        if column.null_count and (not self.missing or dtype.kind not in "fO"):
+        if column.null_count and not self.missing:
             raise self.null_fault(part, name)
         values = column_values(column, dtype)
         if dtype.kind == "f" and not self.vector:
@@ -287,26 +317,32 @@ def side_by_side(columns: Iterable[np.ndarray], shape: tuple[int, int], dtype: n
     return out
 
 
-def _batches(
-    file: pq.ParquetFile, group: Group, columns: list[str], most: int, low: int, high: int
-) -> Iterator[tuple[int, pa.Table]]:
-    """Of the rows low:high of a row group the columns, at most so many rows at a time, each behind its first row."""
+def _between(tables: Iterable[pa.Table], low: int, high: int) -> Iterator[tuple[int, pa.Table]]:
+    """The rows low:high of neighbouring ones, each table behind the number of its first row."""
     row = 0
-    for batch in file.iter_batches(most, row_groups=[group.number], columns=columns, use_threads=False):
-        start, stop = max(0, low - row), min(high - row, len(batch))
+    for table in tables:
+        start, stop = max(0, low - row), min(high - row, len(table))
         if start < stop:
-            yield row + start, pa.Table.from_batches([batch.slice(start, stop - start)])
-        row += len(batch)
+            yield row + start, table.slice(start, stop - start)
+        row += len(table)
         if row >= high:
             return
 
 
+def _batches(
+    file: pq.ParquetFile, group: Group, columns: list[str], most: int, low: int, high: int
+) -> Iterator[pa.Table]:
+    """Of the rows low:high of a row group the columns, at most so many rows at a time."""
+    batches = file.iter_batches(most, row_groups=[group.number], columns=columns, use_threads=False)
+    return (table for _, table in _between((pa.Table.from_batches([one]) for one in batches), low, high))
+
+
 def _rows(file: pq.ParquetFile, group: Group, columns: list[str], low: int, high: int) -> pa.Table:
     """The rows low:high of a row group."""
-    if (low, high) == (0, group.rows):
+    if (low, high) == (0, file.metadata.row_group(group.number).num_rows):
         return file.read_row_group(group.number, columns=columns, use_threads=False)
     size = min(_BATCH_ROWS, max(1, (high - low) // 4))  # a slice holds its batch
-    return pa.concat_tables(table for _, table in _batches(file, group, columns, size, low, high))
+    return pa.concat_tables(_batches(file, group, columns, size, low, high))
 
 
 def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, where: str) -> None:
@@ -318,17 +354,6 @@ def _refuse_rounding(column: pa.ChunkedArray, numbers: np.ndarray, name: str, wh
             f"numbers of rows are {numbers.dtype}; column {name!r} has integers in {where} that are one such number, as of codes "
             "and ids; leave the column out with columns=, or train on the table as it is: `distrf train` encodes its columns"
         )
-
-
-def _converted(part: TablePart, name: str, kind: pa.DataType) -> pa.ChunkedArray:
-    column = part.table.column(name)
-    try:
-        return column if column.type == kind else decoded(column).cast(kind)
-    except pa.ArrowInvalid as error:
-        raise InputError(
-            f"a column has one type in all parts of a table; {name!r} is {kind}, and {part.where} has {column.type} "
-            f"with values that {kind} cannot hold ({error}); write them with one schema"
-        ) from None
 
 
 def column_values(column: pa.ChunkedArray, dtype: np.dtype) -> np.ndarray:
@@ -373,6 +398,7 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
             columns = [one.name for one in file.schema_arrow if _of_numbers(one.type)]
             some = next(file.iter_batches(_LOOKED_AT, columns=columns, use_threads=False), None)
             lengths = widths(pa.Table.from_batches([some])) if columns and some is not None else {}
+            _check_name(name, file.schema_arrow)
             return file.metadata, file.schema_arrow, lengths, files.state(origin, remote=True)
 
     with ThreadPoolExecutor(8) as pool:
@@ -381,23 +407,27 @@ def found_in(path: str, names: Sequence[str], origins: Sequence[str]) -> Found:
     for _, _, lengths, _ in looks:
         lists = lengths | lists  # the first file that has a column says how long its lists are
     folders = file_lists.folder_values(origins, path)
-    whole = {key for values in folders for key, value in values.items() if isinstance(value, int)}
-    keys = list(dict.fromkeys(key for values in folders for key in values))
+    more = list(pa.array(folders).type)
     groups: list[Group] = []
     schemas, row = [], 0
     for name, origin, (metadata, kinds, _, state), values in zip(names, origins, looks, folders, strict=True):
-        schema = spread_schema(kinds, lists)
-        more = [
-            pa.field(key, pa.int64() if key in whole else pa.string())
-            for key in keys
-            if key not in schema.names
-        ]
-        schemas.append((origin, pa.schema([*schema, *more], schema.metadata)))
+        schema = spread_schema(computable(kinds.empty_table()).schema, lists)
+        new = [one for one in more if one.name not in schema.names]
+        schemas.append((origin, pa.schema([*schema, *new], schema.metadata)))
         for number in range(metadata.num_row_groups):
             if count := metadata.row_group(number).num_rows:
                 groups.append(Group(name, origin, state, row, count, number, tuple(values.items())))
             row += count
     return Found(tuple(groups), schemas, lists)
+
+
+def _check_name(path: str, schema: pa.Schema) -> None:
+    """Raise StoreError for a file of ours that stands in the place of another one, where its rows are not."""
+    written, own = (schema.metadata or {}).get(NAME.encode(), b"").decode(), os.path.basename(path)
+    if written not in ("", own) and _OURS.fullmatch(own):
+        raise StoreError(
+            f"{path!r} was written as {written!r}: its rows are those of another place; give it back its name"
+        )
 
 
 def _of_numbers(kind: pa.DataType) -> bool:
@@ -430,13 +460,11 @@ def spread(rows: pa.Table, lists: Mapping[str, int]) -> pa.Table:
     """Rows whose lists are columns. Raises InputError for a list of another length."""
     columns = []
     for one, column in zip(rows.schema, rows.columns, strict=True):
-        if not (length := lists.get(one.name, 0)):
-            columns.append(column)
-            continue
-        if set(pc.unique(pc.list_value_length(column).drop_null()).to_pylist()) - {length}:
+        length = lists.get(one.name, 0)
+        if length and pc.all(pc.equal(pc.list_value_length(column), length)).as_py() is False:
             raise InputError(
                 f"lists of numbers are columns where they have one length; column {one.name!r} has not {length} numbers in some "
                 "rows; cut them, or leave the column out with exclude="
             )
-        columns += [pc.list_element(column, i) for i in range(length)]
+        columns += [pc.list_element(column, i) for i in range(length)] or [column]
     return pa.table(columns, schema=spread_schema(rows.schema, lists))

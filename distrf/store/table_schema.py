@@ -11,8 +11,9 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from ..errors import InputError, StoreError
+from ..errors import InputError
 
 #: What a column can hold, in the words of messages.
 BASES = {
@@ -56,6 +57,14 @@ def decoded(values: pa.ChunkedArray) -> pa.ChunkedArray:
     return values.cast(kind) if kind != values.type else values
 
 
+def computable(table: pa.Table) -> pa.Table:
+    """The same rows with texts in a layout that Arrow computes with."""
+    for j, field in enumerate(table.schema):
+        if pa.types.is_string_view(value_type(field.type)):
+            table = table.set_column(j, field.name, decoded(table.column(j)))
+    return table
+
+
 def is_number(kind: pa.DataType) -> bool:
     """True for integers, floats, decimals and booleans."""
     test = pa.types
@@ -70,14 +79,22 @@ def target_dtype(kind: pa.DataType, width: int = 0) -> np.dtype:
     return np.dtype(np.float64 if pa.types.is_decimal(kind) else kind.to_pandas_dtype())
 
 
-def null_error(name: str, where: str, row: int, target: bool = False, hint: str = "") -> InputError:
-    """The error for a null in a column, at a place in words and in a row; hint : of the format, for targets."""
-    remedy = "leave the column out, or write it as floating-point numbers"
-    if target:
-        remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
+def null_error(column: pa.ChunkedArray, name: str, where: str, first: int = 0, hint: str = "") -> InputError:
+    """The error for nulls among targets, at a place in words; first : number of the first row; hint : of the format"""
+    row = first + int(np.argmax(column.is_null().to_numpy()))
+    remedy = f"{hint}drop the rows that have no target (train does with drop_missing_target=True)"
     return InputError(
         f"values may not be missing; column {name!r} has nulls in {where}, the first in row {row}; {remedy}"
     )
+
+
+def present(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Whether there is a value in each row: not null, NaN or an empty text."""
+    column = decoded(values)
+    there = column.is_valid()
+    if pa.types.is_floating(column.type):
+        return pc.and_not(there, pc.is_nan(column).fill_null(False))
+    return pc.and_(there, pc.not_equal(column, "").fill_null(False)) if is_text(column.type) else there
 
 
 def base_of(kind: pa.DataType) -> str | None:
@@ -263,8 +280,7 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
         if column.name not in types:
             faults.append(f"{column.name!r} is missing")
         elif fault := column.fault(types[column.name]):
-            stray = (found.field(column.name).metadata or {}).get(b"stray")
-            faults.append(f"{column.name!r} {fault}" + (f", such as {stray.decode()}" if stray else ""))
+            faults.append(f"{column.name!r} {fault}")
     if not faults:
         return None
     return (
@@ -273,65 +289,59 @@ def drift(trained: TableSchema, found: pa.Schema) -> str | None:
     )
 
 
-def merged(schemas: Sequence[tuple[str, pa.Schema]], names: Sequence[str]) -> pa.Schema:
+def merged(schemas: Iterable[tuple[str, pa.Schema]]) -> tuple[pa.Schema, dict[str, str]]:
     """The columns of several tables as one schema for all their rows.
 
     Parameters
     ----------
     schemas : sequence of (str, pa.Schema)
         What messages call each table, and its schema.
-    names : sequence of str
-        Columns of one table or more; others are left out.
 
     Returns
     -------
-    pa.Schema
-        Of a column of several types, null aside: of numbers the narrowest that holds all (of int64 and uint64 decimals),
-        of times the finest, of others the first; without dictionaries.
-
-    Raises
-    ------
-    StoreError
-        A table has a column in a type that cannot be read as that of another: both tables are named.
+    schema : pa.Schema
+        Of a column of several types the one of `common_type`, without dictionaries; where there is none the first.
+    faults : dict of str to str
+        What is wrong with columns of which there is none: both tables are named.
     """
-    first_schema = schemas[0][1]
-    schemas = [one for i, one in enumerate(schemas) if i == 0 or not one[1].equals(first_schema)]
-    fields = []
-    for name in names:
-        kinds: dict[pa.DataType, str] = {}  # and the first table that has it
-        note = None
-        for where, schema in schemas:
-            at = schema.get_field_index(name)
-            if at < 0:  # nulls
-                continue
-            kinds.setdefault(schema.field(at).type, where)
-            note = note or schema.field(at).metadata
-        kinds = {kind: where for kind, where in kinds.items() if not pa.types.is_null(kind)} or kinds
-        first, *others = kinds
-        column = ColumnType(name, str(first), str(base_of(first)))
-        for kind in others:
-            if base_of(kind) != column.base or column.fault(kind):
-                raise StoreError(
-                    f"a column has one type in all parts of a table; {name!r} is {first} in {kinds[first]!r} and {kind} in "
-                    f"{kinds[kind]!r}; write them with one schema"
+    fields: dict[str, pa.Field] = {}
+    first: dict[str, str] = {}  # tables that have them
+    faults: dict[str, str] = {}
+    last = None
+    for where, schema in schemas:
+        for one in () if schema == last else schema:
+            before = fields.setdefault(one.name, one)
+            kind = common_type(before.type, one.type)
+            if kind is None and first[one.name] != where:
+                faults[one.name] = (
+                    f"a column has one type in all parts of a table; {one.name!r} is {before.type} in {first[one.name]!r} and "
+                    f"{one.type} in {where!r}; write them with one schema"
                 )
-        fields.append(pa.field(name, _common(list(kinds), column.base) if others else first, metadata=note))
-    return pa.schema(fields)
+            elif kind not in (None, before.type):
+                fields[one.name] = before.with_type(kind)
+            first.setdefault(one.name, where)
+        last = schema
+    return pa.schema(list(fields.values())), faults
 
 
-def _common(kinds: Sequence[pa.DataType], base: str) -> pa.DataType:
-    kinds = [value_type(kind) for kind in kinds]
-    if base != "number":
-        return finest_time(kinds)
+def common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """The type that holds the values of two: of numbers the narrowest (of int64 and uint64 decimals), of times that with the smallest
+    unit; None where there is none.
+    """
+    if one == other or pa.types.is_null(other):
+        return one
+    if pa.types.is_null(one):
+        return other
+    kinds = one, other = value_type(one), value_type(other)
+    base, zones = base_of(one), {getattr(kind, "tz", None) is None for kind in kinds}
+    if base is None or base != base_of(other) or len(zones) > 1:
+        return None
+    if base != "number":  # dates have the largest unit
+        units = ["s", "ms", "us", "ns"]
+        return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)
     whole = [pa.types.is_integer(kind) or getattr(kind, "scale", 1) == 0 for kind in kinds]
     if all(whole) and (pa.uint64() in kinds or not all(map(pa.types.is_integer, kinds))):
         return pa.decimal128(38, 0)  # float64, which NumPy takes, rounds those beyond 2^53
-    if any(pa.types.is_decimal(kind) for kind in kinds):
+    if any(map(pa.types.is_decimal, kinds)):
         return pa.float64()
     return pa.from_numpy_dtype(np.result_type(*(kind.to_pandas_dtype() for kind in kinds)))
-
-
-def finest_time(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """That of the types of times which has the smallest unit; dates have the largest. Of other types the first."""
-    units = ["s", "ms", "us", "ns"]
-    return max(kinds, key=lambda kind: units.index(kind.unit) if hasattr(kind, "unit") else -1)

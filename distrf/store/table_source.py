@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..errors import InputError, StoreError, did_you_mean, warn
-from . import file_lists, files
+from . import file_lists
 from .row_source import BLOCK_BYTES, RowSource, Selection
 from .spec import fingerprint_of_files, fingerprint_of_spec
 from .table_reader import Found, Group, TableRows, found_in
@@ -33,6 +33,7 @@ from .table_schema import (
     target_dtype,
     value_type,
 )
+from .text_forms import NUMBER
 
 Block = tuple[tuple[Group, ...], int, int]  # its groups, its first row, the row after its last
 
@@ -60,6 +61,8 @@ class TableSource(RowSource):
         The groups, the first row and the row after the last of each block.
     schema : pyarrow.Schema
         Of the table; where files differ in columns that are not chosen, of the first file that has it.
+    dropped : int
+        Rows without a target that are left out.
     """
 
     table: ClassVar[bool] = True
@@ -69,15 +72,12 @@ class TableSource(RowSource):
     rows: TableRows
     cuts: tuple[Block, ...]
     schema: pa.Schema
+    dropped: int = 0
 
     @classmethod
     def recognises(cls, path: str) -> bool:
-        """True for a file or glob by its name, or a folder with Parquet files in it."""
-        if path.lower().endswith(file_lists.PARQUET):
-            return True
-        if files.is_glob(path) and not files.is_web(path):
-            return not path.lower().endswith(file_lists.TEXT)
-        return file_lists.holds(path, file_lists.PARQUET)
+        """True for a file or glob by its name, or a folder by the files in it."""
+        return file_lists.endings_of(path) == cls.endings
 
     @classmethod
     def files(cls, path: str) -> list[str]:
@@ -99,11 +99,14 @@ class TableSource(RowSource):
         layout = lay_out(path, place.schemas, selection)
         dtype = layout.dtype
         rows = TableRows(groups=groups, columns=tuple(layout.names), dtype=dtype.str, lists=place.lists)
+        if selection.labelled and selection.target:
+            rows = _labelled(rows, selection.target)
+            groups = rows.groups
         cuts = cut_blocks(groups, len(layout.names) * dtype.itemsize, selection)
         source = cls(
             path=path, shape=(groups[-1].last, len(layout.names)), dtype=dtype, columns=layout.names,
             block_lengths=tuple(last - first for _, first, last in cuts), target=selection.target, rows=rows, cuts=cuts,
-            schema=layout.schema,
+            schema=layout.schema, dropped=place.groups[-1].last - groups[-1].last,
         )  # fmt: skip
         return source if layout.coded is None else source.coded_as(layout.coded)
 
@@ -129,8 +132,7 @@ class TableSource(RowSource):
     def facts(cls, path: str) -> dict[str, Any]:
         """The format, rows, and the type of every column."""
         place = cls.found(path, Selection())
-        schema = merged(place.schemas, list(dict.fromkeys(all_fields(place.schemas).names)))
-        columns = {field.name: str(field.type) for field in schema}
+        columns = {field.name: str(field.type) for field in merged(place.schemas)[0]}
         rows = sum(group.rows for group in place.groups)
         return {"kind": cls.kind.lower(), "rows": rows, "row_groups": len(place.groups), "columns": columns}
 
@@ -156,10 +158,23 @@ class TableSource(RowSource):
             The table lacks a column, or has it in another type.
         """
         if fault := drift(schema, self.schema):
-            raise InputError(f"{fault} (in {self.path!r})")
+            raise InputError(f"{fault} (in {self._stray(schema) or repr(self.path)})")
         rows = replace(self.rows, columns=tuple(schema.names), coded=schema, dtype="<f8", vector=False)
         shape, dtype = (self.shape[0], len(schema.columns)), np.dtype(np.float64)
         return replace(self, shape=shape, dtype=dtype, columns=schema.names, rows=rows)
+
+    def _stray(self, schema: TableSchema) -> str:
+        """The first text that is no number, of a column of text that is to be one of numbers."""
+        texts = {one.name for one in self.schema if is_text(value_type(one.type))}
+        names = [c.name for c in schema.columns if c.base == "number" and not c.form and c.name in texts]
+        for part in (
+            self._column(names[0], np.dtype(object)).rows.parts(0, self.shape[0], 2**16) if names else ()
+        ):
+            column = decoded(part.table.column(0))
+            row = pc.index(pc.match_substring_regex(column, NUMBER), pa.scalar(False)).as_py()
+            if row >= 0:
+                return f"{part.where}: {names[0]!r} has {column[row].as_py()[:60]!r} in row {part.first + row + 1:,}"
+        return ""
 
     def target_source(self) -> Self | None:
         """The target column; text takes one pass to find its width."""
@@ -222,10 +237,26 @@ class TableSource(RowSource):
     def key_blocks(self, keys: Sequence[str]) -> list[tuple[TableRows, int, int]]:
         """`blocks` with readers of key columns, which may have any type."""
         require_columns(self.path, self.schema, keys)
-        kinds = tuple(self.schema.field(name).type for name in keys)
+        kinds = pa.schema([self.schema.field(name) for name in keys])
         return list(
             replace(self, rows=replace(self.rows, coded=None, columns=tuple(keys), kinds=kinds)).blocks()
         )
+
+
+def _labelled(rows: TableRows, target: str) -> TableRows:
+    """A reader of the rows that have a target, after one pass over that column."""
+    counts, ends = np.zeros(len(rows.groups), int), [group.last for group in rows.groups]
+    for part in replace(rows, columns=(target,), labelled=target).parts(0, ends[-1], 2**20):
+        counts[bisect_right(ends, part.first)] += len(part.table)
+    firsts = (np.cumsum(counts) - counts).tolist()
+    left = [
+        group._replace(first=first, rows=count)
+        for group, first, count in zip(rows.groups, firsts, counts.tolist(), strict=True)
+        if count
+    ]
+    if not left:
+        raise InputError(f"no row has a target: column {target!r} is empty; give another target")
+    return replace(rows, groups=tuple(left), labelled=target)
 
 
 def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Selection) -> Layout:
@@ -250,12 +281,12 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
     StoreError
         Files differ.
     """
-    first, target = all_fields(schemas), selection.target
-    names = chosen_names(path, first, selection)
-    wanted = {*names, *selection.others, target}.intersection(first.names)  # `coded_as` tells what is missing
-    require_distinct(name for name in first.names if name in wanted)
-    common = merged(schemas, [name for name in first.names if name in wanted])
-    schema = pa.schema([common.field(f.name) if f.name in wanted else f for f in first])
+    (schema, faults), target = merged(schemas), selection.target
+    names = chosen_names(path, schema, selection)
+    wanted = {*names, *selection.others, target}  # `coded_as` tells what is missing
+    require_distinct(name for name in schemas[0][1].names if name in wanted)
+    if fault := [text for name, text in faults.items() if name in wanted]:
+        raise StoreError(fault[0])
     if target is not None and base_of(schema.field(target).type) not in ("number", "boolean", "text"):
         raise InputError(
             f"a target is numbers, booleans or text; {target!r} has type {schema.field(target).type}"
@@ -273,24 +304,8 @@ def lay_out(path: str, schemas: Sequence[tuple[str, pa.Schema]], selection: Sele
 
 
 def common_dtype(kinds: Sequence[pa.DataType]) -> np.dtype:
-    """The dtype of X for columns of these types.
-
-    Decimals, doubles and integers above 16 bits need float64. A single smaller integer type stays as it is.
-    Anything else is float32.
-    """
-    one = target_dtype(kinds[0])
-    if len(set(kinds)) == 1 and one.kind in "iu" and one.itemsize <= 2:
-        return one
+    """The dtype of X for columns of these types: float64 for decimals, doubles and integers above 16 bits, else float32."""
     return np.result_type(np.float32, *map(target_dtype, kinds))
-
-
-def all_fields(schemas: Sequence[tuple[str, pa.Schema]]) -> pa.Schema:
-    """The fields of all files, each as the first file has it that has it."""
-    first = schemas[0][1]
-    for _, schema in schemas[1:]:
-        if new := set(schema.names) - set(first.names):
-            first = pa.schema([*first, *{f.name: f for f in schema if f.name in new}.values()])
-    return first
 
 
 def chosen_names(path: str, schema: pa.Schema, selection: Selection) -> list[str]:

@@ -20,6 +20,8 @@ import pyarrow.compute as pc
 #: A form is that of a column if this share of its distinct texts are of it; where some are not, at least so many must be.
 SHARE, FEWEST = 0.9, 10
 _DAY = 86_400
+#: A number without marks and units.
+NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
 #: Units of numbers that are times, to the second.
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: Words for numbers without marks and units.
@@ -124,16 +126,16 @@ def _find_dates(texts: pa.Array) -> tuple[str, str, str] | None:
     possible = [order for order, seconds in read.items() if np.isfinite(seconds).sum() == most > 0]
     if not possible:
         return None
-    dates = {order: read[order][np.isfinite(read[order])] for order in possible}
     plain = texts.filter(pa.array(np.isfinite(read[possible[0]]))).to_pylist()
-    tests: list[Callable[[Any], bool]] = [_fills_months] if _rises(plain) else [_rises, _fills_months]
-    passed = [[order for order in possible if test(dates[order])] for test in tests]
-    told = [orders[0] for orders in passed if len(orders) == 1]
-    usual = "dmy" if "dmy" in possible and re.match(r"\d+\.", plain[0]) else possible[0]
-    order = [*told, usual][0]
+    ordered, told = _rises(plain), {}
+    for order in possible:
+        dates = read[order][np.isfinite(read[order])]
+        told[order] = not ordered and _rises(dates), _fills_months(dates)
+    usual = "dmy" if re.match(r"\d+\.", plain[0]) else ""
+    order = max(possible, key=lambda one: (told[one], one == usual))
     words = "text that reads as dates" + f", {_ORDERS[order]}" * (order != "ymd")
-    others = " or ".join(_ORDERS[one] for one in possible if one != order)
-    return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others and not told else ""
+    others = " or ".join(_ORDERS[one] for one in possible if one != order and told[one] == told[order])
+    return order, words, f"may be {others}: no date tells (2020-01-31 would)" if others else ""
 
 
 def _read_dates(texts: pa.Array, how: str) -> np.ndarray:
@@ -320,9 +322,10 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     -------
     Found, or None where no form takes the column
     """
-    texts = pc.unique(_arrow(column)).cast(pa.large_string()).drop_null()
-    texts = pc.unique(pc.ascii_trim_whitespace(texts))
+    texts = pc.unique(pc.ascii_trim_whitespace(_arrow(column).cast(pa.large_string())))
     texts = texts.filter(pc.greater(pc.binary_length(texts), 0))
+    if kind == "number":  # who says so wants no codes: leading zeros say nothing
+        texts = pc.replace_substring_regex(texts, r"^([+-]?)0+(\d)", r"\1\2")
     if not len(texts):
         return None
     for name, (found, find, read) in FORMS.items():

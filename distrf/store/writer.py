@@ -24,7 +24,7 @@ from ..errors import InputError, InUseError, StoreError
 from . import files
 from .outputs import check_zarr_ending, to_parquet
 from .spec import fingerprint_of_spec, require_same
-from .zarr_layout import APPEND, MANIFEST, PARTS, ZARR, StoreInfo, info, stored, write_store
+from .zarr_layout import APPEND, MANIFEST, NAME, PARTS, ZARR, StoreInfo, info, stored, write_store
 
 
 @files.explains
@@ -63,9 +63,8 @@ def create(
     if begun is not None and not require_same(path, begun.made, wanted.made, overwrite):
         # Tasks of the job that writes it see another id. The document goes last: killed half-way, it is an unfinished output of ours.
         write_store(replace(begun, id=uuid.uuid4().hex, complete=False))
-        fs, root = files.filesystem(path)
-        for name in sorted(files.names_in(fs, root), key=lambda name: (name == wanted.file, name)):
-            files.remove(fs, f"{root}/{name}")
+        for name in sorted(files.names_in(path), key=lambda name: (name == wanted.file, name)):
+            files.remove(f"{path}/{name}")
         begun = None
     if begun is None:
         begun = wanted
@@ -106,7 +105,7 @@ def existing_store(path: str | os.PathLike[str], *, parts: bool = False) -> Stor
         check_zarr_ending(path)
     found = stored(path, PARTS if parts else ZARR)
     what = "part files written by distrf" if parts else "a distrf store"
-    files.require_ours(path, found, *files.filesystem(path), what)
+    files.require_ours(path, found, what)
     return found
 
 
@@ -146,34 +145,11 @@ def begin_append(path: str, longer: StoreInfo) -> StoreInfo:
             return begun
         # Another one, which was interrupted: what it has written behind the old rows.
         _resize(begun, old.n_rows)
-        _forget_marks(path)
+        files.remove(f"{path}/{MANIFEST}")
     versions = [*old.versions, fingerprint_of_spec(longer.made)]
     begun = replace(longer, id=uuid.uuid4().hex, complete=False, first_row=old.n_rows, versions=versions)
     write_store(begun)
     return begun
-
-
-@files.explains
-def pending_blocks(path: str | os.PathLike[str], *, store_id: str | None = None) -> list[int]:
-    """The blocks that are not yet finished.
-
-    Parameters
-    ----------
-    path : path or URL
-    store_id : str, optional
-        As `begin_append` has returned it: those of an append.
-
-    Returns
-    -------
-    list of int
-        Their numbers, ascending.
-
-    Raises
-    ------
-    StoreError
-        There is no such store, or it is damaged.
-    """
-    return _found(files.normalise(path), store_id).pending
 
 
 @files.explains
@@ -223,8 +199,7 @@ def write_block(
     nodes = _writable(store.path, store_id)
     for name, block in checked.items():
         nodes[name][start:stop] = block
-    fs, root = files.filesystem(store.path)
-    files.write_bytes(fs, f"{root}/{store.mark(index)}", b"")
+    files.write_bytes(f"{store.path}/{store.mark(index)}", b"")
     return stop - start
 
 
@@ -255,42 +230,31 @@ def finish(path: str | os.PathLike[str], *, store_id: str | None) -> StoreInfo:
             f"an output is finished when all blocks are: {len(missing)} of {store.n_blocks} blocks of {store.path!r} are missing, "
             f"the first is {missing[0]}; write them first"
         )
-    fs, root = files.filesystem(store.path)
-    files.remove_partials(fs, root)
+    files.remove_partials(store.path)
     if store.kind == "parts":
-        files.write_bytes(fs, f"{root}/_SUCCESS", b"")
+        files.write_bytes(f"{store.path}/_SUCCESS", b"")
     if store_id is not None:
         if store.first_row is not None:
             _resize(store, store.n_rows)
         store = replace(store, id=None, complete=True, first_row=None)
         write_store(store)
-        files.remove(fs, f"{root}/{APPEND}")
-    if store.kind != "parts" and not fs.exists(f"{root}/{APPEND}"):
-        _forget_marks(store.path)
-    return store
-
-
-def _found(path: str, store_id: str | None) -> StoreInfo:
-    """What is written at a path: of a complete store, and an id that is not its own, the longer one of an append."""
-    store = info(path, PARTS if to_parquet(path) else ZARR)
-    if store.complete and store.kind != "parts" and store_id is not None:
-        return stored(path, APPEND) or store
+        files.remove(f"{store.path}/{APPEND}")
+    if store.kind != "parts" and not files.exists(f"{store.path}/{APPEND}"):
+        files.remove(f"{store.path}/{MANIFEST}")
     return store
 
 
 def _current(path: str, store_id: str | None) -> StoreInfo:
-    """What has this id. Raises InUseError where another job has made it anew."""
-    store = _found(path, store_id)
-    _require_id(path, store.id, store_id)
-    return store
-
-
-def _require_id(path: str, found: Any, wanted: Any) -> None:
-    if found != wanted:
+    """What is written with this id: a store, or the longer one of an append. Raises InUseError where another job has made it anew."""
+    store = info(path, PARTS if to_parquet(path) else ZARR)
+    if store.complete and store.kind != "parts" and store_id is not None:
+        store = stored(path, APPEND) or store
+    if store.id != store_id:
         raise InUseError(
             f"this job writes nothing more to {path!r}: another job has made it anew, or finished it, since this one began "
-            f"(its id is {found!r}, that of this job {wanted!r}); let that job end, and give each job a path of its own"
+            f"(its id is {store.id!r}, that of this job {store_id!r}); let that job end, and give each job a path of its own"
         )
+    return store
 
 
 @lru_cache(maxsize=8)
@@ -298,7 +262,7 @@ def _writable(path: str, store_id: str | None) -> dict[str, Any]:
     """The open arrays of what has this id, kept for this process."""
     from .zarr_arrays import open_nodes
 
-    return open_nodes(_found(path, store_id), writable=True)
+    return open_nodes(_current(path, store_id), writable=True)
 
 
 def _resize(store: StoreInfo, n_rows: int) -> None:
@@ -307,11 +271,6 @@ def _resize(store: StoreInfo, n_rows: int) -> None:
 
     for node in open_nodes(store, writable=True).values():
         node.resize((n_rows, *node.shape[1:]))
-
-
-def _forget_marks(path: str) -> None:
-    fs, root = files.filesystem(path)
-    files.remove(fs, f"{root}/{MANIFEST}")
 
 
 def _write_part(store: StoreInfo, index: int, columns: Mapping[str, Any]) -> int:
@@ -329,13 +288,11 @@ def _write_part(store: StoreInfo, index: int, columns: Mapping[str, Any]) -> int
         if twice := sorted(new.keys() & flat.keys()):
             raise InputError(f"column names are unique; {twice} occur twice; rename a key column")
         flat |= new
-    table, buffer = pa.table(flat), io.BytesIO()
+    table, buffer = pa.table(flat).replace_schema_metadata({NAME: store.mark(index)}), io.BytesIO()
     pq.write_table(table, buffer, compression="zstd", compression_level=1, write_page_checksum=True)
-    fs, root = files.filesystem(store.path)
-    files.write_bytes(fs, f"{root}/{store.mark(index)}", buffer.getvalue())
+    files.write_bytes(f"{store.path}/{store.mark(index)}", buffer.getvalue())
     # Unlike a Zarr store, a folder could not tell that this is no block of its own.
-    later = info(store.path, PARTS).id
-    if later not in (None, store.id):
-        files.remove(fs, f"{root}/{store.mark(index)}")
-        _require_id(store.path, later, store.id)
+    if info(store.path, PARTS).id not in (None, store.id):
+        files.remove(f"{store.path}/{store.mark(index)}")
+        _current(store.path, store.id)
     return int(table.num_rows)

@@ -1,7 +1,8 @@
 """A row store: what it holds, its blocks and chunks, and what it says of itself.
 
 A row store is a Zarr (format 3) group. The first axis of every array is the rows. Rows are written in blocks of ``block_rows``; a
-block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. While the store is
+block is a whole number of chunks, so two blocks never share a chunk and can be written by different processes. A block of CSR rows is
+a file of its own, as SciPy writes it. While the store is
 written, its folder ``manifest`` has an empty file for each block that is finished, made after the data of the block. The
 attribute ``complete`` is set when all blocks are, and the folder removed. While rows are appended, the file ``append.json`` is the
 document of the longer store.
@@ -29,8 +30,10 @@ from ..plain_data import size
 from . import files
 from .spec import check_sealed, from_json, sealed, to_json
 
-FORMAT = "distrf-store 6"
+FORMAT = "distrf-store 7"
 ZARR, PARTS, APPEND, MANIFEST = "zarr.json", "_spec.json", "append.json", "manifest"
+#: In the metadata of a Parquet file of ours: the name that it was given.
+NAME = "distrf name"
 CHUNK_BYTES = 64 * 2**20
 #: What a store is made to hold: a path that holds something else is not written to.
 COMPARED = ("kind", "n_rows", "block_rows", "arrays", "spec", "classes", "columns", "target")
@@ -66,16 +69,13 @@ class ArrayInfo:
         block = block if self.sparse else np.asarray(block)
         if tuple(block.shape) != wanted:
             raise InputError(f"array {name!r} of this block has shape {wanted}; received {tuple(block.shape)}")
-        safe = np.can_cast(block.dtype, dtype, "same_kind")
-        if safe and dtype.kind in "iu" and not np.can_cast(block.dtype, dtype) and block.size:
-            # An integer out of range would wrap around.
-            limits = np.iinfo(dtype)
-            safe = limits.min <= block.min() and block.max() <= limits.max
-        if not safe:
-            raise InputError(
-                f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
-            )
-        return block.astype(dtype, copy=False)
+        if np.can_cast(block.dtype, dtype, "same_kind"):
+            cast = block.astype(dtype, copy=False)
+            if dtype.kind not in "iu" or not (cast != block).sum():  # an integer out of range wraps around
+                return cast
+        raise InputError(
+            f"array {name!r} is stored as {dtype}; the {block.dtype} values received do not fit; cast them first"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,8 +221,7 @@ class StoreInfo:
         """The blocks without a mark, which is written when the data of its block are."""
         if self.complete and self.kind != "parts":
             return []
-        fs, root = files.filesystem(self.path)
-        done = files.names_in(fs, os.path.dirname(f"{root}/{self.mark(0)}"))
+        done = files.names_in(os.path.dirname(f"{self.path}/{self.mark(0)}"))
         blocks = range(self.first_block, self.n_blocks)
         return [index for index in blocks if os.path.basename(self.mark(index)) not in done]
 
@@ -244,9 +243,7 @@ class StoreInfo:
 
 
 def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tuple[int, ...]:
-    """Chunks of an array: a whole block, or an equal share of its rows above 64 MB.
-
-    All columns lie in one chunk unless a single row is larger than that.
+    """Chunks of an array: a whole block, or an equal share of its rows above 64 MB. All columns lie in one chunk.
 
     Parameters
     ----------
@@ -261,8 +258,6 @@ def chunk_shape(tail: tuple[int, ...], dtype: np.dtype, block_rows: int) -> tupl
     tuple of int
     """
     row_bytes = math.prod(tail) * dtype.itemsize
-    if row_bytes > CHUNK_BYTES:
-        return (1, max(1, CHUNK_BYTES // (row_bytes // tail[0])), *tail[1:])
     least = -(-block_rows * row_bytes // CHUNK_BYTES)
     counts = (count for count in range(least, min(8 * least, block_rows) + 1) if block_rows % count == 0)
     # No divisor near the wanted size (a prime number of rows): one chunk a block is still correct.
@@ -288,10 +283,9 @@ def stored(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo | None:
         One of another format, or a document that was changed since it was written.
     """
     path = files.normalise(path)
-    fs, root = files.filesystem(path)
     document = None
     with suppress(ValueError, LookupError, TypeError, AttributeError):  # of others, or damaged
-        document = (files.read_json(fs, f"{root}/{file}") or {})["attributes"].get("distrf")
+        document = (files.read_json(f"{path}/{file}") or {})["attributes"].get("distrf")
     if not isinstance(document, dict):
         return None
     check_sealed(document, FORMAT, f"the {file} of {path!r}")
@@ -315,7 +309,6 @@ def info(path: str | os.PathLike[str], file: str = ZARR) -> StoreInfo:
 
 def write_store(store: StoreInfo, *, new: bool = False) -> bool:
     """Write the document of a store in one step; False where `new` is asked for and there is one."""
-    fs, root = files.filesystem(store.path)
     document = sealed({"format": FORMAT} | store.document(*COMPARED, *_STATE))
     group = {"attributes": {"distrf": document}, "zarr_format": 3, "node_type": "group"}
-    return files.write_json(fs, f"{root}/{store.file}", group, new=new)
+    return files.write_json(f"{store.path}/{store.file}", group, new=new)

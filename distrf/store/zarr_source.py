@@ -16,11 +16,10 @@ from ..errors import DistrfError, InputError, StoreError, did_you_mean, warn
 from . import files
 from .file_lists import version_of
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
-from .spec import fingerprint_of_files, fingerprint_of_spec
+from .spec import fingerprint_of_spec
 from .zarr_arrays import CsrArray, Node, open_group, open_nodes
 from .zarr_layout import StoreInfo, info, stored
 
-_METADATA = ("zarr.json", ".zgroup", ".zarray", ".zattrs")
 #: Attributes of the CF conventions: numbers are packed, or some stand for missing ones. NaN as text and as xarray encodes it.
 _CODED = ("scale_factor", "add_offset", "_Unsigned", "_FillValue", "missing_value")
 _NAN = ("nan", "NaN", "AAAAAAAA+H8=")
@@ -73,20 +72,16 @@ class ZarrRows:
             self.current()
             if isinstance(error, (DistrfError, MemoryError)):  # of the latter nothing is damaged
                 raise
-            raise StoreError(
-                f"rows {first}:{last} of array {self.array!r} in {self.path!r} cannot be read: a chunk is "
-                f"missing, damaged or out of reach ({error}); restore the file, or remove the store and make it again"
-            ) from error
+            what = f"rows {first}:{last} of array {self.array!r} in {self.path!r}"
+            raise files.damaged(f"{what} cannot be read ({type(error).__name__}: {error})") from error
         self.current()
         if block.dtype.kind == "T":
             block = block.astype(object).astype(str)
         if not self.decode:
             return block if self.columns is None else block[:, list(self.columns)]
         if block.size and (block.min() < 0 or block.max() >= classes.size):
-            raise StoreError(
-                f"class codes lie in 0..{classes.size - 1}; array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} "
-                f"in the block from row {first}; remove the store and make it again"
-            )
+            found = f"array {self.array!r} of {self.path!r} has {block.min()}..{block.max()} in the block from row {first}"
+            raise files.damaged(f"class codes lie in 0..{classes.size - 1}; {found}")
         return classes[block]
 
     def current(self) -> StoreInfo | None:
@@ -137,9 +132,8 @@ class ZarrSource(RowSource):
 
     @classmethod
     def recognises(cls, path: str) -> bool:
-        """True where the metadata of a group or an array are."""
-        fs, root = files.filesystem(path)
-        return any(fs.exists(f"{root}/{name}") for name in _METADATA[:3])
+        """Whatever no other format does."""
+        return True
 
     @classmethod
     def open(cls, path: str, selection: Selection) -> ZarrSource:
@@ -244,15 +238,8 @@ class ZarrSource(RowSource):
 
     @classmethod
     def fingerprint(cls, path: str) -> str:
-        """What a store of distrf was made from; of another its path and metadata."""
-        path, ours = files.normalise(path), stored(path)
-        if ours is not None:
-            return fingerprint_of_spec(ours.made)
-        fs, root = files.filesystem(path)
-        if not fs.isdir(root):
-            return fingerprint_of_files([path])
-        said = [name for name in sorted(fs.find(root, maxdepth=2)) if name.rpartition("/")[2] in _METADATA]
-        return fingerprint_of_spec([path, *(fs.cat_file(name).decode() for name in said)])
+        """What a store of distrf was made from; of another where its metadata are, and since when."""
+        return cls.open(path, Selection()).rows.version
 
     @classmethod
     def part_fingerprints(cls, path: str) -> list[tuple[str, int]]:
@@ -283,9 +270,8 @@ def _find(path: str, arrays: Any, name: str) -> Any:
     with files.reading(path, "a Zarr store"):
         node = arrays.get(name)
     if isinstance(arrays, zarr.Group) and isinstance(node, zarr.Array) and "distrf" in node.attrs:
-        raise StoreError(
-            f"the zarr.json of {path!r} is damaged: it has arrays of a store of distrf and no distrf attribute; "
-            "restore it, or remove the store and make it again"
+        raise files.damaged(
+            f"the zarr.json of {path!r} has arrays of a store of distrf and no distrf attribute"
         )
     if isinstance(node, zarr.Array):
         _check_encoding(path, node)
@@ -312,11 +298,8 @@ def _find_x(path: str, arrays: Any) -> tuple[Node, str]:
 def _block_lengths(path: str, node: Node, wanted: int | None, ours: StoreInfo | None) -> tuple[int, ...]:
     """Rows of every block of an array: whole chunks, except the last."""
     n, *tail = node.shape
-    if isinstance(node, zarr.Array):
-        unit, itemsize = int((node.shards or node.chunks)[0]), node.dtype.itemsize
-    else:
-        unit, itemsize = node.block_rows, 1
-    unit_bytes = unit * math.prod(tail) * itemsize
+    unit = int((node.shards or node.chunks)[0]) if isinstance(node, zarr.Array) else node.block_rows
+    unit_bytes = unit * math.prod(tail) * node.dtype.itemsize
     if unit_bytes < 1:
         raise StoreError(f"{path!r} is empty: {n} rows of {math.prod(tail)} values")
     if wanted is None:

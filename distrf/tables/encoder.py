@@ -34,6 +34,7 @@ from ..parameters import (
     whole,
 )
 from ..randomness import draw_seed
+from ..store.csv_source import CsvSource
 from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema, listed
 from ..targets import Targets, as_columns, class_targets, regression_targets
@@ -73,7 +74,7 @@ class TableEncoder(FeatureEstimator):
         Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
         a category is the means of the target [2]_ if there is one with at most eight columns, else 256 columns with signs by a hash.
     columns : dict of str to str or None, default=None
-        What some columns are, in place of a guess: "number", "category", "date", "id" or "drop".
+        What some columns are, in place of a guess: "number", "category", "code", "date", "id" or "drop".
     target_type : {"auto", "labels", "numbers"}, default="auto"
         What y is. "auto" takes text and booleans for labels.
     schema : dict or None, default=None
@@ -322,7 +323,7 @@ class TableEncoder(FeatureEstimator):
 
     def _targets(self, rows: Any, y: Any, kinds: list[ColumnKind]) -> tuple[Targets | None, Any]:
         """The encoding of the targets and the targets, where levels take their means."""
-        if y is None or not any(k.kind == "category" for k in kinds):
+        if y is None or not any(k.kind in ("category", "code") for k in kinds):
             return None, None
         y = as_columns(y)
         if y.shape[:1] != rows.shape[:1]:
@@ -338,8 +339,9 @@ class TableEncoder(FeatureEstimator):
         return Choices(numbers, self.n_bins, self.max_levels, seed)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
-        levels = tuple(j for j, kind in enumerate(kinds) if kind.kind == "category")
-        numbers = tuple(j for j, kind in enumerate(kinds) if kind.used and j not in levels)
+        counted = ("category",) if targets is None else ("category", "code")
+        levels = tuple(j for j, kind in enumerate(kinds) if kind.kind in counted)
+        numbers = tuple(j for j, kind in enumerate(kinds) if kind.used and kind.kind != "category")
         return SummaryReduction(numbers, levels, n, targets)
 
     def _apply(self, map_: TableMap, rows: Any) -> Any:
@@ -421,7 +423,8 @@ def describe_columns(
     ColumnWarning
         A column is left out, or may not be what it is taken for.
     """
-    facts = column_facts(table.sample(), table.schema, said)
+    guessed = isinstance(getattr(table.place, "source", None), CsvSource)
+    facts = column_facts(table.sample(), table.schema, said, guessed)
     kinds = infer_kinds(table.schema, facts, said, table.n)
     for caution in cautions(kinds):
         warn(caution, ColumnWarning)

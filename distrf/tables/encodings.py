@@ -24,6 +24,7 @@ from ..maps.table_columns import (
     date_parts,
 )
 from ..maps.table_missing import MISSING
+from .codes import levels_tell
 from .frequent import FrequentCodes
 from .kinds import ColumnKind
 from .summary import NumberSummary, RowSample, TableSummary
@@ -86,16 +87,19 @@ def encode_columns(kinds: Sequence[ColumnKind], summary: TableSummary, choices: 
     """
     encoded = []
     for j, kind in enumerate(kinds):
-        known = summary.columns.get(j)
-        if known is None:
-            encoded.append(_encoded(kind, "left out"))
-        elif isinstance(known, FrequentCodes):
-            encoded.append(_encode_levels(j, kind, known, summary, choices))
-        else:
+        known, levels = summary.columns.get(j), summary.levels.get(j)
+        if known is not None:
             facts, made = _encode_numbers(j, kind, known, choices)
             if made:
                 facts |= {"low": known.low, "high": known.high, "unread": known.unread}
+            if made and levels is not None and levels_tell(levels, summary):
+                facts["encoding"] += f", means of the target, {len(levels.codes):,} levels"
+                made = (*made, _target_means(j, levels.codes, levels.sums, summary, choices.crossing))
             encoded.append((facts, made))
+        elif levels is not None:
+            encoded.append(_encode_levels(j, kind, levels, summary, choices))
+        else:
+            encoded.append(_encoded(kind, "left out"))
     return encoded
 
 
@@ -294,7 +298,9 @@ def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Enc
     levels.add(np.arange(float(choices.max_levels)))
     values = np.linspace(0.0, 1e9, 4096)  # of decades, some of them missing
     numbers = NumberSummary(4096, 1, 5e8, 1e18, 0.0, 1e9, True, values)
-    worst = {j: levels if kind.kind == "category" else numbers for j, kind in enumerate(kinds) if kind.used}
-    summary = TableSummary(0, worst, np.zeros((0, 1)), np.zeros(0), RowSample(1, 0))
+    categories = {j: levels for j, kind in enumerate(kinds) if kind.kind == "category"}
+    others = {j: numbers for j, kind in enumerate(kinds) if kind.used and j not in categories}
+    summary = TableSummary(0, others, categories, np.zeros((0, 1)), np.zeros(0), RowSample(1, 0))
     encoded = encode_columns(kinds, summary, choices)
-    return [one for _, made in encoded for one in made] or [Units(0, 1.0, 0.0, 0.0, 1.0)]
+    means = [Indicator(j, 1.0) for j, kind in enumerate(kinds) if kind.kind == "code"]  # a column of each
+    return [one for _, made in encoded for one in made] + means or [Units(0, 1.0, 0.0, 0.0, 1.0)]

@@ -15,9 +15,9 @@ from ..store.text_forms import CODES
 AS_SAID = "as said"
 #: The kinds that each base of a column may be said to have. Features are made of all but id, text (free text) and drop.
 POSSIBLE = {
-    "number": ("number", "category", "date", "id", "drop"),
+    "number": ("number", "category", "code", "date", "id", "drop"),
     "boolean": ("category", "number", "drop"),
-    "text": ("category", "number", "date", "id", "drop"),
+    "text": ("category", "number", "code", "date", "id", "drop"),
     "time": ("date", "category", "id", "drop"),
     "clock": ("clock", "category", "drop"),
     "empty": ("drop",),
@@ -26,10 +26,6 @@ POSSIBLE = {
 #: of an entry from which on it is free text.
 _ID_ROWS, _ID_SHARE, _TEXT_WORDS = 50, 0.99, 4.0
 _ID_NAME = re.compile(r"((^|_|\b)(?i:id|uuid|guid|key|index|rownum|row)|[a-z](Id|ID)|(?i:^unnamed: ?0))$")
-#: Names of codes, whose order tells nothing.
-_CODE_NAME = re.compile(
-    r"(?i)(^|_|\b)(zip|plz|post(al)?|code|district|region|county|branch|store|shop|dept|station|route)(_?(code|id|no|nr))?$"
-)
 _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {
@@ -50,7 +46,8 @@ class ColumnKind:
     ----------
     name : str
     kind : str
-        "number", "category", "date", "clock", "id" (a name of its row), "text" (free text) or "drop".
+        "number", "category", "code" (a number, and a category where levels tell the target more), "date", "clock", "id" (a name of
+        its row), "text" (free text) or "drop".
     why : str
     caution : str
         What may be wrong with that; else empty.
@@ -112,16 +109,14 @@ def infer_kinds(
             _check_said(column, kind, fact)
         else:
             kind, why, lost = _guess(column, fact, rows)
-        found = fact.found if kind in ("number", "date", "clock") else None
+            if kind == "number" and fact.integers and fact.distinct < _ID_SHARE * fact.present:
+                kind = "code"
+        found = fact.found if kind in ("number", "code", "date", "clock") else None
         if found is not None:
             column, why = replace(column, base=found.base, form=found.form), found.words
         elif kind in ("category", "id") and column.whole:
             column = replace(column, base="text")  # float64 does not tell those beyond 2^53 apart
         caution = _caution(column, kind, fact)
-        repeated = fact.whole and 2 * fact.distinct < fact.present
-        if kind == "number" and why == column.arrow and repeated and _CODE_NAME.search(column.name):
-            caution = f"column {column.name!r} has the name of a code, and its {fact.distinct:,} values are taken for numbers; say "
-            caution += f"kinds={ {column.name: 'category'} } for levels, 'number' for numbers"
         unread = bool(caution and (fact.infinite or (fact.found and fact.found.stray)))
         kinds.append(ColumnKind(column.name, kind, why, caution, column, lost, unread))
     if not any(kind.used for kind in kinds):
@@ -158,7 +153,7 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
 
 
 def _caution(column: ColumnType, kind: str, fact: ColumnFacts) -> str:
-    if kind == "number" and fact.infinite:
+    if kind in ("number", "code") and fact.infinite:
         return f"column {column.name!r} has infinite numbers in {fact.infinite:,} of {fact.rows:,} rows looked at: they count as missing"
     if kind == "category" and fact.rounded:
         return f"column {column.name!r} has floating-point numbers beyond 2^53: integers that were rounded to one are one level"
@@ -178,9 +173,10 @@ def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
         raise InputError(
             f"column {column.name!r} ({column.arrow}) can be {', '.join(POSSIBLE[column.base])}; received {kind!r}"
         )
-    if fact.found is None and kind in _WRITTEN and column.base in ("text", {"date": "number"}.get(kind)):
+    written = _WRITTEN.get({"code": "number"}.get(kind, kind))
+    if fact.found is None and written and column.base in ("text", {"date": "number"}.get(kind)):
         raise InputError(
-            f"a {kind} is written such as {_WRITTEN[kind]}; half of the values of column {column.name!r} are not; write them so, or "
+            f"a {kind} is written such as {written}; half of the values of column {column.name!r} are not; write them so, or "
             "leave its kind out"
         )
 

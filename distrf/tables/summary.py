@@ -147,8 +147,10 @@ class TableSummary:
     Attributes
     ----------
     rows : int
-    columns : dict of int to NumberSummary or FrequentCodes
-        By the number of the column. Among the codes of the latter is MISSING.
+    columns : dict of int to NumberSummary
+        By the number of the column.
+    levels : dict of int to FrequentCodes
+        Of the columns whose levels are counted; among their codes is MISSING.
     totals : float64 array of shape (FOLDS, 1 + C)
         The rows of each fold, and the sums of their encoded targets.
     squares : float64 array of shape (C,)
@@ -158,13 +160,14 @@ class TableSummary:
     """
 
     rows: int
-    columns: dict[int, NumberSummary | FrequentCodes]
+    columns: dict[int, NumberSummary]
+    levels: dict[int, FrequentCodes]
     totals: np.ndarray
     squares: np.ndarray
     sample: RowSample
 
     def __sizeof__(self) -> int:
-        held = [*self.columns.values(), self.totals, self.squares, self.sample]
+        held = [*self.columns.values(), *self.levels.values(), self.totals, self.squares, self.sample]
         return object.__sizeof__(self) + sum(map(sys.getsizeof, held))
 
 
@@ -175,7 +178,7 @@ class SummaryReduction:
     Parameters
     ----------
     numbers, levels : tuples of int
-        The columns of numbers, dates and the like, and those of categories.
+        The columns of numbers, dates and the like, and those of categories; codes are both.
     n_rows : int
         Of all blocks.
     targets : Targets, optional
@@ -218,11 +221,10 @@ class SummaryReduction:
 
     def initial(self) -> TableSummary:
         C = self.width
-        empty: dict[int, Any] = {j: NumberSummary() for j in self.numbers} | {
-            j: self._levels() for j in self.levels
-        }
+        columns = {j: NumberSummary() for j in self.numbers}
+        levels = {j: self._levels() for j in self.levels}
         sample = RowSample(self.sampled_rows, len(self.numbers))
-        return TableSummary(0, empty, np.zeros((FOLDS, 1 + C)), np.zeros(C), sample)
+        return TableSummary(0, columns, levels, np.zeros((FOLDS, 1 + C)), np.zeros(C), sample)
 
     def update(
         self,
@@ -246,13 +248,16 @@ class SummaryReduction:
             keys = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
             state.sample.add(keys, X[:, list(self.numbers)])
         for j, column in state.columns.items():
-            x = X[:, j]
-            column.add(*([x] if isinstance(column, NumberSummary) else [with_missing(x), folds, Y]))  # type: ignore[arg-type]
+            column.add(X[:, j])
+        for j, levels in state.levels.items():
+            levels.add(with_missing(X[:, j]), folds, Y)
         return state
 
     def combine(self, left: TableSummary, right: TableSummary) -> TableSummary:
         for j, column in left.columns.items():
-            column.merge(right.columns[j])  # type: ignore[arg-type]
+            column.merge(right.columns[j])
+        for j, levels in left.levels.items():
+            levels.merge(right.levels[j])
         left.rows += right.rows
         left.totals += right.totals
         left.squares += right.squares

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -66,26 +65,16 @@ def kill_all(processes):
 
 
 def make_jobs(folder, made, fitted):
-    """Rows of digits, and files of jobs with so many features, which write beside the place where they are copied to."""
+    """Rows of digits, and commands with so many features: {name: function of the folder of outputs}."""
     X, y = expanded_digits(30_000, seed=0)
-    write_rows(folder / "rows.zarr", {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
-    map_ = "map: fourier\nset: {map__length_scale: 4.0}\nrandom_state: 1\nn_components: "
-    jobs = {
-        "featurize": f"out: features.zarr\n{map_}{made}\n",
-        "train": f"out: model\nmodel: ridge-classifier\nalpha: 1e-6\n{map_}{fitted}\n",
-        "evaluate": "model: model\n",
+    rows = folder / "rows.zarr"
+    write_rows(rows, {"X": X, "y": y}, kind="rows", spec={"rows": 30_000})
+    map_ = "--map fourier --set map__length_scale=4.0 --seed 1 -D"
+    return {
+        "featurize": lambda out: f"featurize {rows} {out}/features.zarr {map_} {made}",
+        "train": lambda out: f"train {rows} {out}/model --model ridge-classifier --alpha 1e-6 {map_} {fitted}",
+        "evaluate": lambda out: f"evaluate {out}/model {rows}",
     }
-    for name, text in jobs.items():
-        lines = f"command: {name}\nX: {folder / 'rows.zarr'}\n"
-        (folder / f"{name}.yaml").write_text(lines + text)
-    return folder
-
-
-def place(jobs, folder):
-    folder.mkdir(exist_ok=True)
-    for path in jobs.glob("*.yaml"):
-        shutil.copy(path, folder)
-    return folder
 
 
 def arrays(folder):

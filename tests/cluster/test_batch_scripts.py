@@ -36,7 +36,7 @@ def run(tmp_path):
     options = {"cwd": tmp_path, "capture_output": True, "text": True, "timeout": 60, "start_new_session": True}
 
     def call(**variables):
-        return subprocess.run(["bash", SCRIPT, "train --job a.yaml"], env=base | variables, **options)
+        return subprocess.run(["bash", SCRIPT, "train rows.zarr model"], env=base | variables, **options)
 
     return call
 
@@ -45,7 +45,7 @@ def test_a_job_that_runs_again_waits_for_its_new_scheduler(run, tmp_path):
     """It keeps its number, so the file of the scheduler that was killed lies there."""
     done = run(SLURM_MEM_PER_CPU="1000")
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "train --job a.yaml --cluster tls://new:1 after 600s\n"
+    assert done.stdout == "train rows.zarr model --cluster tls://new:1 after 600s\n"
     assert not (tmp_path / "distrf-7.json").exists()
 
 

@@ -12,7 +12,7 @@ import sys
 import psutil
 import pytest
 import servers
-from servers import CLUSTER, PATH, arrays, certificates, place, wait_until
+from servers import CLUSTER, PATH, arrays, certificates, wait_until
 
 IP = shutil.which("ip", path=PATH)
 HOSTS = {"head": "10.77.0.1", "w1": "10.77.0.2", "w2": "10.77.0.3"}
@@ -158,12 +158,10 @@ def test_nothing_else_listens_beyond_its_host(hosts):
 
 @pytest.fixture(scope="module")
 def jobs(hosts):
-    """Job files with enough features that a worker is busy for seconds, and what they make on this machine alone."""
+    """Commands with enough features that a worker is busy for seconds, and what they make on this machine alone."""
     jobs = servers.make_jobs(hosts.folder, 1024, 4096)
-    for folder in ("local", "cut"):
-        place(jobs, hosts.folder / folder)
     for name in ("featurize", "train"):
-        words = [sys.executable, "-m", "distrf", name, "--job", f"local/{name}.yaml"]
+        words = [sys.executable, "-m", "distrf", *jobs[name]("local").split()]
         subprocess.run(words, cwd=hosts.folder, env=hosts.environment, check=True, timeout=200)
 
 
@@ -181,7 +179,7 @@ def test_a_host_that_is_cut_off_changes_nothing(hosts, commands, jobs, case):
     """Amid the work its link goes down, without a word. Afterwards the host is back, and its worker started again."""
     name, out, victim = case
     before = busy_seconds(hosts.workers[victim])
-    job = hosts.start("head", f"distrf {name} --job cut/{name}.yaml --cluster {ADDRESS} --tls tls")
+    job = hosts.start("head", f"distrf {jobs[name]('cut')} --cluster {ADDRESS} --tls tls")
     wait_until(lambda: busy_seconds(hosts.workers[victim]) > before + 1.0, 60, job)
     hosts.cut(victim)
     assert job.wait(timeout=200) == 0, job.log.read_text()

@@ -1,6 +1,6 @@
 """From Parquet files to predictions with keys, while workers are killed, retired and join: the bits of an undisturbed run.
 
-The servers are Dask's own commands without anything of ours. The jobs are job files. Nothing here knows how distrf runs a job: it
+The servers are Dask's own commands without anything of ours. Nothing here knows how distrf runs a job: it
 rests on the command line and on Dask's client.
 """
 
@@ -33,22 +33,22 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 N, FILES, ANSWERS = 102_000, 12, 253
 NUMBERS = ["weight", "height", "visits", *(f"answer{j}" for j in range(ANSWERS))]
 KEYS = ["id", "town", "day"]
-#: The jobs in their order, each with its options; paths are relative to the job file.
+#: The jobs in their order, each with its options; paths are relative to the folder.
 JOBS: dict[str, dict] = {
     "ingest": {
-        "source": "rows.parquet", "out": "rows.zarr", "target": "label", "columns": NUMBERS,
+        "": ["rows.parquet", "rows.zarr"], "target": "label", "columns": ",".join(NUMBERS),
         "block-rows": 8192,
     },
     "train": {
-        "X": "rows.zarr", "out": "model", "map": "tefm", "n-components": 48, "scale": "standard",
-        "model": "sgd-classifier", "alpha": 1e-5, "random-state": 0,
+        "": ["rows.zarr", "model"], "map": "tefm", "n-components": 48, "scale": "standard",
+        "model": "sgd-classifier", "alpha": 1e-5, "seed": 0,
         "set": {
             "map__base__length_scale": 20.0, "map__base__n_components": 256, "map__solver": "finder", "model__loss": "multinomial", "model__n_epochs": 2,
             "model__batch_size": 4000,
         },
     },
-    "evaluate": {"model": "model", "X": "rows.parquet", "target": "label", "by": "town"},
-    "predict": {"model": "model", "X": "rows.parquet", "out": "predictions.parquet", "keys": KEYS},
+    "evaluate": {"": ["model", "rows.parquet"], "target": "label", "by": "town"},
+    "predict": {"": ["model", "rows.parquet", "predictions.parquet"], "keys": ",".join(KEYS)},
 }  # fmt: skip
 #: Jobs in whose tasks workers come and go.
 DISTURBED = ("train", "predict")
@@ -210,23 +210,32 @@ class Servers:
         return joined
 
 
-def write_jobs(folder, cluster):
-    """A job file for each job, and the table that they begin with."""
+def make_folder(folder):
+    """The folder of some jobs, with the table that they begin with."""
     folder.mkdir()
     (folder / "rows.parquet").symlink_to(folder.parent / "rows.parquet")
-    for name, options in JOBS.items():
-        lines = {"command": name, **options, "cluster": cluster, "json": True}
-        text = "".join(f"{key}: {json.dumps(value)}\n" for key, value in lines.items())  # which is YAML too
-        (folder / f"{name}.yaml").write_text(text)
+
+
+def words_of(name, cluster):
+    """The words of a job on the command line."""
+    words = [name, "--json", "--cluster", cluster]
+    for option, value in JOBS[name].items():
+        if not option:
+            words += value
+        elif isinstance(value, dict):
+            words += [word for pair in value.items() for word in ("--set", "{}={}".format(*pair))]
+        else:
+            words += [f"--{option}", str(value)]
+    return words
 
 
 @contextlib.contextmanager
-def running(folder, name):
-    """A job file under way. What it prints is in a file at the end."""
+def running(folder, name, cluster):
+    """A job under way. What it prints is in a file at the end."""
     printed, errors = folder / f"{name}.json", folder / f"{name}.log"
-    command = [sys.executable, "-m", "distrf", name, "--job", str(folder / f"{name}.yaml")]
+    command = [sys.executable, "-m", "distrf", *words_of(name, cluster)]
     with open(printed, "wb") as out, open(errors, "wb") as err:
-        process = subprocess.Popen(command, stdout=out, stderr=err)
+        process = subprocess.Popen(command, cwd=folder, stdout=out, stderr=err)
     try:
         yield process
         assert process.wait(timeout=PATIENCE) == 0, errors.read_text()
@@ -270,11 +279,11 @@ def servers(folder):
 def undisturbed(folder, servers):
     """What the jobs make with one worker, and how many tasks each has."""
     place, tasks = folder / "undisturbed", {}
-    write_jobs(place, servers.address)
+    make_folder(place)
     servers.have(1)
     for name in JOBS:
         servers.finished(forget=True)
-        with running(place, name):
+        with running(place, name, servers.address):
             pass
         tasks[name] = sum(servers.finished().values())
         print(name, tasks[name], "tasks")
@@ -295,11 +304,11 @@ def test_the_undisturbed_run(folder, undisturbed):
 
 def test_workers_come_and_go(folder, servers, undisturbed):
     place = folder / "disturbed"
-    write_jobs(place, servers.address)
+    make_folder(place)
     for name in JOBS:
         servers.have(3)
         servers.finished(forget=True)
-        with running(place, name) as job:
+        with running(place, name, servers.address) as job:
             if name in DISTURBED:
                 joined = servers.disturb(undisturbed[1][name], job)
         if name == "train":
@@ -316,9 +325,9 @@ def test_an_adaptive_cluster(folder, undisturbed):
     ):
         client.register_plugin(Finished())
         cluster.adapt(minimum=1, maximum=3, interval="200ms", target_duration="200ms", wait_count=2)
-        write_jobs(place, cluster.scheduler_address)
+        make_folder(place)
         for name in JOBS:
-            with running(place, name):
+            with running(place, name, cluster.scheduler_address):
                 pass
         _, came, left = client.run_on_scheduler(read_finished, False)
     print(came, "workers came,", left, "left")

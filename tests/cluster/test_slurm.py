@@ -15,7 +15,7 @@ import psutil
 import pytest
 import servers
 import yaml
-from servers import CLUSTER, PATH, arrays, certificates, free_ports, place, spec_file, wait_until
+from servers import CLUSTER, PATH, arrays, certificates, free_ports, spec_file, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "sinfo", "squeue", "openssl")
 MISSING = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
@@ -110,10 +110,10 @@ def jobs(tmp_path_factory):
     return servers.make_jobs(tmp_path_factory.mktemp("jobs"), 512, 512)
 
 
-def submit(environment, folder):
+def submit(environment, jobs, folder):
     """`sbatch cluster/slurm/batch.sbatch` of the three jobs; ends when they have."""
     words = ["sbatch", "--wait", "--ntasks=2", "--ntasks-per-node=1", "--mem-per-cpu=1500M"]
-    names = [f"{name} --job {name}.yaml" for name in ("featurize", "train", "evaluate")]
+    names = [words(folder) for words in jobs.values()]
     return subprocess.Popen([*words, CLUSTER / "slurm/batch.sbatch", *names], cwd=folder, env=environment)
 
 
@@ -136,13 +136,13 @@ def amid(job, folder, printed):
 
 @pytest.fixture(scope="module")
 def undisturbed(environment, jobs, tmp_path_factory):
-    folder = place(jobs, tmp_path_factory.mktemp("undisturbed"))
+    folder = tmp_path_factory.mktemp("undisturbed")
     with submit(environment, folder) as job:
         assert job.wait(timeout=300) == 0, log(folder)
     return folder
 
 
-def test_job_files_in_one_allocation(undisturbed):
+def test_commands_in_one_allocation(undisturbed):
     text = log(undisturbed)
     assert "2 workers" in text
     assert "accuracy" in text
@@ -159,10 +159,9 @@ def test_workers_as_jobs_of_their_own(environment, jobs, undisturbed, tmp_path):
         "scheduler_options": {"dashboard_address": "127.0.0.1:0"},
     }  # fmt: skip
     spec_file(tmp_path / "cluster.yaml", **spec)
-    place(jobs, tmp_path)
     command = [
         sys.executable,
-        *["-m", "distrf", "featurize", "--job", "featurize.yaml", "--cluster", "cluster.yaml"],
+        *["-m", "distrf", *jobs["featurize"](tmp_path).split(), "--cluster", "cluster.yaml"],
     ]
     printed = tmp_path / "out.log"
     with printed.open("w") as out:

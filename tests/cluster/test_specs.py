@@ -83,7 +83,7 @@ def test_the_words_for_servers_are_options_of_dask(path):
     words = {str(word) for part in parts(load(path)) if isinstance(part, list) for word in part}
     assert {word for word in words if word.startswith("--")} <= known | {
         "--cluster",
-        "--job",
+        "-D",
     }  # of a command of distrf
 
 

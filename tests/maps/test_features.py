@@ -24,7 +24,7 @@ from threadpoolctl import threadpool_info
 from distrf import Blockwise, RandomFourierFeatures, StreamingScaler
 from distrf.errors import InputError
 from distrf.execution.sampling import sampled_rows
-from distrf.maps.estimator import _ONE_BLAS_THREAD
+from distrf.execution.scheduler import ONE_BLAS_THREAD
 
 
 def rows(n, d, dtype=np.float64, seed=0):
@@ -51,7 +51,7 @@ def test_threads_that_transform_at_once_leave_blas_as_it_was():
     inside, left = threading.Event(), threading.Event()
 
     def first():
-        with _ONE_BLAS_THREAD:
+        with ONE_BLAS_THREAD:
             inside.set()
             assert left.wait(60)
             limited.append({lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"})

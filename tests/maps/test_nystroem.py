@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from contracts import EPS, MapContract
+from contracts import EPS, SHIFT_INVARIANT, MapContract
 from sklearn.base import clone
 from sklearn.kernel_approximation import Nystroem
 
@@ -14,13 +14,11 @@ from distrf import NystroemFeatures
 from distrf.errors import InputError
 from distrf.kernels import (
     FAMILIES,
-    Cauchy,
     Exponential,
     ExponentialSemigroup,
     Gaussian,
     Kernel,
     Laplacian,
-    Matern,
     Polynomial,
     ReciprocalSemigroup,
     SemigroupKernel,
@@ -29,7 +27,6 @@ from distrf.kernels import (
 from distrf.maps import NystroemMap
 from distrf.maps.nystroem import LANDMARKS, choose_landmarks
 
-SHIFT_INVARIANT = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(1.5), Matern(2.5)]
 KERNELS = [
     *SHIFT_INVARIANT,
     ExponentialSemigroup(0.3),

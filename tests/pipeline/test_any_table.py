@@ -270,14 +270,20 @@ def _polars(table):
 
 
 @pytest.mark.parametrize("frame_of", [Stream, _polars, lambda table: table], ids=["stream", "polars", "arrow"])
-def test_frames_with_text_views(rng, frame_of):
+def test_text_views(rng, frame_of, tmp_path):
     texts = pa.array(["x", "yy", None, "z"] * 30, pa.string_view())
     columns = {"a": rng.normal(size=120), "t": texts, "y": pa.array(["no", "yes"] * 60, pa.string_view())}
     frame = frame_of(pa.table(columns))
     model = distrf.train(frame, target="y", map=None)
     scores = distrf.evaluate(model, frame, by="t")
     assert [part["value"] for part in scores["slices"]] == ["x", "yy", "z", "missing"]
-    assert distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
+    parquet.write_table(pa.table(columns), path := tmp_path / "a.parquet")
+    same = distrf.train(path, target="y", map=None).predict(frame).tolist()
+    nested = pa.StructArray.from_arrays([texts], ["t"])  # which Arrow does not filter
+    gaps = pa.table(columns | {"nested": nested, "y": pa.array([None, "no", "yes"] * 40)})
+    with pytest.warns(UserWarning, match="'nested'"), pytest.warns(ColumnWarning, match="40 of 120 rows"):
+        distrf.train(gaps, target="y", map=None, drop_missing_target=True)
+    assert same == distrf.predict(model, frame).tolist() == model.predict(frame).tolist() == ["no", "yes"] * 60
 
 
 def test_names_of_columns_that_are_numbers_or_several():

@@ -22,9 +22,8 @@ from distrf import (
 )
 from distrf.errors import InputError
 from distrf.pipeline.options import Options, choose_learner
-from distrf.pipeline.sample import look_at, sample_targets
+from distrf.pipeline.sample import look_at, look_at_target
 from distrf.pipeline.training import BaselineWarning
-from distrf.tables.kinds import ColumnWarning
 
 
 def rows(rng, n=400, d=5):
@@ -94,12 +93,25 @@ def test_counts_are_numbers(rng):
         assert not is_classifier(distrf.make_model(X, y, n_components=64))
 
 
-def test_no_metric_learns_from_rows_that_judge_it():
-    """Of few rows each is held out once, and one metric would have seen four fifths of them."""
-    X, y = np.random.default_rng(0).normal(size=(2, 450, 60))
+@pytest.mark.parametrize("rows", [450, 900])
+def test_no_metric_learns_from_rows_that_judge_it(rows):
+    """Of few rows each is held out once, and one metric would have seen four fifths of them; too few have none."""
+    X, y = np.random.default_rng(0).normal(size=(2, rows, 60))
     made = distrf.make_model(X, y[:, 0], map="fourier")
-    assert made.training_.chosen("metric") is None
-    assert not any("metric" in name for name, _ in made.training_.candidates)
+    losses = [loss for name, loss in made.training_.candidates if "metric" in name]
+    assert (min(losses, default=1.0) > 0.95, bool(losses and rows < 500)) == (True, False)
+
+
+@pytest.mark.parametrize("kind", ["array", "table", "labels"])
+def test_few_columns_are_found_among_many_useless_ones(rng, kind):
+    """Plain features explain a fifth of this, and a matrix learns the noise of 30 columns; a diagonal finds three."""
+    X = rng.normal(size=(2000, 30))
+    y = X[:, 3] * X[:, 7] + np.sin(2 * X[:, 11])
+    y = np.where(y > 0, "high", "low") if kind == "labels" else y
+    rows = pd.DataFrame(X, columns=[f"c{j}" for j in range(30)]) if kind == "table" else X
+    model = distrf.train(rows[:1000], y[:1000], n_components=512)
+    assert model.training_.chosen("metric") == "learned"
+    assert model.score(rows[1000:], y[1000:]) > (0.85 if kind == "labels" else 0.9)
 
 
 @pytest.mark.parametrize("name", ["ridge-classifier", "svm", "logistic", "sgd-classifier"])
@@ -113,29 +125,21 @@ def test_a_classifier_of_continuous_targets_is_refused_before_anything_runs(rng,
         distrf.make_model(X, y, model=name)
 
 
-@pytest.mark.parametrize("form", ["{}", "{:,.2f}", "${:.2f} ", "{:.1f} kg", "{:.0f}%"])
-@pytest.mark.parametrize("lazy", [False, True])
-def test_a_target_of_numbers_as_text_is_learned_as_numbers(rng, form, lazy):
-    X = rng.normal(size=(300, 2))
-    y = np.array([form.format(5000 + 1000 * v) for v in X[:, 0]])
-    options = {"map": None, "random_state": 0}
-    rows, texts = (da.from_array(v, chunks=100) if lazy else v for v in (X, y))
-    with pytest.warns(ColumnWarning, match="the target is text that reads as numbers.*ridge-classifier"):
-        model = distrf.train(rows, texts, **options)
-    assert not is_classifier(model)
-    found = distrf.evaluate(model, rows, texts)  # as it was read in the training
-    assert found["r2"] > 0.99
-    with pytest.raises(InputError, match="another is 'n/a'; mend such rows, or drop them"):
-        distrf.evaluate(model, X, np.where(np.arange(300) == 9, "n/a", y))
+@pytest.mark.parametrize("model", ["huber", StreamingRidge(1e-3)])
+@pytest.mark.parametrize("labels", [[True, False], ["a", "b"]])
+def test_a_regressor_of_labels_is_refused(rng, model, labels):
+    with pytest.raises(InputError, match=r"is a regressor, but labels are .*ridge-classifier"):
+        distrf.make_model(rng.normal(size=(60, 2)), np.array(labels * 30), model=model)
 
 
 @pytest.mark.parametrize(
     ("texts", "outcome"),
     [
-        ([*map(str, np.arange(399) / 4), "n/a?"], "but not 'n/a?': mend such rows, leave them out, or"),
+        ([*map(str, np.arange(399) / 4), "n/a?"], "reads as numbers, but not 'n/a?': make numbers of it"),
+        ([f"${k % 200 * 10:,.2f}" for k in range(400)], "with '$': make numbers of it"),
         ([f"id {k}" for k in range(400)], "text of nearly all distinct values, 400 in 400 rows looked at"),
         ([str(k % 7) for k in range(400)], 7),
-        ([f"{k % 7 / 2:n}".replace(".", ",") for k in range(400)], "with a decimal comma, and is learned"),
+        ([f"{k % 70 / 2:n}".replace(".", ",") for k in range(400)], "with a decimal comma: make numbers of it"),
         ([str(k % 50) for k in range(400)], 50),  # codes
         ([f"{k % 7} kg" for k in range(400)], 7),
         ([f"name {k % 300}" for k in range(400)], 300),
@@ -145,10 +149,10 @@ def test_a_target_of_numbers_as_text_is_learned_as_numbers(rng, form, lazy):
 def test_a_target_of_text_is_labels_or_refused(rng, texts, outcome):
     X, y = rng.normal(size=(400, 2)), np.array(texts)
     if isinstance(outcome, int):
-        assert look_at(distrf.pipeline.sample.see_target(y, 0)[0]).distinct == outcome
+        assert look_at(y).distinct == outcome
         assert is_classifier(choose_learner(Options(), look_at(y))[0])
     else:
-        with pytest.raises((InputError, ColumnWarning), match=re.escape(outcome)):
+        with pytest.raises(InputError, match=re.escape(outcome)):
             distrf.make_model(X, y)
 
 
@@ -405,7 +409,7 @@ def test_a_missing_target_is_refused_and_its_row_named(rng, lazy):
         distrf.train(*((lazy_X, lazy_y) if lazy else (X, y)))
     if lazy:
         with pytest.raises(InputError, match=r"y must be finite, but row 123(4[5-9]|5[0-3]) is nan"):
-            sample_targets(lazy_y, 0, [0, 5, 13, 21])
+            look_at_target(lazy_y, 0, [0, 5, 13, 21])
 
 
 @pytest.mark.filterwarnings("ignore::distrf.pipeline.training.BaselineWarning")  # a linear model is better

@@ -92,8 +92,7 @@ def test_a_frame_is_scored_by_the_names_of_its_columns(model, kind):
     assert found["accuracy"] == expected["accuracy"]
     named = distrf.permutation_importance(model, rows, target="churned", n_repeats=1)
     given = distrf.permutation_importance(model, test, test["churned"].to_numpy(str), n_repeats=1)
-    assert named.names == given.names
-    np.testing.assert_array_equal(named.importances, given.importances)
+    assert named == given
     opened = distrf.open_table(rows, target="churned", exclude=["where"])
     assert distrf.evaluate(model, opened)["accuracy"] == expected["accuracy"]
 
@@ -115,7 +114,7 @@ def test_targets_of_rows_that_no_path_names(model):
     with pytest.raises(InputError, match="needs a target: give y, or target= where X is a table"):
         distrf.evaluate(unnamed, test)
     X = np.arange(20.0).reshape(10, 2)
-    with pytest.raises(InputError, match="trained on arrays; give y"):
+    with pytest.raises(InputError, match="target='y' names a column of a table"):
         distrf.evaluate(StreamingRidge().fit(X, X[:, 0]), X, target="y")
 
 
@@ -227,10 +226,11 @@ def test_text_of_whole_numbers_is_numbers(tmp_path, kind):
         made = distrf.train(
             source, target="y", map=None, model=StreamingRidge(), drop_missing_target=True, out=tmp_path / "m"
         )
-    text = "\n".join(str(warning.message) for warning in caught)
-    found = "column 'missing' has what is infinite, or no number (1)"
-    assert found in text
-    assert "kinds={'missing': 'category'} for levels, 'number' for numbers" in text
+    texts = [str(warning.message) for warning in caught if "'missing'" in str(warning.message)]
+    assert "column 'missing' has what is infinite, or no number (1)" in texts.pop()
+    # In CSV whole numbers are text for that word alone.
+    codes = "kinds={'missing': 'category'} for levels, 'number' for numbers"
+    assert [codes in text for text in texts] == [True] * (kind != "csv")
     for trained in (made, load_model(tmp_path / "m")):
         with pytest.warns(ColumnWarning, match="1 of 6,000 rows have no target"):
             scores = distrf.evaluate(trained, source)

@@ -121,11 +121,11 @@ def test_scores_take_memory(rng):
     X = rng.normal(size=(3000, 4)).astype(np.float32)
     y = np.digitize(X[:, 0], [-0.5, 0.5])
     model, numbers = distrf.StreamingRidgeClassifier(1.0).fit(X, y), distrf.StreamingRidge(1.0).fit(X, X[:, 0])
-    sums = empty_sums(model, ("decisions",), 3000, None)
+    sums = empty_sums(model, (), 3000)
     held = {job: distrf.plan(model, X, y, job=job).memory.partial for job in ("predict", "evaluate")}
     assert held == {"predict": 0, "evaluate": sums.nbytes}
     assert 3 * 32 * 3000 < sums.nbytes < 3 * 32 * 3000 + 10_000
-    assert empty_sums(model, ("decisions",), 10**9, None).nbytes < 8.1 * 2**20
+    assert empty_sums(model, (), 10**9).nbytes < 8.1 * 2**20
     assert distrf.plan(numbers, X, X[:, 0], job="evaluate").memory.partial < 200_000
     models = (distrf.StreamingRidgeClassifier(1.0).fit(X, np.arange(3000) % classes) for classes in (2, 600))
     two, many = (distrf.plan(model, X, job="predict").memory.scratch for model in models)
@@ -163,10 +163,11 @@ def test_batches_are_planned_by_the_usual_and_by_the_largest():
     assert auto.memory.parts == largest.memory.parts
 
 
-def test_a_plan_of_labels_tells_of_the_fits_by_passes(files):
-    for model, rows in ((CLASSIFIER, "ten"), (NUMBERS, "numbers")):
-        made = distrf.plan(make_pipeline(fourier(), model), files / f"{rows}.zarr", job="train")
-        assert any("up to 50 passes of the logistic loss" in note for note in made.notes) == (rows == "ten")
+def test_a_plan_tells_what_is_still_to_be_chosen(files):
+    encoder, told = distrf.TableEncoder(), ["50 passes of the logistic loss", "encodings of numbers"]
+    for steps, rows in (([fourier(), CLASSIFIER], "ten"), ([encoder, fourier(), NUMBERS], "numbers")):
+        made = distrf.plan(make_pipeline(*steps), files / f"{rows}.zarr", job="train")
+        assert [any(text in note for note in made.notes) for text in told] == [rows == "ten", rows != "ten"]
     assert distrf.StreamingLinearClassifier().max_passes == 50
 
 

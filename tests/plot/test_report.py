@@ -65,13 +65,13 @@ def test_evaluation__of_labels_that_are_markup(tmp_path):
     lost = distrf.permutation_importance(model, X, y, n_repeats=1)
     write_report(
         found, tmp_path / "r.html", title=f"of {NASTY}", data={NASTY: NASTY}, command=f"distrf evaluate '{NASTY}'",
-        facts={"warnings": [NASTY], "seconds": 1.5, "importance": lost.to_dict()},
+        facts={"warnings": [NASTY], "seconds": 1.5, "importance": lost},
     )  # fmt: skip
     page = Page(tmp_path / "r.html")
-    assert page.sections == ["Warnings", "Command", "Data", "Scores", "Time", "Environment"]
+    assert page.sections == ["Warnings", "Command", "Data", "Scores", "Time"]
     assert len(page.images) == 4
     assert page.text.count(NASTY) >= 7
-    for value in (found["accuracy"], found["roc_auc"], lost.importances_mean[0]):
+    for value in (found["accuracy"], found["roc_auc"], lost["columns"][0]["mean"]):
         assert f"{value:.6g}" in page.text
     assert "Columns: neg_log_loss lost where one is permuted, 3 name mean std x0" in page.text
 
@@ -96,7 +96,7 @@ def test_model__fitted_and_from_its_folder(tmp_path):
     write_report(tmp_path / "m", tmp_path / "folder.html")
     for name in ("fitted", "folder"):
         page = Page(tmp_path / f"{name}.html")
-        assert {"Warnings", "Model", "Environment"} <= set(page.sections)
+        assert {"Warnings", "Model"} <= set(page.sections)
         for words in (
             f"{model[-1].alpha_:.6g}",
             model.training_.choices[0].why,
@@ -148,7 +148,7 @@ def test_commands(cli, tables):
     given = ["train", tables / "train.parquet", tables / "m", "--target", "y", "--cluster", "none"]
     cli(*given, "--report", tables / "t.html")
     page = Page(tables / "t.html")
-    assert page.sections == ["Warnings", "Command", "Data", "Model", "Time", "Memory", "Environment"]
+    assert page.sections == ["Warnings", "Command", "Data", "Model", "Time", "Memory"]
     for words in ("age <years>", NASTY, f"distrf train {tables / 'train.parquet'}", "peak per worker"):
         assert words in page.text
     cli(*given, "--resume", "--report", tables / "other.html")  # of a job that is done
@@ -157,7 +157,7 @@ def test_commands(cli, tables):
     said = cli(*given, "--importance", "--report", tables / "e.html")
     assert '"report"' in said.out
     page = Page(tables / "e.html")
-    assert {"Command", "Data", "Scores", "Time", "Memory", "Environment"} <= set(page.sections)
+    assert {"Command", "Data", "Scores", "Time", "Memory"} <= set(page.sections)
     assert len(page.images) == 4
     beware = "of the rows have a label that no training row had"
     assert beware in said.out

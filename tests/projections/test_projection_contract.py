@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from contracts import SHIFT_INVARIANT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import dtypes, ranges, seeds
 
 from distrf.errors import InputError
-from distrf.kernels import Cauchy, Gaussian, Laplacian, Matern
+from distrf.kernels import Gaussian, Laplacian, Matern
 from distrf.maps import FourierMap
 from distrf.projections import PROJECTIONS, make_projection
-
-KERNELS = [Gaussian(), Laplacian(), Cauchy(), Matern(0.5), Matern(2.5)]
 
 
 def serves(name, kernel):
     return kernel.isotropic or not PROJECTIONS[name].isotropic
 
 
-PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in KERNELS if serves(name, kernel)]
+PAIRS = [(name, kernel) for name in sorted(PROJECTIONS) for kernel in SHIFT_INVARIANT if serves(name, kernel)]
 pairs = pytest.mark.parametrize(("name", "kernel"), PAIRS, ids=lambda v: v if isinstance(v, str) else str(v))
 names = pytest.mark.parametrize("name", sorted(PROJECTIONS))
 
@@ -176,7 +175,7 @@ class TestUnbiased:
 
 @names
 def test_refusals_name_projection_kernel_and_remedy(name):
-    for kernel in KERNELS:
+    for kernel in SHIFT_INVARIANT:
         if not serves(name, kernel):
             with pytest.raises(InputError, match=rf"{name}.*{kernel.name}.*use projection="):
                 FourierMap(8, 32, kernel, 1.0, name, "paired", 0)

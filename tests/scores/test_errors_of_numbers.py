@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from sklearn import metrics as reference
 
-from distrf.errors import InputError
 from distrf.scores.errors import ErrorSums, ProbabilitySums
 
 
@@ -47,17 +46,3 @@ def test_losses_of_probabilities__equal_scikit_learn(rng, classes):
     found = summed(lambda: ProbabilitySums(np.arange(classes)), codes, P, w)
     assert found["log_loss"] == pytest.approx(reference.log_loss(codes, P, sample_weight=w), rel=1e-12)
     assert found["brier"] == pytest.approx(reference.brier_score_loss(codes, P, sample_weight=w), rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("P", "match"),
-    [
-        (np.array([0.2, 1.8]), "between 0 and 1"),
-        (np.full((2, 3), 0.5), "sum to 1"),
-        (np.full((2, 2), 0.5), "a column a class"),
-    ],
-)
-def test_what_is_no_probability_is_refused(P, match):
-    sums = ProbabilitySums(np.arange(3 if P.ndim > 1 else 2))
-    with pytest.raises(InputError, match=match):
-        sums.add(np.array([0, 1]), P)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import metrics as reference
 
-from distrf.scores.ranking import BINS, ClassRankings, Ranking, _ordered
+from distrf.scores.ranking import BINS, Ranking, _ordered
 
 
 def ranking(scores, positive, weight=None, m=BINS, cuts=()):
@@ -129,4 +129,3 @@ def test_scores_that_are_not_defined():
     assert np.isnan(found.roc_auc())
     assert found.average_precision() == 1.0
     assert np.isnan(found.average_precision(of_others=True))
-    assert np.isnan(list(ClassRankings(np.array([3])).scores().values())).all()

@@ -39,19 +39,19 @@ def read(path, **selection):
 def test_types_and_missing_words_are_those_of_pandas(tmp_path):
     path = tmp_path / "a.csv"
     path.write_text(
-        "i,x,b,d,s,z,c,t,e,h,q\n"
-        "1,1,true,2020-01-01,2020-01-01 10:00,2020-01-01T10:00Z,10:00:00,a,,0x1F,\"1\"\n"
-        ",2.5,,NA,nan,null,,None,<NA>,0x2A,\"2\"\n"
+        "i,x,b,d,s,z,c,t,e,h,q,n\n"
+        "1,1,true,2020-01-01,2020-01-01 10:00,2020-01-01T10:00Z,10:00:00,a,,0x1F,\"1\",007\n"
+        ",2.5,,NA,nan,null,,None,<NA>,0x2A,\"2\",10\n"
     )  # fmt: skip
     assert types(path) == [
         "int64", "double", "bool", "date32[day]", "timestamp[ms]", "timestamp[ms, tz=UTC]", "time64[us]", "string",
-        "null", "string", "int64",
+        "null", "string", "int64", "string",
     ]  # fmt: skip
     at = dt.datetime(2020, 1, 1, 10)
     table = pa.table({
         "i": [1, None], "x": [1.0, 2.5], "b": [True, None], "d": [at.date(), None], "s": [at, None],
         "z": pa.array([at, None], pa.timestamp("s", "UTC")), "c": [at.time(), None], "t": ["a", None], "e": pa.nulls(2),
-        "h": ["0x1F", "0x2A"], "q": [1, 2],
+        "h": ["0x1F", "0x2A"], "q": [1, 2], "n": ["007", "10"],
     })  # fmt: skip
     np.testing.assert_array_equal(read(path), coded(table, open_source(path, Selection(coded=True)).coded))
     assert set(csv_source.NULLS) == pd._libs.parsers.STR_NA_VALUES
@@ -60,9 +60,9 @@ def test_types_and_missing_words_are_those_of_pandas(tmp_path):
 #: A value far down, and the type of a column of a first value and this one.
 LATE = {
     ("1", "1.5"): "double",
-    ("1", "9" * 20): "string",
-    ("1", str(2**64 - 1)): "uint64",
-    ("-1", str(2**64 - 1)): "string",
+    ("1", "9" * 20): "decimal128(38, 0)",
+    ("1", "9" * 39): "string",
+    ("-1", str(2**64 - 1)): "decimal128(38, 0)",
     ("1", "many"): "string",
     ("1.5", "many"): "string",
     ("", "7"): "int64",
@@ -76,6 +76,16 @@ LATE = {
 }
 
 
+def test_codes_of_digits_are_numbers_where_numbers_are_asked_for(tmp_path):
+    numbers = np.arange(120) * 37 % 90
+    pd.DataFrame({"n": numbers, "y": numbers * 1.0}).to_csv(tmp_path / "plain.csv", index=False)
+    (tmp_path / "padded.csv").write_text("n,y\n" + "".join(f"{n:03},{n}.0\n" for n in numbers))
+    for name, said in (("plain", {}), ("padded", {"n": "number"})):
+        model = distrf.train(tmp_path / f"{name}.csv", target="y", map=None, kinds=said)
+        for rows in ("plain", "padded"):
+            np.testing.assert_allclose(distrf.predict(model, tmp_path / f"{rows}.csv"), numbers, atol=0.1)
+
+
 @pytest.mark.parametrize("where", ["file", "folder"])
 def test_a_type_holds_all_values(tmp_path, where):
     """Of a long file, and of a folder with one file that has the first values and one that has the other."""
@@ -85,17 +95,13 @@ def test_a_type_holds_all_values(tmp_path, where):
     texts = [[head, *parts[0], *parts[1]]] if where == "file" else [[head, *part] for part in parts]
     for number, rows in enumerate(texts):
         (tmp_path / f"{number}.csv").write_text("\n".join(rows))
-    wanted = ["string" if kind == "uint64" and first == "-1" else kind for (first, _), kind in LATE.items()]
-    if where == "folder":  # of files integers meet as decimals
-        wanted = ["decimal128(38, 0)" if kind == "uint64" else kind for kind in wanted]
-        wanted[3], wanted[12] = "decimal128(38, 0)", "string"  # which Arrow does not take for a time
-    assert types(tmp_path) == wanted
+    assert types(tmp_path)[:12] == [*LATE.values()][:12]
+    # Of a file that has nothing else Arrow does not take the other for a time.
+    assert types(tmp_path)[12:] == ["time64[us]" if where == "file" else "string", "string"]
     assert open_source(tmp_path, Selection(coded=True)).shape[0] == many + 1
     number = TableSchema((ColumnType("c4", "double", "number"),))
-    such = r", such as 'many' \(row 30,001 of .*0.csv'\)" if where == "file" else ""
-    with pytest.raises(
-        InputError, match=rf"'c4' holds text \(string\) and held numbers \(double\){such}; rename"
-    ):
+    such = r"holds text \(string\) and held numbers \(double\); .* \(in '.*csv': 'c4' has 'many' in row"
+    with pytest.raises(InputError, match=rf"'c4' {such} {many + 1:,}\)"):
         open_source(tmp_path, Selection(coded=number))
 
 
@@ -277,8 +283,15 @@ def test_scratch_is_kept_and_found_again(tmp_path, monkeypatch):
         for _ in range(2):
             np.testing.assert_array_equal(run(open_rows(tmp_path / "a.csv", scratch=scratch)[0]), [[1, 2]])
     (made,) = (tmp_path / "s").iterdir()
+    made.rename(f"{made}.partial")  # what a job that was killed leaves
+    open_rows(tmp_path / "a.csv", scratch=tmp_path / "s")
+    assert list((tmp_path / "s").iterdir()) == [made]
     before = made.stat().st_mtime_ns
     (tmp_path / "b.csv").write_text("a,b\n1,x\n")
     open_table(tmp_path / "*.csv", scratch=tmp_path / "s")
     assert made.stat().st_mtime_ns == before
-    assert len(list((tmp_path / "s").iterdir())) == 3  # b of the first file became text
+    first, *others = sorted((tmp_path / "s").iterdir())
+    assert len(others) == 2  # b of the first file became text
+    first.write_bytes(others[0].read_bytes())
+    with pytest.raises(StoreError, match="its rows are those of another place"):
+        open_table(tmp_path / "*.csv", scratch=tmp_path / "s")

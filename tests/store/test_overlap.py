@@ -36,7 +36,7 @@ def folder(tmp_path, monkeypatch):
     "featurize good.zarr good.zarr --overwrite", "featurize good.zarr out.zarr --save-map good.zarr/map",
     "featurize good.zarr out.zarr --save-map out.zarr", "train good.zarr good.zarr/model --overwrite",
     "train good.zarr out --report good.zarr/out.html", "evaluate model link.zarr --report good.zarr/X/scores.html",
-    "tune good.zarr good.zarr", "ingest table.npz . --overwrite",
+    "tune good.zarr good.zarr --grid n_components=16,32", "ingest table.npz . --overwrite",
 ])  # fmt: skip
 def test_commands(folder, arguments):
     before = contents(folder)

@@ -39,7 +39,7 @@ from distrf.store import (
     StoreInfo,
     create,
     finish,
-    pending_blocks,
+    info,
     read_model_folder,
     write_block,
     write_model_folder,
@@ -101,7 +101,7 @@ def s3(s3_endpoint, monkeypatch):
 def write(url, n=160, block=10, **spec):
     """A store of distrf."""
     store = create(url, StoreInfo.of({"X": ((3,), "f4"), "y": ((), "i4")}, n, block, kind="rows", spec=spec))
-    for index in pending_blocks(url):
+    for index in info(url).pending:
         rows = slice(index * block, (index + 1) * block)
         write_block(url, index, {"X": X[:n][rows], "y": Y[:n][rows]}, store_id=store.id)
     finish(url, store_id=store.id)
@@ -133,7 +133,7 @@ def test_rows(s3):
     for index in (2, 0):
         start, stop = store.bounds(index)
         write_block(url, index, {"X": X[start:stop]}, store_id=store.id)
-    assert pending_blocks(url) == [1]
+    assert info(url).pending == [1]
     with pytest.raises(StoreError, match="only a complete store can be read"):
         open_rows(url)
     write_block(url, 1, {"X": X[10:20]}, store_id=store.id)

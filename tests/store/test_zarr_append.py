@@ -22,6 +22,7 @@ from distrf import ingest, open_rows, write_rows
 from distrf.errors import InputError, SpecMismatchError, StoreError
 from distrf.progress import listening
 from distrf.store import info, zarr_layout
+from distrf.store.zarr_arrays import CsrArray
 
 
 def rows(n, d=3, seed=0, dtype="f4", sparse=False):
@@ -179,6 +180,13 @@ def test_another_append_takes_the_place_of_one_that_was_killed(tmp_path, monkeyp
             ingest(tmp_path / f"{name}.npy", path, append=True)
         np.testing.assert_array_equal(read(path)[0], X)
         assert not [name for name in contents(path) if name.startswith(("manifest", "append", "X/c/7"))]
+
+
+def test_what_a_killed_writer_left_behind_the_old_rows_of_csr(tmp_path):
+    for name in ("2.npz", "3.npz", f"3.npz.{'0' * 32}.partial"):
+        (tmp_path / name).touch()
+    CsrArray(str(tmp_path), (35, 3), 10, np.dtype("f4")).resize((25, 3))
+    assert [path.name for path in tmp_path.iterdir()] == ["2.npz"]
 
 
 # ---- what is refused ------------------------------------------------------------------------------------------

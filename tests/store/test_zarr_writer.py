@@ -16,7 +16,7 @@ from strategies import shapes
 
 from distrf import open_rows
 from distrf.errors import InputError, InUseError, SpecMismatchError, StoreError
-from distrf.store import StoreInfo, create, finish, info, pending_blocks, write_block
+from distrf.store import StoreInfo, create, finish, info, write_block
 
 
 @settings(max_examples=25)
@@ -78,7 +78,7 @@ def test_same_spec_resumes_and_other_spec_is_an_error(tmp_path):
     holds = StoreInfo.of({"X": ((2,), "f8")}, 25, 10, kind="rows", spec={"gamma": 1.0, "name": "a"})
     again = create(path, replace(holds, provenance={"x": 1}))
     assert again.complete
-    assert pending_blocks(path) == []
+    assert info(path).pending == []
     with pytest.raises(SpecMismatchError, match=r"spec.gamma: 1.0 -> 2.0.*another path.*overwrite") as caught:
         create(path, replace(holds, spec={"gamma": 2.0, "name": "a"}))
     assert "name" not in str(caught.value).replace("spec.gamma", "")
@@ -126,7 +126,7 @@ def test_wrong_blocks_are_refused_before_anything_is_written(tmp_path, block, me
     store = create(path, StoreInfo.of({"X": ((2,), "f4"), "y": ((), "i4")}, 20, 10, kind="rows", spec={}))
     with pytest.raises(InputError, match=message):
         write_block(path, 0, block, store_id=store.id)
-    assert pending_blocks(path) == [0, 1]
+    assert info(path).pending == [0, 1]
     assert not (path / "X/c").exists()
     with pytest.raises(StoreError, match="block 2 is outside the store"):
         write_block(path, 2, block, store_id=store.id)
@@ -149,7 +149,7 @@ def test_a_job_does_not_write_into_the_store_of_another(tmp_path, place):
     second = other_store(path)
     with pytest.raises(InUseError, match="another job has made it anew"):
         write_block(path, 0, {"X": ones}, store_id=first.id)
-    assert pending_blocks(path) == [0, 1]
+    assert info(path).pending == [0, 1]
     for index in (0, 1):
         write_block(path, index, {"X": 2 * ones}, store_id=second.id)
     with pytest.raises(InUseError, match="another job has made it anew"):

@@ -173,7 +173,7 @@ def test_checkpoint_of_another_fit_is_refused(tmp_path, rows, base):
     with pytest.raises(SpecMismatchError, match="a fit to other rows"):
         RangeFinder(8, checkpoint=tmp_path / "a", solver="finder").find(rows + 1, base)
     write_model_folder(tmp_path / "b", {"model": 1}, {})
-    with pytest.raises(StoreError, match="not a checkpoint"):
+    with pytest.raises(StoreError, match="must be free or hold a distrf checkpoint"):
         RangeFinder(9, checkpoint=tmp_path / "b").find(rows, base)
 
 
