@@ -32,7 +32,7 @@ SIZES: dict[str, tuple[int, ...]] = {
     "distrf/projections": (546, 7),
     "distrf/ridge": (578, 6),
     "distrf/scores": (545, 7),
-    "distrf/sgd": (1485, 11),
+    "distrf/sgd": (1487, 11),
     "distrf/store": (3379, 22),
     "distrf/subspace": (466, 6),
     "distrf/tables": (801, 7),
