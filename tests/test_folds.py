@@ -205,7 +205,7 @@ def test_encoder_crosses_by_given_folds(chunks):
     y, folds = rng.normal(size=50)[group] + 0.1 * rng.normal(size=n), group % 5
     coded = open_table(pa.table({"town": names[group], "x": rng.normal(size=n)}))
     columns = {"town": "category", "x": "number"}
-    encoder = TableEncoder(schema=coded.schema.spec(), columns=columns, max_levels=10, random_state=0)
+    encoder = TableEncoder(schema=coded.schema.spec(), columns=columns, max_levels=10)
     arrays = (coded.rows(), y, folds)
     rows, targets, given = (
         arrays if chunks is None else (lazy(a, k) for a, k in zip(arrays, (chunks, 100, 70), strict=True))

@@ -132,7 +132,7 @@ def method(name: str, p: Problem, seed: int, D: int = 1024) -> Any:
             distrf.StreamingRidgeClassifier(cv="holdout") if p.labels else distrf.StreamingRidge(cv="holdout")
         )
         scaler = distrf.StreamingScaler("maxabs" if sparse else "standard")
-        coded = [distrf.TableEncoder(random_state=seed)] if frame else [scaler]
+        coded = [distrf.TableEncoder()] if frame else [scaler]
         coded = [] if p.kind == "image" else coded
         single = FunctionTransformer(methodcaller("astype", np.float32), accept_sparse=True)
         return make_pipeline(*coded, single, distrf.WithColumns(learned, random_state=seed), made)

@@ -23,32 +23,11 @@ _COUNTED = 128
 #: Dates end at +-2^43 seconds from 1970, some 278,000 years.
 _LAST_DATE = 2.0**43
 _DAY = 86400
-#: An odd word with random bits, and the multipliers and the shift of MurmurHash3's last steps (Appleby 2011, public domain).
-_FIRST, _SECOND, _THIRD = (
-    np.uint64(0x9E3779B97F4A7C15),
-    np.uint64(0xFF51AFD7ED558CCD),
-    np.uint64(0xC4CEB9FE1A85EC53),
-)
-_SHIFT, _HALF, _ONE = np.uint64(33), np.uint64(32), np.uint64(1)
 
 
 @jit
 def _feature(value: float) -> np.float32:
     return np.float32(min(max(value, -LIMIT), LIMIT))
-
-
-@jit
-def _mixed(h: np.uint64) -> np.uint64:
-    """A one-to-one map of 64-bit words after which every bit depends on all bits."""
-    h = (h ^ (h >> _SHIFT)) * _SECOND
-    h = (h ^ (h >> _SHIFT)) * _THIRD
-    return h ^ (h >> _SHIFT)
-
-
-@jit
-def _bits(x: float) -> np.uint64:
-    """The bits of a number as a word; 0 and -0 are one number."""
-    return np.float64(x + 0.0).view(np.uint64)
 
 
 @jit
@@ -138,20 +117,6 @@ def _one_hot(
 
 
 @jit
-def _hashed(
-    x: np.ndarray, given: np.ndarray, missing: float, first: int, values: np.ndarray, places: np.ndarray
-) -> None:
-    value, width, word = _feature(given[0]), np.uint64(given[1]), np.uint64(given[2])
-    for i in range(x.size):
-        if x[i] == missing:
-            values[i, 0], places[i, 0] = value, first + np.int64(width)
-        else:
-            h = _mixed(_mixed(_bits(x[i])) ^ word)
-            values[i, 0] = value if h & _ONE else -value
-            places[i, 0] = first + np.int64(((h >> _HALF) * width) >> _HALF)
-
-
-@jit
 def _looked_up(x: np.ndarray, given: np.ndarray, folds: np.ndarray, values: np.ndarray) -> None:
     outputs, levels = np.int64(given[1]), np.int64(given[2])
     codes, means = given[3 : 3 + levels], given[3 + levels :]
@@ -225,8 +190,6 @@ def fill_slots(
         elif kind == 4:
             _one_hot(x, given, missing, first, out, where)
         elif kind == 5:
-            _hashed(x, given, missing, first, out, where)
-        elif kind == 6:
             _looked_up(x, given, folds, out)
         else:
             _cycle(x, given, missing, out)

@@ -77,10 +77,6 @@ class TableMap(FeatureMap):
         stops = np.cumsum(sizes, axis=0)
         starts = stops - sizes
         D, slots, _ = stops[-1].tolist()
-        if D >= 2**31:
-            raise InputError(
-                f"a table map makes fewer than 2**31 features, got {D}; hash the columns of many levels"
-            )
         kinds = [(ENCODINGS.index(type(e)), e.column) for e in encodings]
         parts = np.ascontiguousarray(np.column_stack([kinds, starts, stops[:, 2:]]), dtype=np.int64)
         numbers = np.concatenate(vectors) + 0.0  # -0 is 0

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..errors import InputError
 from ..parameters import check_fields, plain_type
-from ..randomness import below, mixed_words, quantile, raw_words
+from ..randomness import below, mixed_words, quantile
 from .table_missing import is_missing
 
 #: Folds of the rows in the cross-fitting of target means.
@@ -227,40 +227,6 @@ class OneHot(Encoding):
 
 
 @dataclass(frozen=True, eq=False)
-class Hashed(Encoding):
-    """`factor` with a sign, in one of `size` features; both come from a hash of x. Missing values have one more feature.
-
-    Parameters
-    ----------
-    column, factor : as in `Encoding`
-    size : the number of features for values
-    word : a whole number below 2^52, which chooses the hash; see `seeded`
-    """
-
-    size: int
-    word: int
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._require(
-            1 <= self.size < 2**31 and 0 <= self.word < 2**52, "1 <= size < 2**31 and 0 <= word < 2**52"
-        )
-
-    @classmethod
-    def seeded(cls, column: int, factor: float, size: int, seed: int) -> Self:
-        """The hash that a seed gives this column."""
-        return cls(column, factor, size, int(raw_words(seed, "hashed column", column, 1)[0]) >> 12)
-
-    @property
-    def width(self) -> int:
-        return self.size + 1
-
-    @property
-    def slots(self) -> int:
-        return 1
-
-
-@dataclass(frozen=True, eq=False)
 class TargetMeans(Encoding):
     """Numbers looked up by x: `factor` times the means of C targets over the training rows that share the value of x.
 
@@ -372,7 +338,6 @@ ENCODINGS: tuple[type[Encoding], ...] = (
     PiecewiseLinear,
     Indicator,
     OneHot,
-    Hashed,
     TargetMeans,
     Cycle,
 )

@@ -274,7 +274,7 @@ def _with_missing(data: Rows) -> Rows:
     sample = take_rows(X, sampled_rows(len(X), 2000, 0, "missing")) if is_dask_collection(X) else X
     if not np.isnan(np.min(sample, initial=0.0)):  # without an array of as many truths
         return data
-    return replace(data, X=coded_numbers(X), encoder=TableEncoder(random_state=0))
+    return replace(data, X=coded_numbers(X), encoder=TableEncoder())
 
 
 def _open_table(
@@ -323,7 +323,7 @@ def coded_rows(data: Any, table: Table, schema: TableSchema, kinds: Sequence[Col
         table.rows(schema), table.y if y is None else plain_rows(y, "y"),
         info=table.place.source.coded_as(schema) if at_path else None,
         reading={"target": table.target if y is None else None, "columns": schema.names, "y": _token(y)},
-        encoder=TableEncoder(schema=schema.spec(), columns=kept, random_state=0), kinds=kinds,
+        encoder=TableEncoder(schema=schema.spec(), columns=kept), kinds=kinds,
         table=table if at_path else getattr(table.place, "table", data),
     )  # fmt: skip
 

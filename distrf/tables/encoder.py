@@ -24,7 +24,6 @@ from ..maps.table_missing import MISSING, UNREAD
 from ..parameters import (
     JOBS,
     NONE,
-    SEED,
     check_parameters,
     estimator,
     instance,
@@ -33,12 +32,11 @@ from ..parameters import (
     param,
     whole,
 )
-from ..randomness import draw_seed
 from ..store.csv_source import CsvSource
 from ..store.table_facts import column_facts
 from ..store.table_schema import TableSchema, listed
 from ..targets import Targets, as_columns, class_targets, regression_targets
-from ..typing import ArrayLike, RandomState
+from ..typing import ArrayLike
 from .drift import find_drift
 from .encodings import (
     MOST_TARGETS,
@@ -57,8 +55,8 @@ class TableEncoder(FeatureEstimator):
     """Encode the columns of a table as numbers of like size, in one pass.
 
     Numbers are scaled, and missing ones replaced by the median beside a column that marks them. Categories of few levels
-    become one-hot columns; those of many the mean of the target over the rows of other folds (or, without a target, hashed
-    one-hot columns). Dates become the time elapsed and what returns with day, week and year. Ids and constant columns are
+    become one-hot columns; those of many the mean of the target over the rows of other folds (or, without a target, one-hot
+    columns of the most frequent ones). Dates become the time elapsed and what returns with day, week and year. Ids and constant columns are
     left out. `columns_` says what was taken for what.
 
     Parameters
@@ -72,7 +70,7 @@ class TableEncoder(FeatureEstimator):
         Bins of "piecewise"; fewer where quantiles coincide.
     max_levels : int, default=32
         Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
-        a category is the means of the target [2]_ if there is one with at most eight columns, else 256 columns with signs by a hash.
+        a category is the means of the target [2]_ if there is one with at most 32 columns, else the most frequent ones have columns.
     columns : dict of str to str or None, default=None
         What some columns are, in place of a guess: "number", "category", "code", "date", "id" or "drop".
     target_type : {"auto", "labels", "numbers"}, default="auto"
@@ -81,8 +79,6 @@ class TableEncoder(FeatureEstimator):
         Rows are coded rows of this schema: what `Table.schema.spec()` returns. Then `columns` names all columns.
     n_jobs : int or None, default=-1
         Threads for rows in memory: -1 takes all cores, None takes one.
-    random_state : int, Generator, RandomState or None, default=None
-        Seed of the hashes. None draws one.
 
     Attributes
     ----------
@@ -114,7 +110,7 @@ class TableEncoder(FeatureEstimator):
     >>> import pyarrow as pa
     >>> from distrf import TableEncoder
     >>> table = pa.table({"age": [31.0, None, 52.0, 47.0], "city": ["Ulm", "Bonn", "Ulm", "Ulm"]})
-    >>> encoder = TableEncoder(random_state=0)
+    >>> encoder = TableEncoder()
     >>> encoder.fit_transform(table).shape
     (4, 6)
     >>> [column["encoding"] for column in encoder.columns_]
@@ -136,7 +132,6 @@ class TableEncoder(FeatureEstimator):
         default=None, rule=instance(Mapping, "the spec of a schema") | NONE
     )
     n_jobs: int | None = param(default=-1, rule=JOBS)
-    random_state: RandomState = param(default=None, rule=SEED)
 
     def fit(self, X: Any, y: ArrayLike | None = None, folds: ArrayLike | None = None) -> TableEncoder:
         """Learn the encodings, in one pass over the rows.
@@ -280,13 +275,12 @@ class TableEncoder(FeatureEstimator):
         check_parameters(self)
         schema, kinds, rows = self._described(X)
         self.n_features_in_ = rows.shape[1]
-        seed = draw_seed(self.random_state)
         targets, y = self._targets(rows, y, kinds)
         reduction = self._reduction(kinds, rows.shape[0], targets)
         given = given_folds(rows, folds)
         summary = summarise(rows, reduction, y, None if given is None else given.values)
         crossing = "rows" if given is None else "later" if given.n_folds == 1 else "folds"
-        encoded = encode_columns(kinds, summary, replace(self._choices(seed), crossing=crossing))
+        encoded = encode_columns(kinds, summary, replace(self._choices(), crossing=crossing))
         encodings = [one for _, made in encoded for one in made]
         if not encodings:
             left = listed(f"{facts['name']!r}: {facts['why']}" for facts, _ in encoded)
@@ -334,9 +328,9 @@ class TableEncoder(FeatureEstimator):
         targets = class_targets(y, None, None) if labels else regression_targets(y, None)
         return (targets, y) if targets.width <= MOST_TARGETS else (None, None)
 
-    def _choices(self, seed: int) -> Choices:
+    def _choices(self) -> Choices:
         numbers = "robust" if self.numbers == "auto" else self.numbers
-        return Choices(numbers, self.n_bins, self.max_levels, seed)
+        return Choices(numbers, self.n_bins, self.max_levels)
 
     def _reduction(self, kinds: list[ColumnKind], n: int, targets: Targets | None) -> SummaryReduction:
         counted = ("category",) if targets is None else ("category", "code")
@@ -350,7 +344,7 @@ class TableEncoder(FeatureEstimator):
         return map_features(map_, rows)
 
     def _planned_map(self, d: int) -> FeatureMap:
-        return TableMap.of_encodings(d, planned_encodings(self._planned_kinds(d), self._choices(0)))
+        return TableMap.of_encodings(d, planned_encodings(self._planned_kinds(d), self._choices()))
 
     def _planned_kinds(self, d: int) -> list[ColumnKind]:
         said = self.columns if self.schema is not None and self.columns else dict.fromkeys(range(d), "number")
@@ -377,16 +371,6 @@ class TableEncoder(FeatureEstimator):
         """
         check_is_fitted(self)
         return feature_names([column["name"] for column in self.columns_], self.map_.encodings())
-
-    def source_names(self) -> list[str]:
-        """Names of the columns that the features are of.
-
-        Returns
-        -------
-        list of str, of length D
-            Such as "age", "age", "city", "when".
-        """
-        return [self.columns_[one.column]["name"] for one in self.map_.encodings() for _ in range(one.width)]
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -14,7 +14,6 @@ import numpy as np
 from ..maps.table_columns import (
     Cycle,
     Encoding,
-    Hashed,
     Indicator,
     OneHot,
     PiecewiseLinear,
@@ -27,7 +26,7 @@ from ..maps.table_missing import MISSING
 from .codes import levels_tell
 from .frequent import FrequentCodes
 from .kinds import ColumnKind
-from .summary import NumberSummary, RowSample, TableSummary
+from .summary import NumberSummary, TableSummary
 
 #: How numbers are encoded: in what order `TableEncoder` names them.
 NUMBERS = ("standard", "robust", "quantile", "piecewise", "both")
@@ -37,10 +36,8 @@ _QUANTILES = 65
 _GRID = 1024
 #: Interquartile range of the standard normal law.
 _NORMAL_RANGE = 1.3489795003921634
-#: Hashed features of a category.
-_HASHED = 256
 #: Encoded targets for which the means of levels are features.
-MOST_TARGETS = 8
+MOST_TARGETS = 32
 #: Rows by which the mean of a level is drawn to the mean of all, at least and at most.
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 1.0, 1e4
 _LARGEST = 1e300
@@ -53,7 +50,6 @@ class Choices:
     numbers: str = "robust"
     n_bins: int = 16
     max_levels: int = 32
-    seed: int = 0
     crossing: str = "rows"
 
 
@@ -209,18 +205,15 @@ def _encode_levels(
     levels = f"{len(codes):,} levels" if exact else f"more than {len(codes):,} levels"
     # Of a level that was dropped now and then, the sums are of a part of its rows: at least 19 in 20 of these.
     whole = known.counts >= 19 * known.lost
-    frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])
     made: Encoding
     if exact and len(codes) <= choices.max_levels:
         made, words = OneHot(j, 1.0, codes), f"one-hot, {len(codes)} levels"
     elif known.n_outputs > 0 and known.counts[whole].sum() >= known.rows / 2:
         made = _target_means(j, known.codes[whole], known.sums[whole], summary, choices.crossing)
         words = f"means of the target, {levels}"
-    elif known.n_outputs == 0 and counts[np.isin(codes, frequent)].sum() >= 0.95 * known.rows:
-        made, words = OneHot(j, 1.0, frequent), f"one-hot, {len(frequent)} of {levels}"
     else:
-        made = Hashed.seeded(j, 1.0, _HASHED, choices.seed)
-        words = f"hashed to {_HASHED} features, {levels}"
+        frequent = np.sort(codes[np.argsort(-counts, kind="stable")[: choices.max_levels]])
+        made, words = OneHot(j, 1.0, frequent), f"one-hot, {len(frequent)} of {levels}"
     return _encoded(kind, words, (made,), missing, exact=exact)
 
 
@@ -257,7 +250,6 @@ _SUFFIXES: dict[type[Encoding], Callable[[Any], list[str]]] = {
     Indicator: lambda one: ["_missing"],
     PiecewiseLinear: lambda one: [f"_bin{t}" for t in range(one.width)],
     OneHot: lambda one: [*(f"_level{k}" for k in range(len(one.codes))), "_other", "_missing"],
-    Hashed: lambda one: [*(f"_hash{k}" for k in range(one.size)), "_missing"],
     TargetMeans: lambda one: [f"_mean{c}" for c in range(one.width)] if one.width > 1 else ["_mean"],
     Cycle: lambda one: [f"_{one.period}_sin", f"_{one.period}_cos"],
 }
@@ -281,7 +273,7 @@ def feature_names(columns: Sequence[str], encodings: Sequence[Encoding]) -> np.n
 
 
 def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Encoding]:
-    """The most features that columns of these kinds become, but for categories that are hashed.
+    """The most features that columns of these kinds become.
 
     Parameters
     ----------
@@ -300,7 +292,7 @@ def planned_encodings(kinds: Sequence[ColumnKind], choices: Choices) -> list[Enc
     numbers = NumberSummary(4096, 1, 5e8, 1e18, 0.0, 1e9, True, values)
     categories = {j: levels for j, kind in enumerate(kinds) if kind.kind == "category"}
     others = {j: numbers for j, kind in enumerate(kinds) if kind.used and j not in categories}
-    summary = TableSummary(0, others, categories, np.zeros((0, 1)), np.zeros(0), RowSample(1, 0))
+    summary = TableSummary(0, others, categories, np.zeros((0, 1)), np.zeros(0), np.empty((0, 0)))
     encoded = encode_columns(kinds, summary, choices)
     means = [Indicator(j, 1.0) for j, kind in enumerate(kinds) if kind.kind == "code"]  # a column of each
     return [one for _, made in encoded for one in made] + means or [Units(0, 1.0, 0.0, 0.0, 1.0)]

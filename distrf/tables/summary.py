@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from dask.base import is_dask_collection
 
-from ..execution.passes import SizedState, run_pass
+from ..execution.passes import run_pass
 from ..maps.table_columns import FOLDS, given_cells, row_folds
 from ..maps.table_missing import UNREAD, is_missing, with_missing
 from ..randomness import mixed_words
@@ -96,51 +96,6 @@ class NumberSummary:
 
 
 @dataclass
-class RowSample(SizedState):
-    """The values of the rows whose numbers have the least hashes: a function of the rows alone, in whatever blocks they come.
-
-    Parameters
-    ----------
-    k : int
-        Most rows.
-    d : int
-        Most values of a row.
-
-    Attributes
-    ----------
-    keys : uint64 array of shape (up to k,), ascending
-    values : float64 array of shape (up to k, up to d)
-    """
-
-    k: int
-    d: int
-    keys: np.ndarray = field(init=False)
-    values: np.ndarray = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.keys, self.values = np.empty(0, np.uint64), np.empty((0, self.d))
-
-    @property
-    def nbytes(self) -> int:
-        """Most bytes of the state."""
-        return 8 * (1 + self.d) * self.k
-
-    def add(self, keys: np.ndarray, values: np.ndarray) -> None:
-        """Draw from rows by the hashes of their numbers."""
-        if len(self.keys) == self.k > 0:
-            low = keys < self.keys[-1]
-            keys, values = keys[low], values[low]
-        values = np.concatenate([self.values, values]) if len(self.keys) else values
-        keys = np.concatenate([self.keys, keys])
-        order = np.argsort(keys)[: self.k]
-        self.keys, self.values = keys[order], values[order]
-
-    def merge(self, other: RowSample) -> None:
-        """Draw from the rows of another state, which is left as it is."""
-        self.add(other.keys, other.values)
-
-
-@dataclass
 class TableSummary:
     """The state of the pass.
 
@@ -155,8 +110,8 @@ class TableSummary:
         The rows of each fold, and the sums of their encoded targets.
     squares : float64 array of shape (C,)
         Sums of their squares over all rows.
-    sample : RowSample
-        Of the columns of numbers.
+    sample : float64 array of shape (rows, columns of numbers)
+        Of the rows whose numbers have small hashes: a function of the rows alone, in whatever blocks they come.
     """
 
     rows: int
@@ -164,7 +119,7 @@ class TableSummary:
     levels: dict[int, FrequentCodes]
     totals: np.ndarray
     squares: np.ndarray
-    sample: RowSample
+    sample: np.ndarray
 
     def __sizeof__(self) -> int:
         held = [*self.columns.values(), *self.levels.values(), self.totals, self.squares, self.sample]
@@ -203,7 +158,7 @@ class SummaryReduction:
 
     @property
     def sampled_rows(self) -> int:
-        """How many rows the sample holds."""
+        """About how many rows the sample holds."""
         fit = max(_SAMPLE_BYTES // (8 * (1 + len(self.numbers))), _FEWEST_ROWS)
         return min(fit, _MOST_ROWS, max(self.n_rows, 1)) if self.numbers else 1
 
@@ -223,7 +178,7 @@ class SummaryReduction:
         C = self.width
         columns = {j: NumberSummary() for j in self.numbers}
         levels = {j: self._levels() for j in self.levels}
-        sample = RowSample(self.sampled_rows, len(self.numbers))
+        sample = np.empty((0, len(self.numbers)))
         return TableSummary(0, columns, levels, np.zeros((FOLDS, 1 + C)), np.zeros(C), sample)
 
     def update(
@@ -245,8 +200,9 @@ class SummaryReduction:
                 state.totals[:, 1 + c] += np.bincount(folds, Y[:, c], FOLDS)
             state.squares += (Y * Y).sum(axis=0)
         if self.numbers:
-            keys = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
-            state.sample.add(keys, X[:, list(self.numbers)])
+            words = mixed_words(np.arange(first_row, first_row + len(X), dtype=np.uint64))
+            taken = words <= np.uint64((2**64 - 1) * self.sampled_rows // max(self.n_rows, 1))
+            state.sample = np.concatenate([state.sample, X[taken][:, list(self.numbers)]])
         for j, column in state.columns.items():
             column.add(X[:, j])
         for j, levels in state.levels.items():
@@ -261,7 +217,7 @@ class SummaryReduction:
         left.rows += right.rows
         left.totals += right.totals
         left.squares += right.squares
-        left.sample.merge(right.sample)
+        left.sample = np.concatenate([left.sample, right.sample])
         return left
 
 
@@ -284,7 +240,7 @@ def summarise(X: Any, reduction: SummaryReduction, y: Any = None, folds: Any = N
     """
     more = [] if reduction.targets is None else [y] if folds is None else [y, folds]
     summary = run_pass(reduction, [X, *more], label="columns", block_rows=_BLOCK_ROWS)
-    for j, values in zip(reduction.numbers, summary.sample.values.T, strict=True):
+    for j, values in zip(reduction.numbers, summary.sample.T, strict=True):
         summary.columns[j].values = np.sort(values[~is_missing(values)])
     return summary
 

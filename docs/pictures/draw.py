@@ -484,7 +484,7 @@ def table_encoder():
     figure, axes = plt.subplots(1, 4, figsize=(7.8, 2.5))
     x = np.sort(rng(0).lognormal(0, 1.5, 2000))[:, None]
     for ax, numbers in zip(axes, ("standard", "robust", "quantile", "piecewise"), strict=True):
-        encoder = distrf.TableEncoder(numbers=numbers, random_state=0)
+        encoder = distrf.TableEncoder(numbers=numbers)
         Z = np.asarray(encoder.fit_transform(x))
         shown = Z[:, ::4] if Z.shape[1] > 4 else Z
         for j in range(shown.shape[1]):

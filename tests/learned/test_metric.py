@@ -231,7 +231,7 @@ def test_what_was_learned_is_saved_and_told(scale, tmp_path, rng):
     y = np.sin(table["age"] / 5) + (table["town"] == "b")
     table = table if scale == "auto" else table.drop(columns="town")
     learned = make_pipeline(
-        TableEncoder(numbers="piecewise", random_state=0) if scale == "auto" else StreamingScaler(),
+        TableEncoder(numbers="piecewise") if scale == "auto" else StreamingScaler(),
         WithColumns(LearnedMetric(base(), n_rounds=1), random_state=0), StreamingRidge(1e-3),
     ).fit(table, y)  # fmt: skip
     save_model(learned, tmp_path / "model")

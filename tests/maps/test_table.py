@@ -19,7 +19,6 @@ from distrf.maps.base import arrays_fingerprint
 from distrf.maps.table_columns import (
     FOLDS,
     Cycle,
-    Hashed,
     Indicator,
     OneHot,
     PiecewiseLinear,
@@ -32,17 +31,6 @@ from distrf.maps.table_columns import (
 from distrf.maps.table_missing import MISSING, is_missing
 
 EPS = 2.0**-23
-WORD = 2**64
-
-
-def mixed(h):
-    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        h = (h ^ (h >> 33)) * multiplier % WORD
-    return h ^ (h >> 33)
-
-
-def word_of(x):
-    return int(np.float64(x + 0.0).view(np.uint64))
 
 
 def piecewise(x, b):
@@ -85,10 +73,6 @@ def one_feature_set(encoding, x, fold):
     elif isinstance(e, OneHot):
         values = [float(x == code) for code in e.codes]
         values += [float(not gone and x not in e.codes), float(gone)]
-    elif isinstance(e, Hashed):
-        values = [0.0] * e.width
-        h = mixed(mixed(word_of(x)) ^ e.word)
-        values[e.size if gone else (h >> 32) * e.size >> 32] = 1.0 if gone or h & 1 else -1.0
     elif isinstance(e, TargetMeans):
         place = bisect.bisect_left(e.codes, x)
         known = place < len(e.codes) and e.codes[place] == x
@@ -134,7 +118,6 @@ CASES = {
     "one-hot": (OneHot(0, 2.0, np.array([-3.0, 0.0, 4.0])), [-3.0, 0.0, -0.0, 4.0, 3.0, 5.0, -9.0]),
     "one-hot of one": (OneHot(0, 2.0, np.array([4.0])), [3.0, 4.0, 5.0]),
     "one-hot of many": (OneHot(0, 1.0, np.arange(0.0, 900.0, 3.0)), [-1.0, 0.0, 1.0, 300.0, 897.0, 898.0, 2e15]),
-    "hashed": (Hashed.seeded(0, 0.5, 7, seed=3), [*range(40), -0.0, 2.0**52 - 1, 0.25]),
     "target means": (means_of([MISSING, 1.0, 5.0]), [1.0, 5.0, 2.0, -4.0, 6.0]),
     "means of many": (means_of(range(1000), 1), [0.0, 999.0, 500.0, 500.5, 1000.0, -1.0]),
     "no own mean of missing": (means_of([1.0, 5.0], 1), [1.0, 7.0]),
@@ -181,18 +164,6 @@ def test_scores_are_those_of_scikit_learn():
     inside = encoding.edges[1:-1, None]
     Z = TableMap.of_encodings(1, [encoding])(inside)
     np.testing.assert_allclose(Z, known.transform(inside), atol=1e-5)
-
-
-def test_hash_is_even_and_its_signs_are():
-    """64 cells of n = 20,000 codes, and signs: chi squared within 5 standard deviations; another seed is another hash."""
-    X = np.arange(20_000.0)[:, None]
-    Z, other = (TableMap.of_encodings(1, [Hashed.seeded(0, 1.0, 64, s)])(X) for s in (0, 1))
-    counts = np.abs(Z[:, :64]).sum(axis=0)
-    expected = len(X) / 64
-    assert ((counts - expected) ** 2 / expected).sum() < 63 + 5 * np.sqrt(2 * 63)
-    assert abs(Z.sum()) < 5 * np.sqrt(len(X))
-    same = (Z.argmax(axis=1) == other.argmax(axis=1)).mean()
-    assert same < 0.3  # of argmax, where half of the codes have only a -1
 
 
 def test_target_means_leave_the_own_fold_out():
@@ -329,7 +300,6 @@ def test_no_row_makes_an_infinity(csr):
         Scores(0, 1e300, 1e300, np.array([-1e300, 5e-324, 1e300]), np.array([-1e300, 0.0, 1e300])),
         PiecewiseLinear(0, -1e300, 1e300, np.array([-1e300, 0.0, 5e-324, 1e300])),
         OneHot(0, 1e300, np.array([0.0])),
-        Hashed.seeded(0, -1e300, 2, 0),
         Indicator(0, 1e300),
         means_of([0.0]),
         *(Cycle(0, 1e300, period) for period in ("hour", "weekday", "yearday")),
@@ -346,7 +316,7 @@ def test_no_row_makes_an_infinity(csr):
 def edited(parts=None, numbers=None, **entries):
     """The spec and the arrays of a map with some of both changed, by one who knows of the digest."""
     map_ = TableMap.of_encodings(
-        3, [OneHot(0, 1.0, np.arange(4.0)), Units(1, 1.0, 0.0, 0.0, 1.0), Hashed(2, 1.0, 8, 5)]
+        3, [OneHot(0, 1.0, np.arange(4.0)), Units(1, 1.0, 0.0, 0.0, 1.0), OneHot(2, 1.0, np.arange(1.0, 4.0))]
     )
     arrays = {name: array.copy() for name, array in map_.arrays.items()}
     for name, change in (("parts", parts), ("numbers", numbers)):
@@ -395,12 +365,10 @@ def test_parts_of_another_shape_or_type():
         (lambda: Scores(0, 1.0, 0.0, np.arange(3.0), np.zeros(2)), "a score for each edge"),
         (lambda: PiecewiseLinear(0, 1.0, 0.0, np.zeros(2)), "ascending edges, 2 at least"),
         (lambda: OneHot(0, 1.0, np.array([MISSING, 1.0])), "of which MISSING is none"),
-        (lambda: Hashed(0, 1.0, 0, 1), "1 <= size"),
         (lambda: TargetMeans(0, 1.0, np.arange(2.0), np.zeros((2, 3, 1))), r"means of shape \(6, 3, 'targets'\)"),
         (lambda: Cycle(0, 1.0, "month"), "a period of hour, weekday, yearday"),
         (lambda: TableMap.of_encodings(2, []), "at least one encoding"),
         (lambda: TableMap.of_encodings(2, [Indicator(2, 1.0)]), "column below 2"),
-        (lambda: TableMap.of_encodings(1, [Hashed(0, 1.0, 2**31 - 1, 0)]), "fewer than 2..31 features"),
     ],
 )  # fmt: skip
 def test_refusals(make, message):

@@ -7,12 +7,14 @@ import itertools
 
 import dask.array as da
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from strategies import small_seeds
 
+from distrf.tables import summary
 from distrf.tables.frequent import FrequentCodes
-from distrf.tables.summary import RowSample, SummaryReduction, summarise
+from distrf.tables.summary import SummaryReduction, summarise
 
 
 def total(empty, blocks, rng):
@@ -45,15 +47,18 @@ def draw_codes(rng, n, levels):
 
 
 @given(n=st.integers(1, 600), k=st.integers(1, 40), most=st.integers(1, 200), seed=small_seeds)
-def test_a_sample_is_the_same_on_any_blocks_and_merges(n, k, most, seed):
+def test_a_sample_is_the_same_on_any_blocks(n, k, most, seed):
     rng = np.random.default_rng(seed)
-    keys, values = rng.permutation(n).astype(np.uint64), rng.normal(size=(n, 2))
-
-    found = total(RowSample(k, 2), cut(rng, most, keys, values), rng)
-    order = np.argsort(keys)[:k]
-    np.testing.assert_array_equal(found.keys, keys[order])
-    np.testing.assert_array_equal(found.values, values[order])
-    assert held_bytes(found) <= 8 * k * 3
+    X, reduction = rng.normal(size=(n, 2)), SummaryReduction((0, 1), (), n)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(summary, "_MOST_ROWS", k)
+        whole, state, first = reduction.update(reduction.initial(), 0, X), reduction.initial(), 0
+        for (block,) in cut(rng, most, X):
+            state = reduction.combine(state, reduction.update(reduction.initial(), first, block))
+            first += len(block)
+    np.testing.assert_array_equal(state.sample, whole.sample)
+    assert abs(len(whole.sample) - min(n, k)) <= (0 if n <= k else 5 * np.sqrt(k))
+    assert np.isin(whole.sample, X).all()
 
 
 def test_quantiles_are_exact_where_the_sample_holds_all_rows(rng):
@@ -64,17 +69,17 @@ def test_quantiles_are_exact_where_the_sample_holds_all_rows(rng):
         np.testing.assert_array_equal(found.quantiles(shares), np.quantile(x, shares, method="inverted_cdf"))
 
 
-def test_quantiles_of_many_rows(rng):
+def test_quantiles_of_many_rows(rng, monkeypatch):
     """Ranks of quantiles of k sampled rows are off by four standard errors at most, 4 sqrt(q (1 - q) / k)."""
     n, k = 60_000, 1024
     X = np.sort(rng.normal(size=(n, 1)), axis=0)
     reduction = SummaryReduction((0,), (), n)
+    monkeypatch.setattr(summary, "_MOST_ROWS", k)
     state = reduction.initial()
-    state.sample.k = k
     for first in range(0, n, 9000):
         state = reduction.update(state, first, X[first : first + 9000])
     found = state.columns[0]
-    found.values = np.sort(state.sample.values[:, 0])
+    found.values = np.sort(state.sample[:, 0])
     shares = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
     ranks = np.searchsorted(X[:, 0], found.quantiles(shares)) / n
     assert (abs(ranks - shares) < 4 * np.sqrt(shares * (1 - shares) / k)).all()

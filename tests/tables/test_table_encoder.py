@@ -45,7 +45,7 @@ def encodings_of(encoder, name):
 
 def test_what_becomes_of_each_column():
     table = numbers_table()
-    encoder = TableEncoder(random_state=0).fit(table, target_of(table))  # numbers of rows are no warning
+    encoder = TableEncoder().fit(table, target_of(table))  # numbers of rows are no warning
     kinds = {column["name"]: column["kind"] for column in encoder.columns_}
     assert kinds == {
         "age": "number", "city": "category", "zip": "category", "when": "date", "flag": "category", "same": "drop",
@@ -87,7 +87,7 @@ def test_target_means_hide_the_own_target():
         {"code": np.char.add("c", rng.integers(0, 1000, size=N).astype(str)), "x": rng.normal(size=N)}
     )
     y = rng.normal(size=N)
-    encoder = TableEncoder(random_state=0)
+    encoder = TableEncoder()
     Z = encoder.fit_transform(table, y)
     own = LinearRegression().fit(Z, y).score(Z, y)
     assert own < 5 * 2 / N  # two features by chance, within five times their expectation
@@ -107,7 +107,7 @@ def test_target_means_of_a_table_of_one_column():
     effect = rng.normal(size=200)
     y = effect[zips] + 0.5 * rng.normal(size=20_000)
     table = pa.table({"zip": np.char.add("D-", zips.astype(str))})
-    model = make_pipeline(TableEncoder(random_state=0), LinearRegression()).fit(table, y)
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, y)
     fresh = rng.integers(0, 200, size=5000)
     truth = effect[fresh] + 0.5 * rng.normal(size=5000)
     assert (
@@ -154,7 +154,7 @@ def test_far_dates_leave_others_apart():
 
 def test_drift():
     table = numbers_table()
-    encoder = TableEncoder(random_state=0).fit(table, target_of(table))
+    encoder = TableEncoder().fit(table, target_of(table))
     assert encoder.find_drift(table) == []
     n = 1000
     flag = [None] * 20 + [True] * (n - 20)
@@ -176,7 +176,7 @@ def test_drift():
 def test_what_is_no_number_is_counted():
     """In all rows, and told from what is missing; both encode alike."""
     ages = np.array([1.0, 2.0, 5.0, 9.0, np.nan, np.inf, -np.inf])
-    encoder = TableEncoder(random_state=0).fit(ages[:, None])
+    encoder = TableEncoder().fit(ages[:, None])
     (column,) = encoder.columns_
     assert (column["unread"], column["missing"]) == (2, pytest.approx(3 / 7, abs=1e-6))
     Z = encoder.transform(ages[:, None])
