@@ -135,9 +135,7 @@ class Race:
     ):  # fmt: skip
         self.sample, self.seed, self.map_, self.labels = sample, seed, map_, labels
         self.search, self.joined, self.asked, self.alphas = search, joined, components, alphas
-        # Of few rows the first rung has all: the second would judge by the same.
-        rungs = RUNGS if len(sample.y) > RUNGS[0][0] else ((*RUNGS[0][:2], RUNGS[1][2]), RUNGS[2])
-        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in rungs]
+        self.rungs = [(rows, min(D, components or D), go_on) for rows, D, go_on in RUNGS]
         self.fewer = min(_REFINED, self.rungs[-1][1])  # features with which metrics are tried
         y = sample.y if sample.y.ndim > 1 else sample.y[:, None]
         if labels:
