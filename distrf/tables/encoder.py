@@ -70,7 +70,7 @@ class TableEncoder(FeatureEstimator):
         Bins of "piecewise"; fewer where quantiles coincide.
     max_levels : int, default=32
         Most levels that become one-hot columns, beside one for other levels and one for missing values. Where there are more,
-        a category is the means of the target [2]_ if there is one with at most 32 columns, else the most frequent ones have columns.
+        a category is the means of the target [2]_ if there is one with at most 64 columns, else the most frequent ones have columns.
     columns : dict of str to str or None, default=None
         What some columns are, in place of a guess: "number", "category", "code", "date", "id" or "drop".
     target_type : {"auto", "labels", "numbers"}, default="auto"

@@ -37,7 +37,7 @@ _GRID = 1024
 #: Interquartile range of the standard normal law.
 _NORMAL_RANGE = 1.3489795003921634
 #: Encoded targets for which the means of levels are features.
-MOST_TARGETS = 32
+MOST_TARGETS = 64
 #: Rows by which the mean of a level is drawn to the mean of all, at least and at most.
 _LEAST_SMOOTHING, _MOST_SMOOTHING = 1.0, 1e4
 _LARGEST = 1e300

@@ -82,12 +82,10 @@ class FrequentCodes(SizedState):
         if folds is None:
             return
         held = place >= 0
-        numbers = np.ones((int(held.sum()), 1 + self.n_outputs))
-        if targets is not None:
-            numbers[:, 1:] = targets[held]
-        cell = place[held] * self.n_folds + folds[held]
-        each = cell[:, None] * numbers.shape[1] + np.arange(numbers.shape[1])
-        self.sums += np.bincount(each.ravel(), numbers.ravel(), self.sums.size).reshape(self.sums.shape)
+        cell, sums = place[held] * self.n_folds + folds[held], self.sums.reshape(-1, 1 + self.n_outputs)
+        sums[:, 0] += np.bincount(cell, minlength=len(sums))
+        for c, target in enumerate(() if targets is None else targets[held].T, 1):
+            sums[:, c] += np.bincount(cell, target, len(sums))
 
     def merge(self, other: FrequentCodes) -> None:
         """Count the rows of another state, which is left as it is."""
