@@ -17,6 +17,7 @@ from ..errors import InputError, reworded
 from . import files
 from .row_source import BLOCK_BYTES, RowSource, Selection, column_numbers
 
+_MEMBERS = ("data", "indices", "indptr", "shape")
 PIECE_BYTES = 2**20
 _ENDINGS = tuple(
     f".{name}{packed}" for name in ("svmlight", "libsvm", "svm") for packed in ("", ".gz", ".bz2", ".zst")
@@ -27,7 +28,8 @@ _ENDINGS = tuple(
 class MatrixSource(RowSource):
     """Rows of a 2-D ``.npy`` file, or of the members X and y of ``.npz`` (``X_train``, ``y_train`` of the split "train").
 
-    The target of ``.npz`` is a member instead of y, that of ``.npy`` the number of a column, which may count from the end.
+    The target of ``.npz`` is a member instead of y, that of ``.npy`` the number of a column, which may count from the end. A sparse
+    X is stored as ``X_data, X_indices, X_indptr, X_shape``.
 
     Parameters
     ----------
@@ -65,7 +67,7 @@ class MatrixSource(RowSource):
         suffix = f"_{selection.split}" if selection.split else ""
         goal: Any = None
         member = f"X{suffix}" if packed else ""
-        X = _array(path, member, version)
+        X: Any = _array(path, member, version)
         if X.ndim != 2 or X.dtype.kind not in "biuf" or X.shape[1] < 1:
             raise InputError(
                 f"rows are a 2-D array of numbers with columns; {path!r} has shape {X.shape} and dtype {X.dtype}"
@@ -82,10 +84,11 @@ class MatrixSource(RowSource):
                 raise InputError(f"the target column {goal} is among columns=; leave it out")
         numbers = None if columns is None else column_numbers(path, columns, None, d)
         width = d if numbers is None else len(numbers)
-        step = selection.rows_per_block or max(1, BLOCK_BYTES // (width * X.dtype.itemsize))
+        row_bytes = X.nnz * 12 // max(1, n) if sp.issparse(X) else width * X.dtype.itemsize
+        step = selection.rows_per_block or max(1, BLOCK_BYTES // max(1, row_bytes))
         lengths = tuple(min(step, n - first) for first in range(0, n, step)) or (0,)
         return cls(
-            path=path, shape=(n, width), dtype=_dtype(X), block_lengths=lengths, target=target,
+            path=path, shape=(n, width), dtype=_dtype(X), block_lengths=lengths, sparse=sp.issparse(X), target=target,
             member=member, version=version, numbers=numbers, goal=goal,
         )  # fmt: skip
 
@@ -93,7 +96,7 @@ class MatrixSource(RowSource):
         """The member, or the column, of the target."""
         if self.goal is None:
             return None
-        labels = replace(self, goal=None, numbers=None)
+        labels = replace(self, goal=None, sparse=False, numbers=None)
         if isinstance(self.goal, int):
             return replace(labels, shape=self.shape[:1], numbers=(self.goal,))
         try:
@@ -112,11 +115,17 @@ class MatrixSource(RowSource):
 
     def read(self, first: int, last: int) -> Any:
         """Rows ``first:last``."""
-        rows = _array(self.path, self.member, self.version)
+        rows: Any = _array(self.path, self.member, self.version)
         files.check_state(self.path, self.version if files.is_local(self.path) else "")  # of what is mapped
         rows = rows[first:last]
         rows = (rows if self.numbers is None else rows[:, list(self.numbers)]).astype(self.dtype)
         return rows if len(self.shape) == rows.ndim else rows[:, 0]
+
+    @property
+    def nbytes(self) -> int:
+        """In memory; of the stored entries for CSR rows."""
+        stored: Any = _array(self.path, self.member, self.version)
+        return int(stored.nnz) * (self.dtype.itemsize + 4) if self.sparse else super().nbytes
 
 
 def _dtype(array: Any) -> np.dtype:
@@ -125,7 +134,7 @@ def _dtype(array: Any) -> np.dtype:
 
 
 @lru_cache(maxsize=8)
-def _array(path: str, member: str, version: str) -> np.ndarray:
+def _array(path: str, member: str, version: str) -> Any:
     """What a file of this version holds, kept for this process. Raises InputError where there is no such member."""
     files.check_state(path, version, remote=True)
     with files.reading(path, f"{'an .npz' if member else 'an .npy'} file of numbers, without running code"):
@@ -137,7 +146,12 @@ def _array(path: str, member: str, version: str) -> np.ndarray:
             names = list(members.files)
             if member in names:
                 return members[member]
-    splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")})
+            if all(f"{member}_{part}" in names for part in _MEMBERS):
+                data, indices, indptr, shape = (members[f"{member}_{part}"] for part in _MEMBERS)
+                rows = sp.csr_array((data, indices, indptr), shape=tuple(int(size) for size in shape))
+                rows.check_format(full_check=True)  # an index out of its row is past the end of an array
+                return rows
+    splits = sorted({n[2:].split("_")[0] for n in names if n.startswith("X_")} - set(_MEMBERS))
     remedy = f"pass split= one of {splits}" if splits else "name the members X and y"
     raise InputError(f"rows are the member {member!r}; {path!r} has the members {names}; {remedy}")
 

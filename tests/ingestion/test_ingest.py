@@ -46,17 +46,14 @@ CLASSES = ["maybe", "no", "yes"]
 DIGITS = RNG.integers(0, 255, (37, 5)).astype("u1")
 COUNTS = sp.random_array((30, 20), density=0.1, format="csr", rng=np.random.default_rng(0))
 COUNTS.data = np.ceil(COUNTS.data * 9).astype("u1")
-FULL = sp.csr_array(np.where(X > 0.5, np.ceil(8 * X) / 8, 0))
+FULL = sp.csr_array(np.where(X > 0.5, X, 0))
 
 
-def svmlight(S, y=None):
-    """The text of rows."""
-    text = io.BytesIO()
-    dump_svmlight_file(S.astype(float), np.arange(S.shape[0]) if y is None else y, text, zero_based=False)
-    return text.getvalue().decode()
+def csr(S):
+    return {"X_data": S.data, "X_indices": S.indices, "X_indptr": S.indptr, "X_shape": S.shape}
 
 
-CSR = svmlight(COUNTS)
+CSR = csr(COUNTS)
 ARCHIVE = {
     "X_train": DIGITS, "y_train": LABELS, "X_test": DIGITS[:4], "y_test": LABELS[:4], "pos_train": X[:, :2],
 }  # fmt: skip
@@ -102,8 +99,8 @@ SOURCES = {
     "npy with a target": ("a.npy", X, {"target": "-1", "columns": [1], "dtype": "float32"}, X[:, [1]].astype("f4"), X[:, 2], {}),
     "npz": ("a.npz", ARCHIVE, {"split": "train", "block_rows": 6}, DIGITS, LABELS, {"classes": CLASSES}),
     "npz, other targets": ("a.npz", ARCHIVE, {"split": "train", "target": "pos", "columns": [4, 0]}, DIGITS[:, [4, 0]], X[:, :2], {}),
-    "svmlight": ("a.svmlight", CSR, {"block_rows": 7, "n_features": 20}, COUNTS.toarray().astype(float), np.arange(30), {"sparse": True}),
-    "more than a quarter stored": ("a.svmlight", svmlight(FULL), {}, FULL.toarray(), np.arange(37), {"sparse": False}),
+    "npz, sparse": ("a.npz", CSR | {"y": np.arange(30)}, {"block_rows": 7}, COUNTS.toarray(), np.arange(30), {"sparse": True}),
+    "npz, more than a quarter stored": ("a.npz", csr(FULL), {}, FULL.toarray(), None, {"sparse": False}),
     **{f"csv{packed}": (f"a.csv{packed}", TABLE, {"target": "label", "block_rows": 10}, NUMBERS, LABELS, {"columns": ["a", "b", "n"], "target": "label", "classes": CLASSES})
        for packed in ("", ".gz")},
     "csv, integer target": ("a.csv", TABLE, {"target": "n", "columns": ["b"]}, X[:, [1]], np.arange(37), {}),
@@ -136,10 +133,12 @@ def test_each_source_against_its_reference(tmp_path, case):
 
 
 def test_a_store_into_another(tmp_path):
-    first = ingest(written(tmp_path, "a.svmlight", CSR), tmp_path / "a.zarr", block_rows=8)
+    first = ingest(written(tmp_path, "a.npz", CSR | {"y": LABELS[:30]}), tmp_path / "a.zarr", block_rows=8)
     store = ingest(tmp_path / "a.zarr", tmp_path / "b.zarr", block_rows=16)
     assert (
-        (store.arrays["X"].sparse, store.classes) == (True, None) == (first.arrays["X"].sparse, first.classes)
+        (store.arrays["X"].sparse, store.classes)
+        == (True, CLASSES)
+        == (first.arrays["X"].sparse, first.classes)
     )
     for one, other in zip(read(tmp_path / "a.zarr"), read(tmp_path / "b.zarr"), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -262,13 +261,12 @@ def test_shuffle_depends_on_seed_and_row_alone(tmp_path_factory, kind, n, seed, 
 
     folder = tmp_path_factory.mktemp("s")
     data = np.pad(np.arange(1.0, 1 + 2 * n).reshape(n, 2), [(0, 0), (0, 6)])
-    name, width = ("a.npz", None) if kind == "dense" else ("a.svmlight", 8)
-    written(folder, name, {"X": data, "y": np.arange(n)} if kind == "dense" else svmlight(data))
+    np.savez(folder / "a.npz", **({"X": data} if kind == "dense" else csr(sp.csr_array(data))), y=np.arange(n))
     for block_rows, bucket in zip(blocks, (100, 10**6), strict=True):
         out = folder / f"{block_rows}-{bucket}.zarr"
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(shuffle, "BUCKET_BYTES", bucket)
-            ingest(folder / name, out, shuffle=True, seed=seed, block_rows=block_rows, n_features=width)
+            ingest(folder / "a.npz", out, shuffle=True, seed=seed, block_rows=block_rows)
         got, y = read(out)
         order = np.lexsort((np.arange(n), row_words(seed, 0, n)))
         np.testing.assert_array_equal(y, order)
@@ -291,13 +289,14 @@ def test_values_that_are_not_finite(tmp_path, bad, shuffle):
         assert not list(tmp_path.glob(".*"))
         with pytest.raises(StoreError, match="only a complete store can be read"):
             open_rows(tmp_path / "a.zarr")
-    path = written(tmp_path, "s.svmlight", f"{CSR}0 2:{bad}\n")
+    np.savez(tmp_path / "s.npz", **csr(sp.csr_array(np.where(np.arange(37)[:, None] == 30, data, 0))))
     with pytest.raises(InputError, match="row 30, column 1"):
-        ingest(path, tmp_path / "c.zarr")
+        ingest(tmp_path / "s.npz", tmp_path / "c.zarr")
 
 
-def test_no_rows(tmp_path):
-    np.savez(tmp_path / "a.npz", X=X[:0], y=LABELS[:0])
+@pytest.mark.parametrize("sparse", [False, True])
+def test_no_rows(tmp_path, sparse):
+    np.savez(tmp_path / "a.npz", **(csr(sp.csr_array(X[:0])) if sparse else {"X": X[:0]}), y=LABELS[:0])
     for shuffle in (False, True):
         store = ingest(tmp_path / "a.npz", tmp_path / f"{shuffle}.zarr", shuffle=shuffle)
         assert (store.n_rows, store.complete) == (0, True)
