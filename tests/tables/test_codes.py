@@ -6,7 +6,7 @@ import pytest
 
 import distrf
 from distrf.maps.table_columns import row_folds
-from distrf.tables.codes import levels_tell
+from distrf.tables.encodings import levels_tell
 from distrf.tables.summary import SummaryReduction, summarise
 from distrf.targets import class_targets, regression_targets
 
@@ -45,7 +45,7 @@ def test_gain_is_that_of_rows(rng, monkeypatch):
     y = rng.normal(size=150)[x.astype(int)] + rng.normal(size=N)
     share = by_rows(x, y) / (len(y) * y.var())
     for times, tells in ((1 - 1e-5, True), (1 + 1e-5, False)):
-        monkeypatch.setattr("distrf.tables.codes._SHARE", share * times)
+        monkeypatch.setattr("distrf.tables.encodings._SHARE", share * times)
         assert told(x, y, regression_targets(y, None)) is tells
 
 
