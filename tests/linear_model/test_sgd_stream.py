@@ -15,7 +15,7 @@ from distrf.errors import InputError
 def digits(n):
     _, _, X, y = load_digits_split()
     features = RandomFourierFeatures(gamma=0.02 * 16, n_components=512, random_state=0).fit(X)
-    return (features.transform(expanded_rows(0, n, 3, 1.0)), expanded_labels(0, n, 3), features.transform(X), y)
+    return (features.transform(expanded_rows(0, n, 3)), expanded_labels(0, n, 3), features.transform(X), y)
 
 
 def batches(model, Z, y, rows, **options):
