@@ -48,7 +48,10 @@ FILE = Path(__file__).parent / "golden.zip"
 #: Other processors add in another order, and hundreds of steps enlarge that. Measured with the kernels of OpenBLAS for
 #: Haswell, Sandy Bridge and Prescott (OPENBLAS_CORETYPE) beside those for AVX-512, which made the file: at most 6.5e-9; where a row
 #: lies at the kink of its loss, 1.8e-4; in float32 6.6e-6.
-RTOL, WIDER = {"float32": 1e-4, "float64": 2e-8}, {"regressor epsilon_insensitive": 5e-4, "float32": 2e-5, "circulant map of a kernel": 2e-5}
+RTOL, WIDER = (
+    {"float32": 1e-4, "float64": 2e-8},
+    {"regressor epsilon_insensitive": 5e-4, "float32": 2e-5, "circulant map of a kernel": 2e-5},
+)
 N, D = 40, 6
 
 
