@@ -68,7 +68,7 @@ class CsvSource(TableSource):
         """The text becomes Parquet, unless it has been before."""
         names = cls.files(path)
         asked = selection.coded.columns if isinstance(selection.coded, TableSchema) else ()
-        text = {c.name for c in asked if (c.base == "text" and not c.digits) or c.form}
+        text = {c.name for c in asked if (c.base == "text" and not c.digits) or (c.form and not c.stamps)}
         numbers = {c.name for c in asked if c.base == "number"}
         made = [converted(name) for name in names]
         found = found_in(path, made, names)

@@ -7,7 +7,7 @@
   their digits.
 * Dates and timestamps are seconds since 1970 (those without a time zone are taken for UTC), times of day seconds since
   midnight; all cut to whole microseconds.
-* Text that writes numbers or times is these, if the schema says in what form: see `distrf.store.text_forms`.
+* Text that writes numbers or times, and numbers that stand for times, are these, if the schema says in what form: see `distrf.store.text_forms`.
 * Nulls, NaN and empty text are `MISSING`; infinities, numbers beyond 1e300 in size and text that is of no such form `UNREAD`.
 """
 
@@ -72,6 +72,8 @@ def _codes(values: pa.ChunkedArray, column: ColumnType) -> np.ndarray:
         return np.full(len(values), MISSING)
     if column.base == "text":
         return _by_distinct(values, _hashes, column.name)
+    if base == "number" and column.stamps:
+        values, base = decoded(values).cast(pa.large_string()), "text"
     if base == "text":
         return _texts(values, column)
     values = decoded(values)

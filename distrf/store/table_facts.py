@@ -84,7 +84,7 @@ def column_facts(
         raw, kind = decoded(table.column(column.name)), (said or {}).get(column.name)
         found, number = None, column.base == "number"
         text = column.base == "text" and not column.digits
-        if text and kind in (None, "number", "date"):
+        if (number and kind == "date") or (text and kind in (None, "number", "date")):
             found = find_form(raw.cast(pa.large_string()), kind)
         if found is not None and found.doubt == CODES and (guessed or kind == "number"):
             found = replace(found, doubt="")

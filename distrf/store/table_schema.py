@@ -150,6 +150,11 @@ class ColumnType:
         return self.base == "text" and self.whole
 
     @property
+    def stamps(self) -> bool:
+        """Whether numbers are read as times."""
+        return self.form.startswith("stamp:")
+
+    @property
     def zoned(self) -> bool | None:
         """Whether its times have a time zone; None where the type does not say it."""
         if self.base != "time" or not self.values.startswith(("timestamp", "date")):
@@ -161,7 +166,7 @@ class ColumnType:
         base = base_of(kind)
         also: tuple[str, ...] = ("number",) if self.digits else _ALSO.get(self.base, ())
         if self.form:
-            also = ("text",)
+            also = ("text", "number") if self.stamps else ("text",)
         if base not in (self.base, "empty", *also):
             held = f"{BASES[self.base]} ({self.values})"
             return f"holds {BASES[base] if base else 'what cannot be read'} ({kind}) and held {held}"

@@ -22,6 +22,8 @@ SHARE, FEWEST = 0.9, 10
 _DAY = 86_400
 #: A number without marks and units.
 NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*$"
+#: Units of numbers that are times, to the second.
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 #: Words for numbers without marks and units.
 PLAIN = "text that reads as numbers"
 #: What text of nothing but whole numbers may be.
@@ -175,6 +177,25 @@ def _fills_months(seconds: np.ndarray) -> bool:
     return len(numbers) > 15 and bool(numbers[0] <= 3 and numbers[-1] >= 28)
 
 
+def _find_stamps(texts: pa.Array) -> tuple[str, str, str] | None:
+    if 2 * np.isfinite(_read_stamps(texts, "ymd")).sum() >= len(texts):
+        return "ymd", "numbers that read as dates such as 20200131", ""
+    numbers = np.abs(_read_stamps(texts, "s"))
+    size = np.median(numbers[np.isfinite(numbers)]) if np.isfinite(numbers).any() else np.inf
+    unit = next((unit for unit, per in PER_SECOND.items() if size < 1e11 * per), None)
+    return None if unit is None else (unit, f"numbers that read as {unit} since 1970", "")
+
+
+def _read_stamps(texts: pa.Array, how: str) -> np.ndarray:
+    """Dates as numbers: 20200131, or seconds to nanoseconds since 1970, whichever unit puts them before the year 5138."""
+    if how == "ymd":
+        days = pc.replace_substring_regex(texts, r"^(\d{4})(\d\d)(\d\d)(\.0*)?$", r"\1-\2-\3")
+        return _read_dates(days, "ymd")
+    number = pc.match_substring_regex(texts, r"^-?\d+(\.\d*)?([eE][+-]?\d+)?$")
+    numbers = pc.if_else(number, texts, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return numbers / PER_SECOND[how]
+
+
 def _find_clocks(texts: pa.Array) -> tuple[str, str, str] | None:
     colons = pc.sum(pc.match_substring_regex(texts, ":| ?[AaPp][.]?[Mm]")).as_py() or 0
     return ("", "text that reads as times of day", "") if colons >= SHARE * len(texts) else None
@@ -274,7 +295,7 @@ def _plain_blanks(texts: pa.Array) -> pa.Array:
     return pc.replace_substring_regex(texts, "[\u00a0\u202f\u2009]", " ")
 
 
-#: By name, in the order in which they are tried: the kind, what looks at distinct
+#: By name, in the order in which they are tried, the last one where it is said that a column has dates: the kind, what looks at distinct
 #: texts without blanks around them, and what reads them. The first says what the second is to know, words for reports, and what may be
 #: otherwise; None rejects the column, as does the second where it reads fewer than nine in ten. This gives the number of each text by
 #: itself, NaN where it is none.
@@ -282,6 +303,7 @@ FORMS: dict[str, tuple[str, Callable[..., Any], Callable[..., np.ndarray]]] = {
     "date": ("date", _find_dates, _read_dates),
     "clock": ("clock", _find_clocks, _read_clocks),
     "quantity": ("number", _find_quantities, _read_quantities),
+    "stamp": ("date", _find_stamps, _read_stamps),
 }
 _BASES = {"date": "time", "clock": "clock", "number": "number"}
 
@@ -307,7 +329,9 @@ def find_form(column: pa.ChunkedArray | np.ndarray, kind: str | None = None) -> 
     if not len(texts):
         return None
     for name, (found, find, read) in FORMS.items():
-        if kind not in (None, found) or (told := find(texts)) is None:
+        if kind not in (None, found) or (name == "stamp" and kind is None):
+            continue
+        if (told := find(texts)) is None:
             continue
         how, words, doubt = told
         good = np.isfinite(read(texts, how))

@@ -15,7 +15,7 @@ from ..store.text_forms import CODES
 AS_SAID = "as said"
 #: The kinds that each base of a column may be said to have. Features are made of all but id, text (free text) and drop.
 POSSIBLE = {
-    "number": ("number", "category", "code", "id", "drop"),
+    "number": ("number", "category", "code", "date", "id", "drop"),
     "boolean": ("category", "number", "drop"),
     "text": ("category", "number", "code", "date", "id", "drop"),
     "time": ("date", "category", "id", "drop"),
@@ -30,7 +30,7 @@ _SHOWN = 10  # columns of a message
 #: How text writes them.
 _WRITTEN = {
     "number": "1,234.5, $5 or 12 kg",
-    "date": "2020-01-31, 31.1.2020, 1/31/20 or 31 Jan 2020",
+    "date": "2020-01-31, 31.1.2020, 1/31/20, 31 Jan 2020, 20200131 or 1580428800 (since 1970)",
 }
 
 
@@ -131,7 +131,7 @@ def infer_kinds(
 
 def _as_number(kind: ColumnKind) -> ColumnKind:
     """A column of ascending numbers where there is no other one."""
-    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; name others, or say so: kinds={{{kind.name!r}: 'number'}}"
+    caution = f"column {kind.name!r} ({kind.why}) is taken for a number; say kinds={{{kind.name!r}: 'date'}} where it is a time"
     column = kind.column and replace(kind.column, base="number")
     return replace(kind, kind="number", caution=caution, column=column, lost=False)
 
@@ -143,7 +143,7 @@ def cautions(kinds: Sequence[ColumnKind]) -> list[str]:
         texts = [*texts[:_SHOWN], f"so it is with {len(more)} more columns"]
     if left := [kind for kind in kinds if kind.lost]:
         numbers = any(k.column and (k.column.whole or k.column.base == "number") for k in left)
-        ways = "category for levels" + ", or number" * numbers
+        ways = "category for levels" + ", number or date" * numbers
         asked = dict.fromkeys([kind.name for kind in left[:60]], "drop")
         texts.append(
             f"left out: {listed(f'{kind.name!r} ({kind.why})' for kind in left)}; take one by its kind ({ways}), or leave out "
@@ -174,7 +174,7 @@ def _check_said(column: ColumnType, kind: str, fact: ColumnFacts) -> None:
             f"column {column.name!r} ({column.arrow}) can be {', '.join(POSSIBLE[column.base])}; received {kind!r}"
         )
     written = _WRITTEN.get({"code": "number"}.get(kind, kind))
-    if fact.found is None and written and column.base == "text":
+    if fact.found is None and written and column.base in ("text", {"date": "number"}.get(kind)):
         raise InputError(
             f"a {kind} is written such as {written}; half of the values of column {column.name!r} are not; write them so, or "
             "leave its kind out"

@@ -12,8 +12,10 @@ import pytest
 
 from distrf.errors import InputError
 from distrf.store.frames import as_arrow
+from distrf.store.table_codes import coded
 from distrf.store.table_facts import column_facts
-from distrf.store.table_schema import BASES, schema_of
+from distrf.store.table_schema import BASES, TableSchema, schema_of
+from distrf.store.text_forms import PER_SECOND
 from distrf.tables.kinds import POSSIBLE, cautions, infer_kinds
 
 N = 200
@@ -175,12 +177,39 @@ def test_the_order_of_days_months_and_years(texts, form, others):
     assert [doubt in text for text in cautions([kind])] == [True] * bool(others)
 
 
+@pytest.mark.parametrize(
+    ("form", "made"),
+    [
+        *[(f"stamp:{unit}", lambda t, per=per: t * per) for unit, per in PER_SECOND.items()],
+        ("stamp:s", lambda t: t.astype(float)),
+        ("stamp:ms", lambda t: np.array([decimal.Decimal(int(v) * 1000) for v in t])),
+        ("stamp:s", lambda t: t.astype(str)),
+        ("stamp:ymd", lambda t: t.astype("M8[s]").astype("M8[D]").astype(str)),
+        (
+            "stamp:ymd",
+            lambda t: np.array([int(str(d).replace("-", "")) for d in t.astype("M8[s]").astype("M8[D]")]),
+        ),
+    ],
+)
+def test_numbers_are_times_where_it_is_said(form, made):
+    """And in later rows, also where they are timestamps or text there."""
+    seconds = 1577836800 + 86_400 * RNG.integers(0, 4000, N)
+    columns = {"t": made(seconds), "x": RNG.normal(size=N)}
+    kind = kinds_of(columns, {"t": "date"})["t"]
+    form = "date:ymd" if columns["t"].dtype.kind == "U" and "-" in columns["t"][0] else form
+    assert (kind.kind, kind.column.base, kind.column.form) == ("date", "time", form)
+    schema = TableSchema((kind.column,))
+    for rows in (columns["t"], columns["t"].astype(str), seconds.astype("M8[s]")):
+        np.testing.assert_allclose(coded(as_arrow({"t": rows}), schema)[:, 0], seconds, rtol=1e-12)
+    assert kinds_of(columns)["t"].kind != "date" or form == "date:ymd"
+
+
 def test_ascending_numbers_are_no_id_where_there_is_nothing_else():
     table = as_arrow({"year": 1800 + np.arange(N)})
     schema = schema_of(table.schema)
     (kind,) = infer_kinds(schema, column_facts(table, schema))
     assert kind.kind == "number"
-    assert "or say so: kinds={'year': 'number'}" in cautions([kind])[0]
+    assert "say kinds={'year': 'date'} where it is a time" in cautions([kind])[0]
 
 
 def test_what_is_said_counts():
@@ -201,7 +230,7 @@ def test_what_is_said_counts():
     ("said", "words"),
     [
         ({"y": "number"}, "said by name"),
-        ({"x": "text"}, "can be number, category, code, id, drop; received 'text'"),
+        ({"x": "text"}, "can be number, category, code, date, id, drop; received 'text'"),
         ({"city": "number"}, "a number is written such as .*'city' are not.*leave its kind out"),
         ({"city": "date"}, "a date is written such as .*'city' are not.*leave its kind out"),
         ({"x": "drop", "city": "id"}, "no column is left.*what they are, kinds="),
@@ -228,7 +257,7 @@ def test_a_column_without_values_in_the_rows_looked_at_is_said():
     warned = [cautions(infer_kinds(schema, column_facts(table, schema), None, rows)) for rows in (2, 3)]
     assert warned[0] == []
     assert "left out: 'late' (no value in 2 rows looked at); take one by its kind" in warned[1][0]
-    assert "(category for levels, or number)" in warned[1][0]
+    assert "(category for levels, number or date)" in warned[1][0]
 
 
 def test_levels_that_may_have_been_rounded_are_said():
