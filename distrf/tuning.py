@@ -16,7 +16,7 @@ from .errors import InputError
 from .execution.memory import check_client
 from .parameters import FLAG, read, whole
 from .pipeline.making import can_judge, look, prepare
-from .pipeline.options import STEPS, Options, asked_scaler, choose_learner, unfitted_map
+from .pipeline.options import OWN, STEPS, Options, asked_scaler, choose_learner, unfitted_map
 from .pipeline.rows import around_job, open_training
 from .pipeline.training import Outputs, fit_prepared, job_of
 from .randomness import draw_seed
@@ -25,7 +25,7 @@ from .store.csv_format import reads_csv
 __all__ = ["Trial", "Tuned", "tune"]
 
 #: Options of their own, and the parameters of steps that they are.
-_OWN = {"alpha": "model__alpha", "n_components": "map__n_components"}
+_OWN = {name: full for full, name in OWN.items()}
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ from .loaded import note_reasons
 from .making import look, planned_pipeline, prepare
 from .options import Options, takes_folds
 from .rows import Rows, around_job, open_training
-from .sample import look_at_target
+from .target import look_at_target
 
 #: What a state needs to be taken up again: that of SGD, the passes of linear models, and those of a map that learns.
 _FOLDERS = ("sgd", "passes", "subspace")
