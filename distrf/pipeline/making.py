@@ -368,7 +368,8 @@ class _Making:
         if not getattr(learner, "compares_alphas", False):
             return
         mapped = best is not None and best.mapped
-        if not (mapped or learner.keep_state or d <= _GRAM_COLUMNS or is_short(self.n, d)):
+        asked = learner.keep_state or learner.solver != "auto"
+        if not (mapped or asked or d <= _GRAM_COLUMNS or is_short(self.n, d)):
             learner.set_params(solver="passes")
         if not self._chooses_penalty:
             return

@@ -262,8 +262,6 @@ class Outputs:
         alone = [*keeping.values()] == [last] and getattr(last, "solver", "") == "auto"
         if path is None or not keeping or alone:
             return
-        if os.path.exists(path) and not os.path.isdir(path):
-            raise InputError(f"the state of the fit is kept in {path!r}, which is a file; give another out")
         ours = is_model_folder(f"{path}/job")
         if ours and self.resume:
             _check_same(read_spec(f"{path}/job"), job, f"the state in {path!r} is", "another out")
